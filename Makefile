@@ -1,0 +1,84 @@
+# Context Relay: `make` lists what can be made. Needs Python 3.11+, make and PyPI; nothing else.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# What `make demo` runs, and how many rounds `make crash` does.
+DEMO ?= examples/first.py
+CRASH_ROUNDS ?= 3000
+# What `make app` runs on: the Python of .venv, and on Linux every other one that we support.
+APP_PYTHONS ?= 311 312 313 314
+APP_PLATFORMS = --platform current $(if $(filter Linux,$(shell uname -s)),$(foreach \
+	python,$(APP_PYTHONS),--platform linux-$(shell uname -m)-cp-$(python)-cp$(python)))
+# More words for pytest: make test PYTEST_ARGS="-k patch -x"
+PYTEST_ARGS ?=
+PYTEST_WORKERS ?= 2
+
+# Compiled bytecode makes every start of the command line faster; some machines turn it off.
+unexport PYTHONDONTWRITEBYTECODE
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fix bench crash app clean setup
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## show what it does: offline, no key, in seconds
+	@$(BIN)/python $(DEMO)
+
+test: check ## check, then every test
+	@echo "==> pytest"
+	@$(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+check: $(READY) ## format, lint, types, layers, tidiness; no tests
+	@echo "==> ruff format"
+	@$(BIN)/ruff format --quiet --check . || { echo "not formatted: 'make fix' does it"; exit 1; }
+	@echo "==> ruff check"
+	@$(BIN)/ruff check --quiet .
+	@echo "==> pyright"
+	@$(BIN)/pyright --warnings
+	@echo "==> lint-imports"
+	@# Its cache goes by the importing file alone, and so misses modules that come and go.
+	@$(BIN)/lint-imports --no-logo --no-cache
+	@echo "==> tidy"
+	@$(BIN)/python -m tests.tidy
+
+fix: $(READY) ## format, and mend what a machine can mend
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(READY) ## measure
+	@$(BIN)/python -m bench
+
+crash: $(READY) ## kill it CRASH_ROUNDS times (3000) and see that nothing acknowledged is lost
+	@$(BIN)/python -m tests.crash --rounds $(CRASH_ROUNDS)
+
+app: dist/relay.pex ## one file that runs with only a Python: dist/relay.pex
+
+setup: $(READY) ## make .venv, once and whenever pyproject.toml changes
+
+clean: ## remove .venv and everything else that was made
+	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@test -x $(BIN)/python || command -v "$(PYTHON)" >/dev/null \
+		|| { echo "'$(PYTHON)' was not found. Install Python 3.11 or newer, or name one: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Context Relay needs Python 3.11 or newer; '$(PYTHON)' is $$("$(PYTHON)" -V 2>&1). Name another: make PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || { echo "==> $(VENV) from $$("$(PYTHON)" -V)"; "$(PYTHON)" -m venv $(VENV); } \
+		|| { rm -rf $(VENV); echo "'$(PYTHON) -m venv' failed. On Debian: apt-get install python3-venv"; exit 1; }
+	@echo "==> pip install -e '.[dev]'"
+	@$(BIN)/python -m pip install -q -U pip
+	@$(BIN)/python -m pip install -q -e '.[dev]'
+	@touch $@
+
+dist/relay.pex: $(READY) $(shell find src -name '*.py' -o -name '*.sql' 2>/dev/null)
+	@echo "==> pex"
+	@mkdir -p dist
+	@$(BIN)/pex . --console-script relay --output-file $@ --use-pip-config --venv \
+		--python-shebang '/usr/bin/env python3' $(APP_PLATFORMS)

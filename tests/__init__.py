@@ -1,0 +1,1 @@
+"""Tests: promises.py says what is promised, the folders mirror src/contextrelay."""

@@ -1,0 +1,108 @@
+"""What every test gets: a store of its own, a home of its own, and honest skips.
+
+Rule: no test reads or writes the store of the person who runs it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+FORBID_SKIPS = os.environ.get("RELAY_FORBID_SKIPS") == "1"
+OWN_VARIABLES = ("CONTEXTRELAY_URL", "CONTEXTRELAY_API_KEY", "RELAY_THREAD")
+
+# "ci" makes the same examples on every run; "--hypothesis-profile search" looks for new ones.
+settings.register_profile("ci", derandomize=True, deadline=None, database=None)
+settings.register_profile("search", deadline=None, max_examples=2_000)
+settings.load_profile("ci")
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point RELAY_HOME into the test's own folder, and unset what would lead elsewhere."""
+    monkeypatch.setenv("RELAY_HOME", str(tmp_path / "relay-home"))
+    for name in OWN_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+# A home of its own: code that forgets RELAY_HOME makes ~/.relay, and the guard below sees it.
+# xdist's workers inherit HOME from the process that starts them, so only that one sets it.
+
+
+def is_worker() -> bool:
+    return "PYTEST_XDIST_WORKER" in os.environ
+
+
+class HomeGuard:
+    """Lends the whole run an empty home, and fails the run if ~/.relay appears in it."""
+
+    def __init__(self) -> None:
+        self.real_home = os.environ.get("HOME")
+        self.real_store = Path.home() / ".relay"
+        self.had_real_store = self.real_store.exists()
+        self.home = Path(tempfile.mkdtemp(prefix="relay-test-home-"))
+        os.environ["HOME"] = str(self.home)
+
+    def problem(self) -> str | None:
+        if (self.home / ".relay").exists():
+            return "a test used the default store ~/.relay; it has to use RELAY_HOME"
+        if self.real_store.exists() and not self.had_real_store:
+            return f"{self.real_store} was made during the tests; it has to stay untouched"
+        return None
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        problem = self.problem()
+        if problem:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        problem = self.problem()
+        if problem:
+            terminalreporter.section("home guard", red=True)
+            terminalreporter.write_line(problem)
+
+    def pytest_unconfigure(self) -> None:
+        if self.real_home is None:
+            os.environ.pop("HOME", None)
+        else:
+            os.environ["HOME"] = self.real_home
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not is_worker():
+        config.pluginmanager.register(HomeGuard(), "relay-home-guard")
+
+
+# Skips for want of a part (tests/parts.py) are failures where they are forbidden.
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if not FORBID_SKIPS or report.outcome != "skipped" or not isinstance(report.longrepr, tuple):
+        return
+    path, line, reason = report.longrepr
+    reason = reason.removeprefix("Skipped: ")
+    if reason.startswith("needs "):
+        report.outcome = "failed"
+        report.longrepr = f"{path}:{line}: skipped, and RELAY_FORBID_SKIPS=1 forbids it: {reason}"

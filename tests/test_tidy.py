@@ -1,0 +1,91 @@
+"""Tidy: the project keeps to STYLE.md, and the checks see what they are meant to see."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tidy import Source, look, look_everywhere
+
+PURE = "src/contextrelay/logic/header.py"
+CORE = "src/contextrelay/core/threads.py"
+DOOR = "src/contextrelay/doors/cli.py"
+JOB = '"""The job."""\n'
+
+
+def test_the_project_is_tidy() -> None:
+    found = look_everywhere()
+
+    assert not found, "\n" + "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "says"),
+    [
+        (CORE, "import os\n", "begin the file with a docstring"),
+        ("src/contextrelay/core/utils.py", JOB, "name the file by the one noun"),
+        (CORE, JOB + "x = 1\n" * 500, "501 lines"),
+        (CORE, JOB + "def f():\n" + "    x = 1\n" * 60, "f has 61 lines"),
+        (
+            CORE,
+            JOB + "class C:\n" + "".join(f"    def m{n}(self): ...\n" for n in range(21)),
+            "C has 21 public methods",
+        ),
+        (PURE, JOB + "body = open('x').read()\n", "uses open"),
+        (PURE, JOB + "print('x')\n", "uses print"),
+        (PURE, JOB + "from datetime import datetime\nat = datetime.now()\n", "datetime.now"),
+        (PURE, JOB + "import datetime as d\nclock = d.datetime.now\n", "datetime.now"),
+        (PURE, JOB + "import uuid\nid = uuid.uuid4()\n", "uuid.uuid4"),
+        (PURE, JOB + "from uuid import uuid4 as new\nid = new()\n", "uuid.uuid4"),
+        (PURE, JOB + "def f():\n    import time\n", "imports time"),
+        (PURE, JOB + "from os import path\n", "imports os"),
+        (PURE, JOB + "from urllib import request\n", "imports urllib.request"),
+        (PURE, JOB + "import sys\nsys.stdout.write('x')\n", "sys.stdout.write"),
+        (CORE, JOB + "async def f(): ...\n", "async below client"),
+        (CORE, JOB + "try:\n    f()\nexcept Exception:\n    pass\n", "catches everything"),
+        (CORE, JOB + "try:\n    f()\nexcept (OSError, BaseException):\n    pass\n", "catches"),
+        (CORE, JOB + "try:\n    f()\nexcept:\n    pass\n", "catches everything"),
+        (
+            CORE,
+            JOB + "from contextlib import suppress\nwith suppress(Exception):\n    f()\n",
+            "suppresses everything",
+        ),
+        (
+            "src/contextrelay/errors.py",
+            JOB + "".join(f"class E{n}(Exception): ...\n" for n in range(13)),
+            "13 error classes",
+        ),
+        (CORE, JOB + "x = 1  # TO" + "DO: later\n", "do it now"),
+        ("Makefile", "# FIX" + "ME\n", "do it now"),
+        ("docs/start.md", "cd /ho" + "me/someone/project\n", "path of one machine"),
+        ("docs/start.md", "ls /ro" + "ot/.relay\n", "path of one machine"),
+        ("Makefile", "pip install --index" + "-url x\n", "sets a package index"),
+        ("docs/start.md", "https://py" + "pi.example.com/simple\n", "only the public registries"),
+        ("README.md", "line\n" * 170, "keep the README under"),
+        (CORE, "def f(:\n", "is not Python"),
+    ],
+)
+def test_what_is_untidy_is_found(path: str, text: str, says: str) -> None:
+    found = look(Source(path, text))
+
+    assert any(says in finding.says for finding in found), f"found only {found}"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/contextrelay/core/__init__.py", ""),
+        (PURE, JOB + "import re\nimport hashlib\nfrom datetime import UTC, datetime\n"),
+        (PURE, JOB + "from datetime import UTC, datetime\nx = datetime.fromtimestamp(1, UTC)\n"),
+        (PURE, JOB + "from urllib.parse import quote\n"),
+        (PURE, JOB + "def f(time: int, random: bytes) -> int:\n    return time\n"),
+        (CORE, JOB + "import os\nhead = open(os.devnull).read()\n"),
+        (CORE, JOB + "try:\n    f()\nexcept BaseException:\n    undo()\n    raise\n"),
+        (DOOR, JOB + "try:\n    f()\nexcept Exception:\n    show()\n"),
+        (DOOR, JOB + "async def f(): ...\n"),
+        (CORE, JOB + "first = 'TODO-001'  # ids look like TODO-001\n"),
+        ("docs/start.md", "curl http://127.0.0.1:8787/home/page/x https://pypi.org/simple\n"),
+        ("README.md", "line\n" * 169),
+    ],
+)
+def test_what_is_tidy_is_left_alone(path: str, text: str) -> None:
+    assert look(Source(path, text)) == []
