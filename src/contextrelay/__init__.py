@@ -1,0 +1,82 @@
+"""Context Relay: store content once, pass small refs.
+
+    from contextrelay import Relay
+
+    with Relay() as relay:
+        ref = relay.push("a long report").ref
+        print(relay.peek(ref).preview.text)
+        print(relay.pull(ref).decode())
+
+Rule: importing this costs next to nothing; a public name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextrelay.client.relay import AsyncRelay, Relay
+    from contextrelay.errors import (
+        Broken,
+        Conflict,
+        Full,
+        Gone,
+        Invalid,
+        NotFound,
+        RelayError,
+        TooLarge,
+        Unavailable,
+    )
+    from contextrelay.model.artifact import Artifact, Preview, Provenance
+    from contextrelay.model.settings import Settings
+
+__version__ = "1.0.0.dev0"
+
+_FILES = {
+    "Artifact": "model.artifact",
+    "AsyncRelay": "client.relay",
+    "Broken": "errors",
+    "Conflict": "errors",
+    "Full": "errors",
+    "Gone": "errors",
+    "Invalid": "errors",
+    "NotFound": "errors",
+    "Preview": "model.artifact",
+    "Provenance": "model.artifact",
+    "Relay": "client.relay",
+    "RelayError": "errors",
+    "Settings": "model.settings",
+    "TooLarge": "errors",
+    "Unavailable": "errors",
+}
+
+__all__ = [
+    "Artifact",
+    "AsyncRelay",
+    "Broken",
+    "Conflict",
+    "Full",
+    "Gone",
+    "Invalid",
+    "NotFound",
+    "Preview",
+    "Provenance",
+    "Relay",
+    "RelayError",
+    "Settings",
+    "TooLarge",
+    "Unavailable",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _FILES:
+        raise AttributeError(f"module 'contextrelay' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"contextrelay.{_FILES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,91 @@
+"""Errors: the few ways in which a verb can fail, each with its code, HTTP status and exit code.
+
+    RelayError
+    ├── Invalid          the request is wrong in itself
+    │   └── TooLarge     ... because it passes a limit
+    ├── NotFound         no such thing, as far as the caller may know
+    ├── Gone             it was there; a tombstone says when and why it went
+    ├── Conflict         the state moved on since the caller read it
+    ├── Unavailable      the engine does not answer now; the same call may succeed later
+    ├── Full             no room left; reads and removals still work
+    └── Broken           the store is damaged, unreadable or from a newer version
+
+Rule: the message says what is wrong with which thing, the hint says what to do now.
+The code crosses the wire and the class comes back.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class RelayError(Exception):
+    """The root of every error that Context Relay raises on purpose."""
+
+    code = "error"
+    status = 500
+    exit_code = 1
+
+    def __init__(
+        self, message: str, hint: str = "", details: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details: dict[str, object] = dict(details or {})
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[type[RelayError], tuple[str, str, dict[str, object]]]:
+        return type(self), (self.message, self.hint, self.details)
+
+
+class Invalid(RelayError):
+    """The request is wrong in itself: sending it again cannot help."""
+
+    code, status, exit_code = "invalid", 400, 2
+
+
+class TooLarge(Invalid):
+    """The request passes a limit; the hint names the limit."""
+
+    code, status = "too_large", 413
+
+
+class NotFound(RelayError):
+    """There is no such thing."""
+
+    code, status, exit_code = "not_found", 404, 3
+
+
+class Gone(RelayError):
+    """It expired or was removed; `details` holds `gone_at`, `reason` and `metadata`."""
+
+    code, status, exit_code = "gone", 410, 4
+
+
+class Conflict(RelayError):
+    """The state moved on since the caller read it."""
+
+    code, status, exit_code = "conflict", 409, 5
+
+
+class Unavailable(RelayError):
+    """The engine does not answer now; the same call may succeed later."""
+
+    code, status = "unavailable", 503
+
+
+class Full(RelayError):
+    """There is no room left to write; reads and removals still work."""
+
+    code, status = "full", 507
+
+
+class Broken(RelayError):
+    """The store is damaged, unreadable or written by a newer version."""
+
+    code, status = "broken", 500

@@ -1,0 +1,60 @@
+"""Limits: a name for every bound, with its unit last.
+
+Rule: passing a limit is an error that names it, or a cut that is counted; never a silent cut.
+"""
+
+KIB = 1024
+MIB = 1024 * KIB
+DAY_S = 86_400
+
+# Bodies
+BODY_BYTES_MAX = 50 * MIB
+# Bodies up to this size are ledger rows, larger ones blobs: measured in docs/decisions/0004.
+ROW_BODY_BYTES_MAX = 32 * KIB
+CHUNK_BYTES = 256 * KIB
+
+# What describes a body
+NAME_CHARS_MAX = 255
+MEDIA_TYPE_CHARS_MAX = 127
+CHANNEL_CHARS_MAX = 512
+LABEL_CHARS_MAX = 128
+METADATA_BYTES_MAX = 64 * KIB
+JSON_DEPTH_MAX = 64
+SOURCE_REFS_MAX = 100
+PREVIEW_BYTES_MAX = 2 * KIB
+# How much of the head is kept to make a preview and to guess the type. Defusing makes text longer,
+# never shorter than a quarter, so this is enough for a full preview.
+HEAD_BYTES_MAX = 16 * KIB
+# How often defusing looks again for what its own replacements laid bare.
+DEFUSE_ROUNDS_MAX = 8
+
+# Time
+TTL_S_DEFAULT = DAY_S
+TTL_S_MAX = 365 * DAY_S
+TOMBSTONE_S = 30 * DAY_S
+# A push that has not finished after this long is taken for dead by a sweep. Being wrong costs that
+# push a retry, never its content (core/bodies.py).
+UNFINISHED_PUSH_S = 3_600
+
+SWEEP_EVERY_S = 60
+
+# Counts
+PUSH_MANY_ITEMS_MAX = 10_000
+LIST_ITEMS_MAX = 1_000
+FIND_ITEMS_MAX = 10
+SWEEP_ITEMS_MAX = 100_000
+QUICK_SWEEP_ITEMS = 200
+PAGE_ROWS_MAX = 1_000
+RETRIES_MAX = 100
+PROBLEMS_MAX = 100
+
+# The ledger
+LOG_CHARS_MAX = 600
+GROUP_COMMITS_MAX = 512
+BUSY_MS_MAX = 30_000
+RESERVE_BYTES = 4 * MIB
+
+assert PREVIEW_BYTES_MAX < HEAD_BYTES_MAX < ROW_BODY_BYTES_MAX < BODY_BYTES_MAX
+assert TTL_S_DEFAULT < TOMBSTONE_S < TTL_S_MAX
+assert UNFINISHED_PUSH_S < TOMBSTONE_S
+assert CHANNEL_CHARS_MAX + 2 <= LOG_CHARS_MAX

@@ -1,0 +1,23 @@
+"""Events: facts in a log, each chained to the one before by its hash."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+
+class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that happened, told by whom and when.
+
+    `id` is made by the writer: after a lost reply it shows whether the write was done.
+    """
+
+    id: str
+    type: str
+    at: datetime
+    by: str
+    detail: dict[str, Any] = {}
+    hash: str = ""
+    """Of this event and, through the one before, of all before it; set when it is read."""

@@ -1,0 +1,86 @@
+"""Reports: what the verbs that look after a store found and did."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct, field
+
+from contextrelay.model.artifact import Artifact
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """One page of artifacts, newest first; `next` is "" on the last one."""
+
+    artifacts: list[Artifact]
+    next: str = ""
+
+
+class Lineage(Struct, frozen=True, kw_only=True):
+    """What an artifact was made from (`sources`), and what was made from it (`derived`)."""
+
+    ref: str
+    sources: list[str]
+    derived: list[str]
+
+
+class SweepReport(Struct, frozen=True, kw_only=True):
+    """What a sweep freed and mended."""
+
+    expired: int = 0
+    """Artifacts whose time was up."""
+    freed_bodies: int = 0
+    freed_bytes: int = 0
+    forgotten_tombstones: int = 0
+    mended: int = 0
+    """Leftovers of pushes and removals that a crash cut short."""
+    is_done: bool = True
+    """False if there is more to do than one sweep takes on."""
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """Something that should not be so."""
+
+    what: str
+    ref: str | None = None
+    next_step: str = ""
+
+
+class VerifyReport(Struct, frozen=True, kw_only=True):
+    """What was checked, and the problems found (at most 100 are listed, all are counted)."""
+
+    artifacts: int
+    bodies: int
+    body_bytes: int = field(name="bytes")
+    events: int
+    problem_count: int
+    problems: list[Problem]
+
+
+class BackupReport(Struct, frozen=True, kw_only=True):
+    """What a backup holds."""
+
+    created_at: datetime
+    address: str
+
+
+class RestoreReport(Struct, frozen=True, kw_only=True):
+    """What a restore brought back."""
+
+    logs: int
+    bodies: int
+    body_bytes: int = field(name="bytes")
+    created_at: datetime
+    """When the backup was made."""
+
+
+class StoreReport(Struct, frozen=True, kw_only=True):
+    """What a store is and holds."""
+
+    address: str
+    engine: str
+    artifacts: int
+    bodies: int
+    body_bytes: int = field(name="bytes")
+    due: int
+    """Artifacts and tombstones whose time is up and that a sweep will take."""
