@@ -1,0 +1,74 @@
+"""Descriptions: what can be said of a body while it passes by, chunk by chunk.
+
+Rule: a description holds the head of a body, never the body.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+
+from contextrelay.limits import CHUNK_BYTES, HEAD_BYTES_MAX
+
+
+class Description:
+    """Hash, size, lines, head and kind of a body; right at any moment for what was fed so far."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self._head = bytearray()
+        self._digest = hashlib.sha256()
+        self._newline_count = 0
+        self._ends_line = True
+        self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
+        # Once not text, a body stays so, and its further bytes are not looked at.
+        self._is_text_so_far = True
+
+    def feed(self, chunk: bytes) -> None:
+        """Take in the next piece of the body."""
+        if not chunk:
+            return
+        self.size_bytes += len(chunk)
+        self._digest.update(chunk)
+        self._newline_count += chunk.count(b"\n")
+        self._ends_line = chunk.endswith(b"\n")
+        if len(self._head) < HEAD_BYTES_MAX:
+            self._head += chunk[: HEAD_BYTES_MAX - len(self._head)]
+        if self._is_text_so_far:
+            self._is_text_so_far = b"\0" not in chunk and self._decodes(chunk)
+
+    def _decodes(self, chunk: bytes) -> bool:
+        """Whether UTF-8 goes on in this chunk; a character may end in the next one."""
+        if chunk.isascii() and not self._is_inside_character:
+            return True
+        # In pieces, because a decoded text takes up to four times the memory of its bytes.
+        for start in range(0, len(chunk), CHUNK_BYTES):
+            try:
+                self._decoder.decode(chunk[start : start + CHUNK_BYTES])
+            except UnicodeDecodeError:
+                return False
+        return True
+
+    @property
+    def _is_inside_character(self) -> bool:
+        return bool(self._decoder.getstate()[0])
+
+    @property
+    def sha256(self) -> str:
+        """The hash, in 64 hexadecimal digits."""
+        return self._digest.hexdigest()
+
+    @property
+    def head(self) -> bytes:
+        """The first bytes of the body, at most HEAD_BYTES_MAX."""
+        return bytes(self._head)
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are; a last line without a newline counts."""
+        return self._newline_count + (not self._ends_line)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is UTF-8 without NUL, so that it may travel as a string."""
+        return self._is_text_so_far and not self._is_inside_character

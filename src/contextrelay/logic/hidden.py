@@ -1,0 +1,97 @@
+"""Hidden characters: what a reader cannot see, by kind, and how it is spelled out.
+
+Rule: the ranges are written out here. The character database of the running Python is not asked,
+so that the same body has the same preview on every Python.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# A carriage return is hidden where it stands alone: a terminal then overwrites the line.
+_LONE_CARRIAGE_RETURN = r"\r(?!\n)"
+
+# Every range is half of a sentence about Unicode; the names are what `Preview.patterns` shows.
+_KINDS: tuple[tuple[str, str], ...] = (
+    ("ansi-escape", r"[\x1b\x9b]"),
+    ("control-character", r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9a\x9c-\x9f]"),
+    ("line-separator", r"[\u2028\u2029]"),
+    ("bidi-control", r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"),
+    # Soft hyphen, grapheme joiner, Mongolian vowel separator, word joiner and byte order mark too.
+    ("zero-width", r"[\u00ad\u034f\u180e\u200b-\u200d\u2060\ufeff]"),
+    ("variation-selector", r"[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"),
+    ("tag-character", r"[\U000e0000-\U000e007f]"),
+    # Fillers, the Braille blank, invisible operators, annotation anchors, format controls of
+    # shorthand, music and hieroglyphs, and the rest of the default-ignorable plane 14.
+    (
+        "invisible-character",
+        (
+            r"[\u115f\u1160\u17b4\u17b5\u2061-\u2065\u206a-\u206f\u2800\u3164\uffa0\ufff0-\ufffc"
+            r"\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a"
+            r"\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]"
+        ),
+    ),
+    (
+        "noncharacter",
+        "[\ufdd0-\ufdef"
+        + "".join(f"{chr(plane << 16 | 0xFFFE)}{chr(plane << 16 | 0xFFFF)}" for plane in range(17))
+        + "]",
+    ),
+    ("private-use", r"[\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]"),
+    ("lone-surrogate", r"[\ud800-\udfff]"),
+)
+
+# One class of them all is found many times faster than eleven alternatives.
+_HIDDEN = re.compile(
+    "[" + "".join(ranges[1:-1] for _, ranges in _KINDS) + "]|" + _LONE_CARRIAGE_RETURN
+)
+_KIND = re.compile("|".join(f"({ranges})" for _, ranges in _KINDS))
+_SPELLED = re.compile(r"<U\+([0-9A-F]{4,6})>")
+
+
+def hidden_kinds(text: str) -> set[str]:
+    """Name the kinds of hidden characters in a text."""
+    if _is_plain(text):
+        return set()
+    return {_kind(char) for char in set(_HIDDEN.findall(text))}
+
+
+@lru_cache(maxsize=1_024)
+def _kind(char: str) -> str:
+    match = _KIND.match(char)
+    # The lone carriage return is the only hidden character that is not in a range.
+    return _KINDS[match.lastindex - 1][0] if match and match.lastindex else "control-character"
+
+
+def spell_hidden(text: str) -> str:
+    """Make every hidden character visible as `<U+XXXX>`."""
+    return text if _is_plain(text) else _HIDDEN.sub(_spell, text)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether it is ASCII without control characters: most texts are, and this is seen fast."""
+    if not text.isascii():
+        return False
+    return len(text.encode().translate(None, _ASCII_CONTROLS)) == len(text)
+
+
+_ASCII_CONTROLS = bytes(code for code in (*range(32), 127) if chr(code) not in "\t\n")
+
+
+def is_hidden(char: str) -> bool:
+    """Whether this one character would be spelled out."""
+    return _HIDDEN.match(char) is not None
+
+
+def spelled_char(token: str) -> str | None:
+    """The hidden character that `<U+XXXX>` stands for; None where it stands for no hidden one."""
+    match = _SPELLED.fullmatch(token)
+    number = int(match[1], 16) if match else -1
+    if not 0 <= number <= 0x10FFFF:
+        return None
+    return chr(number) if is_hidden(chr(number)) else None
+
+
+def _spell(match: re.Match[str]) -> str:
+    return f"<U+{ord(match[0]):04X}>"

@@ -1,0 +1,247 @@
+"""Sniffing: what a body seems to be, told by its first bytes alone.
+
+Rule: conservative. A guess needs signs that ordinary prose does not have; else it is plain text.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from contextrelay.limits import HEAD_BYTES_MAX
+from contextrelay.model.artifact import ArtifactType
+
+Guess = tuple[ArtifactType, str]
+
+_MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), ("image", "image/png")),
+    (re.compile(rb"\xff\xd8\xff"), ("image", "image/jpeg")),
+    (re.compile(rb"GIF8[79]a"), ("image", "image/gif")),
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), ("image", "image/webp")),
+    (re.compile(rb"%PDF-"), ("pdf", "application/pdf")),
+)
+
+_LINES_MAX = 50
+_LOG_LINES_MIN = 3
+_LOG_SHARE = 0.6
+_TABLE_LINES_MIN = 3
+_MARKDOWN_POINTS_MIN = 3
+_CODE_LINES_MIN = 2
+
+
+def sniff_binary(head: bytes) -> Guess:
+    """Tell images and PDF by their magic."""
+    for magic, guess in _MAGIC:
+        if magic.match(head):
+            return guess
+    return "binary", "application/octet-stream"
+
+
+def sniff_text(head: bytes) -> Guess:
+    """Tell kinds of text apart, the surest signs first."""
+    text = head.decode(errors="ignore").lstrip("\ufeff \t\r\n")
+    is_cut = len(head) >= HEAD_BYTES_MAX
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    # The last line of a cut text is not whole.
+    rows = [line for line in (lines[:-1] if is_cut else lines) if line.strip()][:_LINES_MAX]
+    return (
+        _json(text, rows, is_cut)
+        or _shebang(lines[0])
+        or _markup(text)
+        or _diff(text)
+        or _email(lines)
+        or _log(rows)
+        or _code(rows)
+        or _markdown("\n".join(rows))
+        or _table(rows)
+        or ("text", "text/plain")
+    )
+
+
+_JSON_START = re.compile(
+    r"""\{\s*"(?:[^"\\\n]|\\.){0,200}"\s*:|\[\s*(?:[\[{"]|-?\d[\d.eE+-]*\s*,)"""
+)
+
+
+def _json(text: str, rows: list[str], is_cut: bool) -> Guess | None:
+    if not text.startswith(("{", "[")):
+        return None
+    if not is_cut and _is_json(text):
+        return "json", "application/json"
+    if len(rows) > 1 and all(row.startswith("{") and _is_json(row) for row in rows):
+        return "json", "application/x-ndjson"
+    return ("json", "application/json") if is_cut and _JSON_START.match(text) else None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+_INTERPRETERS = {
+    "python": "text/x-python",
+    "node": "text/javascript",
+    "ruby": "text/x-ruby",
+    "perl": "text/x-perl",
+    "php": "text/x-php",
+    "lua": "text/x-lua",
+}
+_SHEBANG = re.compile(r"#!\s*(?:\S*/)?([a-z]+)[\d.]*(?:\s+(?:-\S+\s+)*([a-z]+)[\d.]*)?")
+
+
+def _shebang(line: str) -> Guess | None:
+    match = _SHEBANG.match(line)
+    if not match:
+        return None
+    program = match[2] if match[1] == "env" and match[2] else match[1]
+    return "code", _INTERPRETERS.get(program, "text/x-shellscript")
+
+
+_HTML = re.compile(
+    r"(?:<\?xml[^>]*>\s*)?(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_HTML_PIECE = re.compile(
+    r"<(div|p|table|h[1-6]|span|ul|ol|section|article|main|nav|script|style|form)\b[^<>]*>",
+    re.IGNORECASE,
+)
+
+
+def _markup(text: str) -> Guess | None:
+    if _HTML.match(text):
+        return "html", "text/html"
+    piece = _HTML_PIECE.match(text)
+    if piece and f"</{piece[1].lower()}>" in text.lower():
+        return "html", "text/html"
+    if text.startswith("<?php"):
+        return "code", "text/x-php"
+    return ("text", "application/xml") if text.startswith("<?xml ") else None
+
+
+_DIFF = re.compile(
+    r"(?:diff --git \S|(?:Index: [^\n]*\n=+\n)?--- [^\n]+\n\+\+\+ [^\n]+\n@@ -\d"
+    r"|From [0-9a-f]{40} [^\n]*\nFrom: )"
+)
+
+
+def _diff(text: str) -> Guess | None:
+    return ("diff", "text/x-diff") if _DIFF.match(text) else None
+
+
+_HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,60}):[ \t]|[ \t]+\S")
+_MAIL_HEADERS = frozenset(
+    {"from", "to", "cc", "subject", "date", "message-id", "received", "mime-version"}
+    | {"return-path", "delivered-to", "reply-to", "content-type"}
+)
+
+
+def _email(lines: list[str]) -> Guess | None:
+    seen: set[str] = set()
+    for line in lines:
+        match = _HEADER.match(line)
+        if not match:
+            break
+        seen.add((match[1] or "").lower())
+    is_mail = "from" in seen and len(seen & _MAIL_HEADERS) >= 3
+    return ("email", "message/rfc822") if is_mail else None
+
+
+_LOG_LINE = re.compile(
+    r"""(?:
+        \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[ ]?[+-]\d\d:?\d\d)?\]?[\s|:-]+\S
+        |\[?\d{4}/\d\d/\d\d[ ]\d\d:\d\d:\d\d\]?\s+\S
+        |[A-Z][a-z]{2}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d\s+\S
+        |\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s+\S
+        |\S+[ ]\S+[ ]\S+[ ]\[\d\d/[A-Z][a-z]{2}/\d{4}:
+        |[\[<(]?(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL)[\])>]?[\s:]\s*\S
+    )""",
+    re.VERBOSE,
+)
+
+
+def _log(rows: list[str]) -> Guess | None:
+    hits = sum(_LOG_LINE.match(row) is not None for row in rows)
+    is_log = hits >= _LOG_LINES_MIN and hits >= _LOG_SHARE * len(rows)
+    return ("log", "text/x-log") if is_log else None
+
+
+_CODE: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "text/x-python",
+        re.compile(
+            r"\s*(?:async )?def \w+\(.*|class \w+(?:\(.*\))?:$|from [\w.]+ import [\w(*]"
+            r"|import [\w.]+(?: as \w+)?$|if __name__ == |@\w[\w.]*(?:\(.*\))?$"
+        ),
+    ),
+    ("text/x-c", re.compile(r"#include\s*[<\"]|#(?:define|ifndef|ifdef|pragma)\s+\w|typedef \w")),
+    ("text/x-rust", re.compile(r"\s*(?:pub )?(?:fn \w+[<(]|struct \w+|impl\b.*\{|use [\w:]+::)")),
+    ("text/x-go", re.compile(r"package \w+$|func (?:\(.*\) )?\w+\(|import \($|type \w+ struct \{")),
+    (
+        "text/x-java",
+        re.compile(
+            r"package [\w.]+;|import (?:static )?[\w.]+(?:\.\*)?;|\s*(?:public|private|protected) "
+            r"(?:static |final |abstract )*(?:class|interface|enum|void|[A-Z]\w*|int|boolean) "
+        ),
+    ),
+    (
+        "text/javascript",
+        re.compile(
+            r"(?:export )?(?:default )?(?:async )?function\*? ?\w*\(|(?:export )?(?:const|let|var) "
+            r"[\w{\[].*=|import .* from ['\"]|(?:module\.)?exports\b.*=|\}\);?$"
+        ),
+    ),
+    (
+        "application/sql",
+        re.compile(
+            r"(?:CREATE (?:TABLE|INDEX|VIEW)|INSERT INTO|DROP TABLE|ALTER TABLE|SELECT .+ FROM) .*",
+            re.IGNORECASE,
+        ),
+    ),
+)
+
+
+def _code(rows: list[str]) -> Guess | None:
+    """The language with the most telling lines, if they are more than one."""
+    counts = [
+        (sum(sign.match(row) is not None for row in rows), media_type) for media_type, sign in _CODE
+    ]
+    count, media_type = max(counts, key=lambda pair: pair[0])
+    return ("code", media_type) if count >= _CODE_LINES_MIN else None
+
+
+# Signs of Markdown with their weight. A `# heading` alone may be a comment in settings.
+_MARKDOWN: tuple[tuple[int, re.Pattern[str]], ...] = (
+    (1, re.compile(r"^# \S", re.MULTILINE)),
+    (2, re.compile(r"^#{2,6} \S", re.MULTILINE)),
+    (2, re.compile(r"^(?:```|~~~)", re.MULTILINE)),
+    (2, re.compile(r"\[[^\]\n]{1,200}\]\((?:https?:|\.|/|#|\w)[^)\s]{0,500}\)")),
+    (2, re.compile(r"^\|?[ ]*:?-{3,}:?[ ]*\|", re.MULTILINE)),
+    (1, re.compile(r"\*\*[^\s*][^*\n]{0,200}\*\*")),
+    (1, re.compile(r"^[ ]{0,3}(?:[-*+]|\d{1,3}\.) \S", re.MULTILINE)),
+    (1, re.compile(r"^> \S", re.MULTILINE)),
+)
+
+
+def _markdown(text: str) -> Guess | None:
+    points = sum(weight for weight, sign in _MARKDOWN if sign.search(text))
+    return ("markdown", "text/markdown") if points >= _MARKDOWN_POINTS_MIN else None
+
+
+_QUOTED = re.compile(r'"[^"\n]*"')
+
+
+def _table(rows: list[str]) -> Guess | None:
+    """Lines with the same number of the same separator, none of them a sentence."""
+    if len(rows) < _TABLE_LINES_MIN:
+        return None
+    rows = [_QUOTED.sub("", row) for row in rows]
+    for separator, media_type in (("\t", "text/tab-separated-values"), (",", "text/csv")):
+        counts = {row.count(separator) for row in rows}
+        is_prose = separator == "," and any(", " in row or row.endswith((".", ";")) for row in rows)
+        if len(counts) == 1 and counts != {0} and not is_prose:
+            return "csv", media_type
+    return None
