@@ -1,0 +1,109 @@
+"""Engines: from an address to an opened ledger with its blobs.
+
+memory:            in this process, gone with it; memory:NAME is shared within the process
+~/.relay, /path    SQLite and files in that folder; sqlite:///path is the same
+redis://host/0     Redis or Valkey, single or cluster (also rediss://, valkey://)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from contextrelay.errors import Invalid
+from contextrelay.store.blobs import Blobs
+from contextrelay.store.ledger import Ledger
+from contextrelay.store.reserve import Reserve
+
+DATABASE_NAME = "relay.db"
+
+
+class Engine(Struct, frozen=True):
+    """Where ledger and blobs live."""
+
+    address: str
+    """As given, less any password."""
+    ledger: Ledger
+    blobs: Blobs
+    reserve: Reserve | None = None
+    home: Path | None = None
+    """The folder of an embedded store."""
+
+    def close(self) -> None:
+        self.ledger.close()
+        self.blobs.close()
+
+
+def open_engine(address: str) -> Engine:
+    """Open the engine at an address, making an embedded store that is not there yet.
+
+    Raises:
+        Invalid: no engine has such an address.
+    """
+    scheme, colon, rest = address.partition(":")
+    if not address or "\0" in address:
+        raise Invalid(f"{address[:80]!r} is no store address", _KNOWN)
+    if not colon or "/" in scheme or (os.name == "nt" and len(scheme) == 1):
+        return _embedded(Path(address))
+    match scheme:
+        case "memory":
+            return _memory(rest)
+        case "sqlite":
+            return _embedded(_path_in(address, rest))
+        case "redis" | "rediss" | "valkey" | "valkeys":
+            return _redis(address)
+        case _:
+            raise Invalid(f"unknown scheme {scheme[:20]!r} in a store address", _KNOWN)
+
+
+_KNOWN = "use a folder, sqlite:///folder, memory: or redis://host:port/0"
+
+
+def _path_in(address: str, rest: str) -> Path:
+    if not rest.startswith("///") or len(rest) == 3:
+        raise Invalid(f"{address[:80]!r} names no folder", "write sqlite:///path/to/folder")
+    path = rest[2:]
+    return Path(path[1:] if path.startswith("/~") else path)
+
+
+def _embedded(folder: Path) -> Engine:
+    from contextrelay.store.blobs.files import FileBlobs
+    from contextrelay.store.ledger.sqlite import SqliteLedger
+
+    home = folder.expanduser().absolute()
+    if home.exists() and not home.is_dir():
+        raise Invalid(f"{home} is not a folder", "give the folder that holds relay.db")
+    ledger = SqliteLedger(home / DATABASE_NAME)
+    reserve = Reserve(home / "reserve")
+    return Engine(str(folder), ledger, FileBlobs(home / "blobs"), reserve, home)
+
+
+_named_memories: dict[str, Engine] = {}
+
+
+def _memory(name: str) -> Engine:
+    from contextrelay.store.blobs.memory import MemoryBlobs
+    from contextrelay.store.ledger.memory import MemoryLedger
+
+    if name in _named_memories:
+        return _named_memories[name]
+    engine = Engine(f"memory:{name}", MemoryLedger(), MemoryBlobs())
+    if name:
+        _named_memories[name] = engine
+    return engine
+
+
+def _redis(url: str) -> Engine:
+    try:
+        from contextrelay.store.blobs.redis import RedisBlobs
+        from contextrelay.store.ledger.redis import RedisLedger
+        from contextrelay.store.redis_client import connect, without_password
+    except ModuleNotFoundError as error:
+        raise Invalid(
+            f"no client for {url.partition(':')[0]}:// is installed",
+            "pip install 'contextrelay[redis]'",
+        ) from error
+    client = connect(url)
+    return Engine(without_password(url), RedisLedger(client), RedisBlobs(client))

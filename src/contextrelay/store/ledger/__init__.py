@@ -1,0 +1,142 @@
+"""The ledger: ordered logs with rows beside them; all that an engine has to offer.
+
+A log has a name, an append-only run of facts numbered 1, 2, 3 ... and rows found by kind and key.
+Bytes in, bytes out: what they mean is core's business.
+
+Rule: a log is the unit of atomicity. `commit` takes writes in order; each is done whole or not at
+all, and a crash leaves a prefix. An engine may do all of them at once; core must not rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from msgspec import Struct
+
+ONLY = "-"
+"""The key of a row that is the only one of its kind. A key is never empty."""
+
+
+class Fact(Struct, frozen=True, gc=False):
+    """One entry of a log."""
+
+    seq: int
+    body: bytes
+
+
+class Row(Struct, frozen=True, gc=False):
+    """One named value beside a log. A body of None deletes it; `due_ms` puts it on the due list."""
+
+    kind: str
+    key: str
+    body: bytes | None
+    due_ms: int | None = None
+
+
+class Write(Struct, frozen=True):
+    """Changes to one log: all of them, or, where the log's head is not `expect`, none."""
+
+    log: str
+    facts: tuple[bytes, ...] = ()
+    rows: tuple[Row, ...] = ()
+    expect: int | None = None
+
+
+class Stale(Exception):
+    """The head of a log was not the expected one; writes before this one were done."""
+
+    def __init__(self, log: str, head: int) -> None:
+        super().__init__(f"the head of {log} is {head}")
+        self.log = log
+        self.head = head
+
+
+class Reads(Protocol):
+    """What can be asked of a ledger without changing it."""
+
+    def last(self, log: str) -> int:
+        """The seq of the newest fact ever written to a log, trimmed or not; 0 for none."""
+        ...
+
+    def read(self, log: str, after: int, limit: int) -> list[Fact]:
+        """Facts with seq > after, in order, at most `limit`."""
+        ...
+
+    def get(self, log: str, kind: str, key: str) -> bytes | None:
+        """The body of one row, or None."""
+        ...
+
+    def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
+        """Rows of one kind with key > after ("" for all), ordered by the key's UTF-8 bytes."""
+        ...
+
+    def kinds(self, log: str) -> list[str]:
+        """The kinds of which a log has rows, ordered."""
+        ...
+
+    def logs(self, prefix: str, after: str, limit: int) -> list[str]:
+        """Names of logs that start with `prefix` and are > after, ordered by UTF-8 bytes.
+
+        A log is listed while it has facts, rows or a trimmed head.
+        """
+        ...
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
+        """Rows with due_ms <= now_ms with their logs, soonest first."""
+        ...
+
+
+class Ledger(Reads, Protocol):
+    """An engine's whole duty."""
+
+    reads_wait: bool
+    """Whether a read may wait for a network, so that an event loop must not call it inline."""
+
+    def commit(self, *writes: Write) -> list[int]:
+        """Do the writes in order, durably, and return the head of each one's log after it.
+
+        Raises:
+            Stale: a write's `expect` did not hold; the writes before it were done, none after it.
+        """
+        ...
+
+    def trim(self, log: str, before: int) -> None:
+        """Forget facts with seq < before.
+
+        The head never goes back; if it is behind, it moves to before - 1.
+        """
+        ...
+
+    def drop(self, log: str, expect: int) -> None:
+        """Forget a whole log, its rows and its head, if its head is `expect`.
+
+        Raises:
+            Stale: it is not.
+        """
+        ...
+
+    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+        """Add amounts to the counters of that name and return all of them; {} only reads."""
+        ...
+
+    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+        """Call `hear(log)` after facts were written to a log, here or by another process.
+
+        A hint: it may come late, twice, for nothing, or as None ("some log"), and from any thread.
+        The call returned stops it.
+        """
+        ...
+
+    def still(self) -> AbstractContextManager[Reads]:
+        """A view that stands still while others write, where the engine can; else a live one."""
+        ...
+
+    def check(self) -> list[str]:
+        """Problems the engine finds in its own files; empty where it can find none."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; a second call does nothing."""
+        ...

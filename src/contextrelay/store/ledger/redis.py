@@ -1,0 +1,388 @@
+"""The ledger on Redis or Valkey, on a single server or on a cluster.
+
+    relay:{<log>}:h    the head, a number
+    relay:{<log>}:f    facts, a stream whose ids are <seq>-1
+    relay:{<log>}:r    rows, a hash: kind NUL key -> due_ms or nothing, a colon, the body
+    relay:{<log>}:k    the rows' fields in order, a sorted set
+    relay:{logs:NN}    names of logs, an index (store/redis_index.py)
+    relay:{due:NN}     due rows, an index: 16 hexadecimal digits, log NUL kind NUL key
+    relay:{tally/<name>}   counters, a hash
+    relay:hear         where the name of a log with news is published
+
+Rule: one script does one write, so it is whole or absent. Index entries are written before it and
+checked on read. A script that writes is sent once: after a lost reply (Unavailable) the caller
+reads past `expect` and looks for its fact, which carries an id made by its writer.
+
+How durable an answered write is, is the server's setting: appendonly yes, appendfsync always; and
+maxmemory-policy noeviction, or the server forgets what we were told to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+from contextrelay.errors import Invalid, Unavailable
+from contextrelay.limits import RETRIES_MAX
+from contextrelay.store.ledger import Fact, Reads, Row, Stale, Write
+from contextrelay.store.redis_client import Client, Command, Word, connect
+from contextrelay.store.redis_hints import Hints
+from contextrelay.store.redis_index import LATE, LATE_MS, REFUSE_LATE, Index
+
+STALE = 1
+
+# KEYS: h f r k of each write's log. ARGV: the deadline, the channel, the number of writes; then for
+# each: log, expect or '', the numbers of facts and rows, facts, and field and value of each row,
+# where '' deletes. It calls once a row and unpacks nothing: Lua's stack ends near 8,000 values.
+WRITE = f"""{REFUSE_LATE}
+local at, key = 3, 0
+local function arg() at = at + 1 return ARGV[at] end
+local answer = {{0}}
+for _ = 1, tonumber(ARGV[3]) do
+  local h, f, r, k = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3], KEYS[key + 4]
+  key = key + 4
+  local log, expect, facts, rows = arg(), arg(), tonumber(arg()), tonumber(arg())
+  local head = tonumber(redis.call('GET', h) or 0)
+  if expect ~= '' and tonumber(expect) ~= head then
+    answer[1] = {STALE}
+    answer[#answer + 1] = head
+    return answer
+  end
+  for _ = 1, facts do
+    head = head + 1
+    redis.call('XADD', f, string.format('%d-1', head), 'b', arg())
+  end
+  if facts > 0 then
+    redis.call('SET', h, string.format('%d', head))
+  end
+  for _ = 1, rows do
+    local field, value = arg(), arg()
+    if value == '' then
+      redis.call('HDEL', r, field)
+      redis.call('ZREM', k, field)
+    elseif redis.call('HSET', r, field, value) == 1 then
+      redis.call('ZADD', k, 0, field)
+    end
+  end
+  if facts > 0 then
+    redis.call('PUBLISH', ARGV[2], log)
+  end
+  answer[#answer + 1] = head
+end
+return answer
+"""
+
+# KEYS: h f. ARGV: the deadline, the first seq to keep.
+TRIM = f"""{REFUSE_LATE}
+local before = tonumber(ARGV[2])
+redis.call('XTRIM', KEYS[2], 'MINID', '=', string.format('%d-0', before))
+if tonumber(redis.call('GET', KEYS[1]) or 0) < before - 1 then
+  redis.call('SET', KEYS[1], string.format('%d', before - 1))
+end
+return {{0}}
+"""
+
+# KEYS: h f r k. ARGV: the expected head.
+DROP = """
+local head = tonumber(redis.call('GET', KEYS[1]) or 0)
+if head == tonumber(ARGV[1]) then redis.call('UNLINK', unpack(KEYS)) end
+return head
+"""
+
+# KEYS: r k. ARGV: two bounds, how many. Answers field, value, field, value ...
+ROWS = """
+local fields = redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], ARGV[2], 'LIMIT', 0, ARGV[3])
+local answer = {}
+for _, field in ipairs(fields) do
+  answer[#answer + 1] = field
+  answer[#answer + 1] = redis.call('HGET', KEYS[1], field)
+end
+return answer
+"""
+
+# KEYS: k. From the first field of one kind it jumps behind its last: NUL is the least byte.
+KINDS = """
+local answer, low = {}, '-'
+while true do
+  local field = redis.call('ZRANGEBYLEX', KEYS[1], low, '+', 'LIMIT', 0, 1)[1]
+  if not field then return answer end
+  local kind = string.sub(field, 1, string.find(field, '%z') - 1)
+  answer[#answer + 1] = kind
+  low = '[' .. kind .. string.char(1)
+end
+"""
+
+# KEYS: the hash. ARGV: counter, amount, counter, amount ...
+TALLY = """
+for i = 1, #ARGV, 2 do redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1]) end
+return redis.call('HGETALL', KEYS[1])
+"""
+
+
+class RedisLedger:
+    """Logs and rows on Redis or Valkey."""
+
+    reads_wait = True
+
+    def __init__(self, server: Client | str, prefix: str = "relay") -> None:
+        if "{" in prefix or "}" in prefix:
+            raise Invalid(f"{prefix!r} cannot begin a key", "use a prefix without braces")
+        self.client = connect(server) if isinstance(server, str) else server
+        self._prefix = prefix
+        self._channel = f"{prefix}:hear"
+        self._logs = Index(self.client, prefix, "logs")
+        self._dues = Index(self.client, prefix, "due")
+        self._listeners: set[Hints] = set()
+
+    def last(self, log: str) -> int:
+        return int(self.client.ask("GET", self._key(log, "h")) or 0)
+
+    def read(self, log: str, after: int, limit: int) -> list[Fact]:
+        if limit <= 0:
+            return []
+        start = f"{max(after, 0) + 1}-0"
+        found = self.client.ask("XRANGE", self._key(log, "f"), start, "+", "COUNT", limit)
+        return [Fact(int(name.partition(b"-")[0]), fields[b"b"]) for name, fields in found]
+
+    def get(self, log: str, kind: str, key: str) -> bytes | None:
+        value = self.client.ask("HGET", self._key(log, "r"), _field(kind, key))
+        return None if value is None else _unpacked(value)[1]
+
+    def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
+        if limit <= 0:
+            return []
+        low, high = b"(" + _field(kind, after), b"(" + kind.encode() + b"\x01"
+        keys = (self._key(log, "r"), self._key(log, "k"))
+        found: list[bytes] = self.client.ask("EVAL", ROWS, 2, *keys, low, high, limit)
+        pairs = zip(found[::2], found[1::2], strict=True)
+        return [_row(field, value) for field, value in pairs]
+
+    def kinds(self, log: str) -> list[str]:
+        found: list[bytes] = self.client.ask("EVAL", KINDS, 1, self._key(log, "k"))
+        return [kind.decode() for kind in found]
+
+    def logs(self, prefix: str, after: str, limit: int) -> list[str]:
+        start, behind = prefix.encode(), after.encode()
+        low = b"(" + behind if behind >= start else b"[" + start
+        # No byte of UTF-8 is as great as 0xff.
+        high = b"(" + start + b"\xff"
+        found: list[str] = []
+        for batch in self._logs.batches(low, high, limit) if limit > 0 else ():
+            found += self._with_something(batch)
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
+        found: list[tuple[str, Row]] = []
+        high = b"(" + _due_digits(now_ms + 1)
+        for batch in self._dues.batches(b"-", high, limit) if limit > 0 else ():
+            found += self._still_due(batch)
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def commit(self, *writes: Write) -> list[int]:
+        for write in writes:
+            _refuse_nul(write.log, *(row.kind for row in write.rows))
+        # A single server takes all writes in one trip. On a cluster each log has its own slot, so
+        # the index entries of all go in one trip and then the writes one by one.
+        step = 1 if self.client.clustered else max(len(writes), 1)
+        stamp_ms = self._indexed(writes) if self.client.clustered else None
+        heads: list[int] = []
+        for start in range(0, len(writes), step):
+            some = writes[start : start + step]
+            state, *numbers = self._do(some, partial(self._write, some), stamp_ms)
+            if state == STALE:
+                raise Stale(some[len(numbers) - 1].log, numbers[-1])
+            heads += numbers
+        return heads
+
+    def trim(self, log: str, before: int) -> None:
+        if before <= 1:
+            return
+        keys = (self._key(log, "h"), self._key(log, "f"))
+        # A head alone is something, so the log goes into the index as if a fact were written.
+        likewise = Write(log, facts=(b"",))
+        self._do([likewise], lambda late_ms: ("EVAL", TRIM, 2, *keys, late_ms, before))
+
+    def drop(self, log: str, expect: int) -> None:
+        seen_ms = self.client.now_ms()
+        head = int(self.client.once("EVAL", DROP, 4, *self._keys(log), expect))
+        if head != expect:
+            raise Stale(log, head)
+        self._logs.forget([log.encode()], seen_ms)
+
+    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+        key = f"{self._prefix}:{{tally/{_without_braces(name)}}}"
+        pairs = [word for pair in amounts.items() for word in pair]
+        send = self.client.once if pairs else self.client.ask
+        found: list[bytes] = send("EVAL", TALLY, 1, key, *pairs)
+        totals = zip(found[::2], found[1::2], strict=True)
+        return {counter.decode(): int(total) for counter, total in totals}
+
+    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+        hints = Hints(self.client, self._channel, hear)
+        self._listeners.add(hints)
+        hints.start()
+
+        def stop() -> None:
+            self._listeners.discard(hints)
+            hints.stop()
+
+        return stop
+
+    def still(self) -> AbstractContextManager[Reads]:
+        """A live view: Redis has none that stands still."""
+        return nullcontext(self)
+
+    def check(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        """Stop listening and close the client, also for the blobs that share it."""
+        while self._listeners:
+            self._listeners.pop().stop()
+        self.client.close()
+
+    # Writing
+
+    def _do(
+        self,
+        writes: Sequence[Write],
+        script: Callable[[int], Command],
+        stamp_ms: int | None = None,
+    ) -> list[int]:
+        """Write index entries, then run one script; both again where the script came too late."""
+        for _ in range(RETRIES_MAX):
+            if self.client.clustered:
+                stamp_ms = stamp_ms or self._indexed(writes)
+                answer = self.client.once(*script(stamp_ms + LATE_MS))
+            else:
+                stamp_ms = self.client.now_ms()
+                entries = self._entries(writes, stamp_ms)
+                answer = self.client.once_all([*entries, script(stamp_ms + LATE_MS)])[-1]
+            if answer[0] != LATE:
+                return answer
+            self.client.heed_clock(answer[1])
+            stamp_ms = None
+        raise Unavailable(
+            f"the clocks of {self.client.address} differ by more than {LATE_MS} ms",
+            "set the clocks of its nodes",
+        )
+
+    def _indexed(self, writes: Sequence[Write]) -> int:
+        stamp_ms = self.client.now_ms()
+        self.client.ask_all(self._entries(writes, stamp_ms))
+        return stamp_ms
+
+    def _entries(self, writes: Sequence[Write], stamp_ms: int) -> list[Command]:
+        logs: dict[bytes, None] = {}
+        dues: dict[bytes, None] = {}
+        for write in writes:
+            if write.facts or any(row.body is not None for row in write.rows):
+                logs[write.log.encode()] = None
+            for row in write.rows:
+                if row.body is not None and row.due_ms is not None:
+                    dues[_due_name(write.log, row)] = None
+        return self._logs.entries(logs, stamp_ms) + self._dues.entries(dues, stamp_ms)
+
+    def _write(self, writes: Sequence[Write], late_ms: int) -> Command:
+        keys: list[Word] = []
+        args: list[Word] = [late_ms, self._channel, len(writes)]
+        for write in writes:
+            keys += self._keys(write.log)
+            expect = "" if write.expect is None else write.expect
+            args += [write.log, expect, len(write.facts), len(write.rows), *write.facts]
+            for row in write.rows:
+                args += [_field(row.kind, row.key), _packed(row)]
+        return ("EVAL", WRITE, len(keys), *keys, *args)
+
+    # Reading through an index
+
+    def _with_something(self, names: Iterable[bytes]) -> list[str]:
+        seen_ms = self.client.now_ms()
+        logs = [name.decode() for name in names]
+        there: list[int] = self.client.ask_all(
+            [("EXISTS", self._key(log, part)) for log in logs for part in "hr"]
+        )
+        has = [head or rows for head, rows in zip(there[::2], there[1::2], strict=True)]
+        empty = [log.encode() for log, something in zip(logs, has, strict=True) if not something]
+        self._logs.forget(empty, seen_ms)
+        return [log for log, something in zip(logs, has, strict=True) if something]
+
+    def _still_due(self, names: Iterable[bytes]) -> list[tuple[str, Row]]:
+        seen_ms = self.client.now_ms()
+        entries = [(name, *name[_DIGITS:].split(b"\0", 1)) for name in names]
+        values: list[bytes | None] = self.client.ask_all(
+            [("HGET", self._key(log.decode(), "r"), field) for _, log, field in entries]
+        )
+        found: list[tuple[str, Row]] = []
+        stale: list[bytes] = []
+        for (name, log, field), value in zip(entries, values, strict=True):
+            row = None if value is None else _row(field, value)
+            if (
+                row is not None
+                and row.due_ms is not None
+                and name.startswith(_due_digits(row.due_ms))
+            ):
+                found.append((log.decode(), row))
+            else:
+                stale.append(name)
+        self._dues.forget(stale, seen_ms)
+        return found
+
+    # Keys
+
+    def _key(self, log: str, part: str) -> str:
+        return f"{self._prefix}:{{{_without_braces(log)}}}:{part}"
+
+    def _keys(self, log: str) -> list[str]:
+        return [self._key(log, part) for part in "hfrk"]
+
+
+def _without_braces(name: str) -> str:
+    """A name that a hash tag can hold: `{}` and `}x` would send a log's keys to several slots."""
+    if not name:
+        raise Invalid("a log needs a name")
+    return name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
+
+
+def _refuse_nul(*names: str) -> None:
+    for name in names:
+        if "\0" in name:
+            raise Invalid(f"{name!r} holds a NUL", "use a name without")
+
+
+def _field(kind: str, key: str) -> bytes:
+    return f"{kind}\0{key}".encode()
+
+
+def _packed(row: Row) -> bytes:
+    if row.body is None:
+        return b""
+    return b":" + row.body if row.due_ms is None else b"%d:%b" % (row.due_ms, row.body)
+
+
+def _unpacked(value: bytes) -> tuple[int | None, bytes]:
+    due, _, body = value.partition(b":")
+    return (int(due) if due else None), body
+
+
+def _row(field: bytes, value: bytes) -> Row:
+    kind, _, key = field.partition(b"\0")
+    due_ms, body = _unpacked(value)
+    return Row(kind.decode(), key.decode(), body, due_ms)
+
+
+_DIGITS = 16
+
+
+def _due_digits(due_ms: int) -> bytes:
+    """Digits that sort as the numbers do, those below zero too."""
+    return b"%016x" % (due_ms + 2**63)
+
+
+def _due_name(log: str, row: Row) -> bytes:
+    return _due_digits(row.due_ms or 0) + log.encode() + b"\0" + _field(row.kind, row.key)

@@ -1,0 +1,434 @@
+"""The SQLite engine: one file in WAL mode, every commit on disk before it is acknowledged.
+
+Rule: readers never wait. Each read takes a connection of its own from a pool; writes of one process
+are grouped by whichever thread holds the turn, and processes take turns at a gate (turns.py).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+from contextrelay.errors import RelayError, Unavailable
+from contextrelay.limits import BUSY_MS_MAX, GROUP_COMMITS_MAX
+from contextrelay.store import troubles
+from contextrelay.store.folders import make_folder
+from contextrelay.store.ledger import Fact, Reads, Row, Stale, Write
+from contextrelay.store.ledger.sqlite_schema import (
+    SCHEMA_VERSION,
+    migrate,
+    migrations,
+    version_of,
+)
+from contextrelay.store.turns import Turns
+
+LAST = """SELECT coalesce((SELECT max(seq) FROM fact WHERE log = ?1),
+                          (SELECT seq FROM trimmed WHERE log = ?1), 0)"""
+READ = "SELECT seq, body FROM fact WHERE log = ? AND seq > ? ORDER BY seq LIMIT ?"
+GET = "SELECT body FROM row WHERE log = ? AND kind = ? AND key = ?"
+ROWS = """SELECT key, body, due_ms FROM row
+          WHERE log = ? AND kind = ? AND key > ? ORDER BY key LIMIT ?"""
+# From one kind to the next by a seek, however many rows the kinds have.
+NEXT_KIND = "SELECT min(kind) FROM row WHERE log = ? AND kind > ?"
+NEXT_LOG = """SELECT min(log) FROM (SELECT min(log) AS log FROM fact WHERE log >= ?1
+                                    UNION ALL SELECT min(log) FROM row WHERE log >= ?1
+                                    UNION ALL SELECT min(log) FROM trimmed WHERE log >= ?1)"""
+DUE = "SELECT log, kind, key, body, due_ms FROM row WHERE due_ms <= ? ORDER BY due_ms LIMIT ?"
+TALLIED = "SELECT field, amount FROM tally WHERE name = ?"
+
+APPEND = "INSERT INTO fact (log, seq, body) VALUES (?, ?, ?)"
+PUT = "INSERT OR REPLACE INTO row (log, kind, key, body, due_ms) VALUES (?, ?, ?, ?, ?)"
+DELETE = "DELETE FROM row WHERE log = ? AND kind = ? AND key = ?"
+TRIM = "DELETE FROM fact WHERE log = ? AND seq < ?"
+KEEP_HEAD = "INSERT OR REPLACE INTO trimmed (log, seq) VALUES (?, ?)"
+DROP = (
+    "DELETE FROM fact WHERE log = ?",
+    "DELETE FROM row WHERE log = ?",
+    "DELETE FROM trimmed WHERE log = ?",
+)
+TALLY = """INSERT INTO tally (name, field, amount) VALUES (?, ?, ?)
+           ON CONFLICT DO UPDATE SET amount = amount + excluded.amount"""
+
+LISTEN_POLL_S = 0.005
+
+Connect = Callable[[Path], sqlite3.Connection]
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open one connection the way the whole engine relies on."""
+    connection = sqlite3.connect(
+        path, timeout=BUSY_MS_MAX / 1000, isolation_level=None, check_same_thread=False
+    )
+    # FULL: with NORMAL a power loss takes acknowledged commits with it.
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+class _SqliteReads:
+    """The reads, over whatever connection `_ask` finds."""
+
+    def _ask(self, sql: str, values: tuple[object, ...]) -> list[Any]:
+        raise NotImplementedError
+
+    def last(self, log: str) -> int:
+        return self._ask(LAST, (log,))[0][0]
+
+    def read(self, log: str, after: int, limit: int) -> list[Fact]:
+        return [Fact(seq, body) for seq, body in self._ask(READ, (log, after, limit))]
+
+    def get(self, log: str, kind: str, key: str) -> bytes | None:
+        found = self._ask(GET, (log, kind, key))
+        return found[0][0] if found else None
+
+    def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
+        found = self._ask(ROWS, (log, kind, after, limit))
+        return [Row(kind, key, body, due_ms) for key, body, due_ms in found]
+
+    def kinds(self, log: str) -> list[str]:
+        kinds: list[str] = []
+        while (kind := self._ask(NEXT_KIND, (log, kinds[-1] if kinds else ""))[0][0]) is not None:
+            kinds.append(kind)
+        return kinds
+
+    def logs(self, prefix: str, after: str, limit: int) -> list[str]:
+        names: list[str] = []
+        # The text right behind `after` in byte order is `after` with a NUL.
+        start = prefix if after < prefix else after + "\0"
+        while len(names) < limit:
+            name: str | None = self._ask(NEXT_LOG, (start,))[0][0]
+            if name is None or not name.startswith(prefix):
+                break
+            names.append(name)
+            start = name + "\0"
+        return names
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
+        found = self._ask(DUE, (now_ms, limit))
+        return [(log, Row(kind, key, body, due_ms)) for log, kind, key, body, due_ms in found]
+
+
+class _View(_SqliteReads):
+    """One moment of the ledger: a read transaction on a connection of its own."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+
+    def _ask(self, sql: str, values: tuple[object, ...]) -> list[Any]:
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+
+
+class _Ticket:
+    """One caller's change, waiting for its group."""
+
+    __slots__ = ("answer", "change", "error", "is_done")
+
+    def __init__(self, change: Callable[[sqlite3.Connection], Any]) -> None:
+        self.change = change
+        self.answer: Any = None
+        self.error: BaseException | None = None
+        self.is_done = False
+
+
+class SqliteLedger(_SqliteReads):
+    """A ledger in one SQLite file."""
+
+    reads_wait = False
+
+    def __init__(self, path: Path, connect: Connect = connect) -> None:
+        self._path = path
+        self._connect = connect
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._waiting: deque[_Ticket] = deque()
+        self._turn = threading.Lock()
+        self._hearers: list[Callable[[str | None], None]] = []
+        self._poller: threading.Thread | None = None
+        self._is_closed = False
+        try:
+            make_folder(path.parent)
+            self._turns = Turns(path.parent)
+        except OSError as error:
+            raise troubles.from_os(error, path.parent) from error
+        self._writer = self._open()
+        _ledgers.add(self)
+
+    # Reads
+
+    def _ask(self, sql: str, values: tuple[object, ...]) -> list[Any]:
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._another()
+        try:
+            return connection.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+        finally:
+            self._idle.append(connection)
+
+    @contextmanager
+    def still(self) -> Generator[Reads]:
+        connection = self._another()
+        try:
+            connection.execute("BEGIN")
+            view = _View(connection, self._path)
+            view.last("")  # The moment is that of the first read, not of BEGIN.
+            yield view
+        finally:
+            connection.close()
+
+    def check(self) -> list[str]:
+        found = self._ask("PRAGMA integrity_check", ())
+        return [] if found == [("ok",)] else [f"{self._path}: {line}" for (line,) in found]
+
+    # Writes
+
+    def commit(self, *writes: Write) -> list[int]:
+        def change(connection: sqlite3.Connection) -> list[int]:
+            return [_apply(connection, write) for write in writes]
+
+        heads = self._change(change)
+        if self._hearers:
+            for log in {write.log for write in writes if write.facts}:
+                self._tell(log)
+        return heads
+
+    def trim(self, log: str, before: int) -> None:
+        def change(connection: sqlite3.Connection) -> None:
+            head = _one(connection, LAST, (log,))
+            connection.execute(TRIM, (log, before))
+            if before > max(head, 1):
+                connection.execute(KEEP_HEAD, (log, max(head, before - 1)))
+
+        self._change(change)
+
+    def drop(self, log: str, expect: int) -> None:
+        def change(connection: sqlite3.Connection) -> None:
+            head = _one(connection, LAST, (log,))
+            if head != expect:
+                raise Stale(log, head)
+            for sql in DROP:
+                connection.execute(sql, (log,))
+
+        self._change(change)
+
+    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+        def change(connection: sqlite3.Connection) -> None:
+            connection.executemany(TALLY, [(name, field, n) for field, n in amounts.items()])
+
+        if amounts:
+            self._change(change)
+        return dict(self._ask(TALLIED, (name,)))
+
+    def _change(self, change: Callable[[sqlite3.Connection], Any]) -> Any:
+        """Queue a change; whoever gets the turn first commits all that wait, in one transaction."""
+        ticket = _Ticket(change)
+        self._waiting.append(ticket)
+        with self._turn:
+            if not ticket.is_done:
+                self._commit_waiting()
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.answer
+
+    def _commit_waiting(self) -> None:
+        group: list[_Ticket] = []
+        while self._waiting and len(group) < GROUP_COMMITS_MAX:
+            group.append(self._waiting.popleft())
+        try:
+            if not self._try_group(group) and len(group) > 1:
+                # One member may have spoiled it for all: each gets its own answer.
+                for ticket in group:
+                    self._try_group([ticket])
+        except BaseException:
+            # Ctrl-C in the thread that commits for all: the others may try again.
+            for ticket in group:
+                ticket.error = Unavailable("the write was interrupted", "try again")
+            raise
+        finally:
+            for ticket in group:
+                ticket.is_done = True
+
+    def _try_group(self, group: list[_Ticket]) -> bool:
+        """Do a group's changes in one transaction; if it fails, each member gets the error."""
+        try:
+            with self._turns, _transaction(self._writer) as connection:
+                for ticket in group:
+                    ticket.error = None
+                    try:
+                        ticket.answer = ticket.change(connection)
+                    except Stale as stale:
+                        # Checked before the write is begun: what came before it stands.
+                        ticket.error = stale
+        except Exception as error:
+            trouble = translate(error, self._path) if isinstance(error, sqlite3.Error) else error
+            for ticket in group:
+                ticket.error = trouble
+            return False
+        return True
+
+    # Hearing of others' writes
+
+    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+        self._hearers.append(hear)
+        if self._poller is None:
+            self._poller = threading.Thread(target=self._poll, name="relay-listen", daemon=True)
+            self._poller.start()
+
+        def stop() -> None:
+            with suppress(ValueError):
+                self._hearers.remove(hear)
+
+        return stop
+
+    def _tell(self, log: str | None) -> None:
+        for hear in tuple(self._hearers):
+            hear(log)
+
+    def _poll(self) -> None:
+        """Notice commits of other processes: they change the writer connection's data version."""
+        pause = threading.Event()
+        seen: int | None = None
+        while not self._is_closed:
+            version = self._data_version()
+            if version is not None and version != seen:
+                if seen is not None:
+                    self._tell(None)
+                seen = version
+            pause.wait(LISTEN_POLL_S if self._hearers else LISTEN_POLL_S * 20)
+
+    def _data_version(self) -> int | None:
+        # Asked between commits only; while one is under way there will be another look soon.
+        if not self._turn.acquire(blocking=False):
+            return None
+        try:
+            return None if self._is_closed else _one(self._writer, "PRAGMA data_version", ())
+        except sqlite3.Error:
+            return None
+        finally:
+            self._turn.release()
+
+    # Opening and closing
+
+    def _another(self) -> sqlite3.Connection:
+        if self._is_closed:
+            raise Unavailable(f"{self._path} was closed", "open the relay again")
+        try:
+            return self._connect(self._path)
+        except sqlite3.Error as error:
+            raise translate(error, self._path) from error
+
+    def _open(self) -> sqlite3.Connection:
+        writer = self._another()
+        try:
+            if version_of(writer) != SCHEMA_VERSION:
+                with self._turns:
+                    migrate(writer, self._path, migrations())
+        except sqlite3.Error as error:
+            writer.close()
+            raise translate(error, self._path) from error
+        except RelayError:
+            writer.close()
+            raise
+        return writer
+
+    def close(self) -> None:
+        with self._turn:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            while self._idle:
+                self._idle.pop().close()
+            self._writer.close()
+            self._turns.close()
+
+    def reopen_after_fork(self) -> None:
+        """Leave the parent's connections alone and open our own: SQLite forbids sharing them."""
+        # Kept for ever: letting go would close them, and a close may checkpoint under the parent.
+        _parents_connections.extend((self._writer, *self._idle))
+        self._turn = threading.Lock()
+        self._waiting.clear()
+        self._idle = deque()
+        self._poller = None
+        self._hearers = []
+        if not self._is_closed:
+            self._turns = Turns(self._path.parent)
+            self._writer = self._open()
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Generator[sqlite3.Connection]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _apply(connection: sqlite3.Connection, write: Write) -> int:
+    """Do one write and return its log's head; nothing is changed where `expect` does not hold."""
+    head: int = _one(connection, LAST, (write.log,))
+    if write.expect is not None and head != write.expect:
+        raise Stale(write.log, head)
+    for body in write.facts:
+        head += 1
+        connection.execute(APPEND, (write.log, head, body))
+    for row in write.rows:
+        if row.body is None:
+            connection.execute(DELETE, (write.log, row.kind, row.key))
+        else:
+            connection.execute(PUT, (write.log, row.kind, row.key, row.body, row.due_ms))
+    return head
+
+
+def _one(connection: sqlite3.Connection, sql: str, values: tuple[object, ...]) -> Any:
+    return connection.execute(sql, values).fetchone()[0]
+
+
+# Foreign errors
+
+
+def translate(error: sqlite3.Error, path: Path) -> RelayError:
+    """Say what SQLite complains of, about which file, and what to do."""
+    # A primary code is the low byte of SQLite's extended ones.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    return _BY_CODE.get(code, troubles.damaged)(path, error)
+
+
+_BY_CODE = {
+    sqlite3.SQLITE_FULL: troubles.no_room,
+    sqlite3.SQLITE_READONLY: troubles.read_only,
+    sqlite3.SQLITE_PERM: troubles.read_only,
+    sqlite3.SQLITE_CANTOPEN: troubles.cannot_open,
+    sqlite3.SQLITE_IOERR: troubles.cannot_open,
+    sqlite3.SQLITE_BUSY: troubles.busy,
+    sqlite3.SQLITE_LOCKED: troubles.busy,
+}
+
+
+# Forks
+
+_ledgers: WeakSet[SqliteLedger] = WeakSet()
+_parents_connections: list[sqlite3.Connection] = []
+
+
+def _reopen_all() -> None:
+    for ledger in tuple(_ledgers):
+        ledger.reopen_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reopen_all)

