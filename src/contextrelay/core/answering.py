@@ -1,0 +1,60 @@
+"""Answering: which function answers which verb. `answer` is the only way into core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from contextrelay.core.stores import Stores
+from contextrelay.wire.verbs import Body, Verb
+
+AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
+Reply = TypeVar("Reply")
+
+_answers: dict[type[Verb[Any]], Callable[[Stores, Any, Body], Any]] = {}
+
+
+def answers(
+    verb: type[AnyVerb],
+) -> Callable[[Callable[[Stores, AnyVerb, Body], Reply]], Callable[[Stores, AnyVerb, Body], Reply]]:
+    """Register a function as the answer to a verb."""
+
+    def register(
+        function: Callable[[Stores, AnyVerb, Body], Reply],
+    ) -> Callable[[Stores, AnyVerb, Body], Reply]:
+        assert verb not in _answers, f"{verb.__name__} is answered twice"
+        _answers[verb] = function
+        return function
+
+    return register
+
+
+# A verb's file is imported when it is first asked: this keeps the start of a short command short.
+_FILES = {
+    "Push": "pushes",
+    "PushMany": "pushes",
+    "Pull": "pulls",
+    "Peek": "artifacts",
+    "Find": "artifacts",
+    "List": "artifacts",
+    "Trace": "artifacts",
+    "Pin": "lives",
+    "Extend": "lives",
+    "Remove": "lives",
+    "Sweep": "sweep",
+    "Verify": "verify",
+    "Backup": "backups",
+    "Restore": "backups",
+    "Survey": "survey",
+}
+
+
+def answer(stores: Stores, verb: Verb[Reply], body: Body = b"") -> Reply:
+    """Answer a verb; its body comes beside it."""
+    kind: type[Verb[Any]] = type(verb)
+    function = _answers.get(kind)
+    if function is None:
+        import_module(f"contextrelay.core.{_FILES[kind.__name__]}")
+        function = _answers[kind]
+    return function(stores, verb, body)

@@ -1,0 +1,322 @@
+"""Bodies: content kept once under its hash, for as long as a ref holds it.
+
+The log `b/<sha256>` has a row `at` (where the bytes are), maybe a row `body` (the bytes of a small
+one), and a row `hold` for each ref: a set, not a counter, because adding twice does no harm. Its
+head moves only when `at` changes; a hold is added with `expect`, and does not move it. So any
+number of pushes of the same content go on side by side, and freeing cannot race one:
+
+    free     condemn (head + 1); look for holds once more; delete `at` (head + 1); delete the blob
+    push     a hold that expected the head before the condemnation fails, and looks again
+    another  one that finds it condemned lifts that (head + 1), and the freeing fails
+
+Rule: nobody deletes a blob before winning a compare-and-set on its log, nobody points to a blob
+without winning one begun before the blob was written, and no blob name is used twice. This needs
+no clock; a grace period only keeps a sweep from disturbing a push under way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
+
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken, TooLarge, Unavailable
+from contextrelay.limits import (
+    ROW_BODY_BYTES_MAX,
+    TOMBSTONE_S,
+    UNFINISHED_PUSH_S,
+)
+from contextrelay.logic.describe import Description
+from contextrelay.store.blobs import Blobs, Draft
+from contextrelay.store.ledger import ONLY, Reads, Row, Stale, Write
+from contextrelay.wire.verbs import Body
+
+
+class At(Struct, frozen=True):
+    """Where the bytes of a body are: in a blob, or in the row beside this one."""
+
+    size_bytes: int
+    blob: str | None = None
+    is_condemned: bool = False
+
+
+_encoder = Encoder()
+_decoder = Decoder(At)
+
+
+def body_log(sha256: str) -> str:
+    return f"b/{sha256}"
+
+
+def where(ledger: Reads, sha256: str) -> At | None:
+    row = ledger.get(body_log(sha256), "at", ONLY)
+    try:
+        return None if row is None else _decoder.decode(row)
+    except DecodeError as error:
+        raise _lost(sha256, f"where its bytes are cannot be read: {error}") from error
+
+
+def hold_row(ref: str) -> Row:
+    return Row("hold", ref, b"")
+
+
+# Taking a body in
+
+
+class Incoming:
+    """A body that was received and described, but is not kept yet."""
+
+    def __init__(self, description: Description, whole: bytes | None, draft: Draft | None) -> None:
+        self.description = description
+        self._whole = whole
+        self._draft = draft
+        self._blob: str | None = None
+        self._kept_ms = 0
+
+    def held(self, stores: Stores, refs: list[str]) -> Write:
+        """The write that keeps the body, if it is not kept yet, and holds it for the refs."""
+        sha256 = self.description.sha256
+        log = body_log(sha256)
+        head = stores.ledger.last(log)  # Read before `at`: if that moves, `expect` fails.
+        at = where(stores.ledger, sha256)
+        holds = tuple(hold_row(ref) for ref in refs)
+        if at is not None:
+            self._withdraw(stores)
+            if not at.is_condemned:
+                return Write(log, rows=holds, expect=head)
+            lifted = replace(at, is_condemned=False)
+            return Write(log, (b"",), (_at_row(lifted), *holds), expect=head)
+        return Write(log, (b"",), (*self._placed(stores), *holds), expect=head)
+
+    def _placed(self, stores: Stores) -> tuple[Row, ...]:
+        size_bytes = self.description.size_bytes
+        freed = Row("freed", ONLY, None)
+        if size_bytes <= ROW_BODY_BYTES_MAX:
+            assert self._whole is not None
+            return Row("body", ONLY, self._whole), _at_row(At(size_bytes)), freed
+        return _at_row(At(size_bytes, self._keep(stores))), freed
+
+    def _keep(self, stores: Stores) -> str:
+        if self._blob is None:
+            self._blob = f"{self.description.sha256}-{stores.random_bytes(8).hex()}"
+            self._kept_ms = stores.now_ms()
+            if self._draft is not None:
+                self._draft.keep(self._blob)
+            else:
+                assert self._whole is not None
+                with stores.blobs.draft() as draft:
+                    draft.write(self._whole)
+                    draft.keep(self._blob)
+        elif stores.now_ms() - self._kept_ms > UNFINISHED_PUSH_S * 1000 // 2:
+            # A sweep may have taken the blob for a leftover meanwhile.
+            raise Unavailable("the push took too long", "push it again")
+        return self._blob
+
+    def _withdraw(self, stores: Stores) -> None:
+        """Somebody kept the same content first; nobody else knows the name of our blob."""
+        if self._blob is not None:
+            stores.blobs.delete(self._blob)
+            self._blob = None
+
+
+@contextmanager
+def receive(stores: Stores, body: Body) -> Generator[Incoming]:
+    """Read a body and describe it; a large stream goes to a draft on the way.
+
+    Raises:
+        TooLarge: it is over the store's limit; the rest of it is not read.
+    """
+    description = Description()
+    if isinstance(body, bytes):
+        _check_size(stores, len(body))
+        description.feed(body)
+        yield Incoming(description, body, None)
+        return
+    chunks = iter(body)
+    start = _up_to_a_row(stores, chunks, description)
+    if description.size_bytes <= ROW_BODY_BYTES_MAX:
+        yield Incoming(description, start, None)
+        return
+    with stores.blobs.draft() as draft:
+        draft.write(start)
+        for chunk in chunks:
+            _check_size(stores, description.size_bytes + len(chunk))
+            description.feed(chunk)
+            draft.write(chunk)
+        yield Incoming(description, None, draft)
+
+
+def _up_to_a_row(stores: Stores, chunks: Iterator[bytes], description: Description) -> bytes:
+    """Read until the body ends or is too large for a row."""
+    start: list[bytes] = []
+    for chunk in chunks:
+        _check_size(stores, description.size_bytes + len(chunk))
+        description.feed(chunk)
+        start.append(chunk)
+        if description.size_bytes > ROW_BODY_BYTES_MAX:
+            break
+    return b"".join(start)
+
+
+def _check_size(stores: Stores, size_bytes: int) -> None:
+    if size_bytes > stores.settings.body_bytes_max:
+        raise TooLarge(
+            f"the body is over {stores.settings.body_bytes_max} bytes",
+            "split it, or raise body_bytes_max in the store's settings",
+        )
+
+
+# Giving a body out
+
+
+_checked_blobs: set[str] = set()
+_CHECKED_MAX = 100_000
+
+
+def opener(stores: Stores, sha256: str, start: int, stop: int) -> Callable[[int], Iterator[bytes]]:
+    """What opens the bytes start:stop of a body, in chunks of a size then given.
+
+    Raises (when read):
+        Broken: the bytes are missing or, where it is the complete body, not those that were
+            stored; never after the last chunk.
+    """
+    return lambda chunk_bytes: _chunks(stores, sha256, start, stop, chunk_bytes)
+
+
+def _chunks(
+    stores: Stores, sha256: str, start: int, stop: int, chunk_bytes: int
+) -> Iterator[bytes]:
+    at = where(stores.ledger, sha256)
+    if at is None:
+        raise _lost(sha256, "its bytes are missing")
+    if at.blob is None:
+        yield _row_body(stores.ledger, sha256)[start:stop]
+        return
+    chunks = stores.blobs.read(at.blob, start, stop, chunk_bytes)
+    if stop - start < at.size_bytes or at.blob in _checked_blobs:
+        yield from chunks
+        return
+    yield from _checked(chunks, sha256)
+    if len(_checked_blobs) < _CHECKED_MAX:
+        # A blob never changes under its name: once a process is enough.
+        _checked_blobs.add(at.blob)
+
+
+def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
+    """Yield a whole body as a view of the ledger sees it, always checked by its hash."""
+    at = where(view, sha256)
+    if at is None:
+        raise _lost(sha256, "its bytes are missing")
+    if at.blob is None:
+        yield _row_body(view, sha256)
+    else:
+        yield from _checked(blobs.read(at.blob, 0, at.size_bytes), sha256)
+
+
+def _row_body(ledger: Reads, sha256: str) -> bytes:
+    body = ledger.get(body_log(sha256), "body", ONLY)
+    if body is None:
+        raise _lost(sha256, "its bytes are missing")
+    if hashlib.sha256(body).hexdigest() != sha256:
+        raise _lost(sha256, "its bytes have changed")
+    return body
+
+
+def _checked(chunks: Iterator[bytes], sha256: str) -> Iterator[bytes]:
+    """Pass chunks on one behind, so that the last goes out only when the whole was right."""
+    digest = hashlib.sha256()
+    behind = b""
+    for chunk in chunks:
+        if behind:
+            yield behind
+        digest.update(chunk)
+        behind = chunk
+    if digest.hexdigest() != sha256:
+        raise _lost(sha256, "its bytes have changed")
+    yield behind
+
+
+def _lost(sha256: str, why: str) -> Broken:
+    return Broken(f"body {sha256[:12]}: {why}", "see what is damaged with: relay verify")
+
+
+# Freeing
+
+
+def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
+    """Let go of (sha256, ref) holds and free what nothing holds any more: (bodies, bytes)."""
+    if holds:
+        stores.ledger.commit(
+            *(Write(body_log(sha256), rows=(Row("hold", ref, None),)) for sha256, ref in holds)
+        )
+    freed = [free(stores, sha256) for sha256 in dict.fromkeys(sha256 for sha256, _ in holds)]
+    return sum(size is not None for size in freed), sum(size or 0 for size in freed)
+
+
+def free(stores: Stores, sha256: str) -> int | None:
+    """Free a body that nothing holds; its size, or None if it is held or in use."""
+    log = body_log(sha256)
+    try:
+        head = stores.ledger.last(log)
+        at = where(stores.ledger, sha256)
+        if at is None or _is_held(stores, log):
+            return None
+        if not at.is_condemned:
+            at = replace(at, is_condemned=True)
+            head = stores.ledger.commit(Write(log, (b"",), (_at_row(at),), expect=head))[0]
+        if _is_held(stores, log):
+            lifted = replace(at, is_condemned=False)
+            stores.ledger.commit(Write(log, (b"",), (_at_row(lifted),), expect=head))
+            return None
+        gone = (Row("at", ONLY, None), Row("body", ONLY, None), _freed_row(stores))
+        stores.ledger.commit(Write(log, (b"",), gone, expect=head))
+    except Stale:
+        return None  # Someone pushes the same content just now.
+    if at.blob is not None:
+        stores.blobs.delete(at.blob)
+    return at.size_bytes
+
+
+def free_leftover(stores: Stores, blob: str) -> bool:
+    """Delete a blob that no body points to; whether it was one."""
+    sha256 = blob.partition("-")[0]
+    log = body_log(sha256)
+    head = stores.ledger.last(log)
+    at = where(stores.ledger, sha256)
+    if at is not None and at.blob == blob:
+        return False
+    try:
+        rows = () if at is not None else (_freed_row(stores),)
+        stores.ledger.commit(Write(log, (b"",), rows, expect=head))
+    except Stale:
+        return False
+    stores.blobs.delete(blob)
+    return True
+
+
+def forget(stores: Stores, log: str) -> None:
+    """Drop the log of a body that was freed long ago."""
+    head = stores.ledger.last(log)
+    if stores.ledger.get(log, "at", ONLY) is None and not _is_held(stores, log):
+        try:
+            stores.ledger.drop(log, expect=head)
+        except Stale:
+            return  # It is in use again.
+
+
+def _is_held(stores: Stores, log: str) -> bool:
+    return bool(stores.ledger.rows(log, "hold", "", 1))
+
+
+def _at_row(at: At) -> Row:
+    return Row("at", ONLY, _encoder.encode(at))
+
+
+def _freed_row(stores: Stores) -> Row:
+    """The head must outlive any push that has read it, so the log is dropped much later."""
+    return Row("freed", ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)

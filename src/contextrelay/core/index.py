@@ -1,0 +1,75 @@
+"""The index: which artifacts there are, newest first.
+
+One log a day, so that no single one grows hot or without end. Names and keys count down with time,
+and the ledger lists upwards: the newest comes first. An index row is written before the artifact
+it points to, and names the hash: after a crash a sweep knows what the unfinished push held.
+
+Rule: an index row is a hint; whether the artifact is there, its own log says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from contextrelay.limits import DAY_S, PAGE_ROWS_MAX
+from contextrelay.store.ledger import Reads, Row, Write
+
+PREFIX = "i/a/"
+_DAY_MS = DAY_S * 1000
+_END_DAY = 99_999
+_END_MS = 10**14 - 1
+
+
+class Entry(Struct, frozen=True):
+    """One index row: an artifact that is there, or was about to be."""
+
+    cursor: str
+    """Where a listing can go on."""
+    ref: str
+    created_ms: int
+    sha256: str
+
+
+def index_write(ref: str, created_ms: int, sha256: str) -> Write:
+    return Write(_log(created_ms), rows=(Row("ref", _key(created_ms, ref), sha256.encode()),))
+
+
+def unindex_write(ref: str, created_ms: int) -> Write:
+    return Write(_log(created_ms), rows=(Row("ref", _key(created_ms, ref), None),))
+
+
+def entries(ledger: Reads, after: str = "") -> Iterator[Entry]:
+    """Walk the index from the newest entry, or from behind a cursor."""
+    log, _, key = after.partition("|")
+    if log:
+        yield from _in_day(ledger, log, key)
+    while days := ledger.logs(PREFIX, log, PAGE_ROWS_MAX):
+        for log in days:
+            yield from _in_day(ledger, log, "")
+
+
+def entries_before(ledger: Reads, before_ms: int) -> Iterator[Entry]:
+    """Walk the index from a moment into the past."""
+    return entries(ledger, f"{_log(before_ms)}|{_key(before_ms, '')}")
+
+
+def is_indexed(ledger: Reads, ref: str, created_ms: int) -> bool:
+    return ledger.get(_log(created_ms), "ref", _key(created_ms, ref)) is not None
+
+
+def _in_day(ledger: Reads, log: str, key: str) -> Iterator[Entry]:
+    while page := ledger.rows(log, "ref", key, PAGE_ROWS_MAX):
+        for row in page:
+            key = row.key
+            left_ms, _, ref = key.partition("-")
+            yield Entry(f"{log}|{key}", ref, _END_MS - int(left_ms), (row.body or b"").decode())
+
+
+def _log(created_ms: int) -> str:
+    return f"{PREFIX}{_END_DAY - created_ms // _DAY_MS:05d}"
+
+
+def _key(created_ms: int, ref: str) -> str:
+    return f"{_END_MS - created_ms:014d}-{ref}"

@@ -1,0 +1,67 @@
+"""Stores: what every verb works on, handed in as one argument: engine, clock, chance, settings."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from contextrelay.errors import Full
+from contextrelay.model.ref import new_ref
+from contextrelay.model.settings import Settings
+from contextrelay.store.blobs import Blobs
+from contextrelay.store.engine import Engine
+from contextrelay.store.ledger import Ledger, Stale, Write
+
+Done = TypeVar("Done")
+
+
+def clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Stores(Struct, frozen=True):
+    """An opened engine with the owner's settings, and where time and chance come from."""
+
+    engine: Engine
+    settings: Settings = Settings()
+    now_ms: Callable[[], int] = clock_ms
+    random_bytes: Callable[[int], bytes] = os.urandom
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.engine.ledger
+
+    @property
+    def blobs(self) -> Blobs:
+        return self.engine.blobs
+
+    def new_ref(self) -> str:
+        return new_ref(self.random_bytes(16))
+
+
+def commit_each(ledger: Ledger, writes: list[Write]) -> list[bool]:
+    """Commit writes that do not depend on each other; whether each was done, or found stale."""
+    done: list[bool] = []
+    while len(done) < len(writes):
+        rest = writes[len(done) :]
+        try:
+            ledger.commit(*rest)
+            done += [True] * len(rest)
+        except Stale as stale:
+            index = [write.log for write in rest].index(stale.log)
+            done += [True] * index + [False]
+    return done
+
+
+def with_reserve(stores: Stores, act: Callable[[], Done]) -> Done:
+    """Do something that frees room; on a full disk give up the reserve and do it again."""
+    try:
+        return act()
+    except Full:
+        if stores.engine.reserve is None or not stores.engine.reserve.free():
+            raise
+        return act()

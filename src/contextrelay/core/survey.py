@@ -1,0 +1,25 @@
+"""The survey: what a store is and holds, in numbers."""
+
+from __future__ import annotations
+
+from contextrelay.core.answering import answers
+from contextrelay.core.bodies import where
+from contextrelay.core.index import entries
+from contextrelay.core.stores import Stores
+from contextrelay.core.verify import all_logs
+from contextrelay.limits import PAGE_ROWS_MAX
+from contextrelay.model.reports import StoreReport
+from contextrelay.wire.verbs import Body, Survey
+
+
+@answers(Survey)
+def survey(stores: Stores, verb: Survey, body: Body) -> StoreReport:
+    kept = [at for log in all_logs(stores.ledger, "b/") if (at := where(stores.ledger, log[2:]))]
+    return StoreReport(
+        address=stores.engine.address,
+        engine=type(stores.ledger).__name__.removesuffix("Ledger").lower(),
+        artifacts=sum(1 for _ in entries(stores.ledger)),
+        bodies=len(kept),
+        body_bytes=sum(at.size_bytes for at in kept),
+        due=len(stores.ledger.due(stores.now_ms(), PAGE_ROWS_MAX)),
+    )

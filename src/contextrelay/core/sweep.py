@@ -1,0 +1,146 @@
+"""Sweeps: expire what is due, free what nothing holds, mend what a crash left over.
+
+Nothing is deleted by an engine itself: rows come up on the due list, and here it is decided what
+becomes of them. A sweep can stop anywhere; the next one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from msgspec.structs import replace
+
+from contextrelay.core import bodies
+from contextrelay.core.answering import answers
+from contextrelay.core.artifacts import artifact_log, find, find_tombstone, is_over
+from contextrelay.core.index import Entry, entries_before, unindex_write
+from contextrelay.core.lives import bury, settle
+from contextrelay.core.stores import Stores, commit_each, with_reserve
+from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
+from contextrelay.model.artifact import Tombstone, in_ms
+from contextrelay.model.reports import SweepReport
+from contextrelay.store.ledger import ONLY, Row, Write
+from contextrelay.wire.verbs import Body, Sweep
+
+SWEEP_LOG = "sweep"
+KINDS = ("artifact", "tombstone")
+
+
+@answers(Sweep)
+def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
+    report = with_reserve(stores, lambda: _due(stores, verb.items_max))
+    report = _plus(report, mended=_unfinished(stores))
+    if verb.is_deep:
+        report = _leftovers(stores, report)
+    if stores.engine.reserve is not None:
+        stores.engine.reserve.refill()
+    return report
+
+
+def _due(stores: Stores, items_max: int) -> SweepReport:
+    """Work through the due list, a page at a time."""
+    report = SweepReport()
+    left = items_max
+    while left > 0:
+        page = stores.ledger.due(stores.now_ms(), min(PAGE_ROWS_MAX, left))
+        if not page:
+            return report
+        left -= len(page)
+        report = _page(stores, page, report)
+    return _plus(report, is_done=not stores.ledger.due(stores.now_ms(), 1))
+
+
+def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> SweepReport:
+    now_ms = stores.now_ms()
+    refs = {
+        kind: [log.removeprefix("a/") for log, row in page if row.kind == kind] for kind in KINDS
+    }
+    artifacts = [each for ref in refs["artifact"] if (each := find(stores.ledger, ref))]
+    freed = bury(stores, [each for each in artifacts if is_over(each, now_ms)], "expired")
+    tombstones = [each for ref in refs["tombstone"] if (each := find_tombstone(stores.ledger, ref))]
+    unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
+    bodies_freed, bytes_freed = settle(stores, unsettled)
+    old = [tombstone for tombstone in tombstones if tombstone.is_released]
+    for tombstone in old:
+        _forget(stores, tombstone)
+    for log, row in page:
+        if row.kind == "freed":
+            bodies.forget(stores, log)
+        elif row.kind == "closed":
+            stores.ledger.drop(log, expect=stores.ledger.last(log))
+    return _plus(
+        report,
+        expired=freed.artifacts,
+        freed_bodies=freed.bodies + bodies_freed,
+        freed_bytes=freed.size_bytes + bytes_freed,
+        forgotten_tombstones=len(old),
+        mended=len(unsettled),
+    )
+
+
+def _forget(stores: Stores, tombstone: Tombstone) -> None:
+    stores.ledger.commit(unindex_write(tombstone.ref, in_ms(tombstone.created_at)))
+    log = artifact_log(tombstone.ref)
+    stores.ledger.drop(log, expect=stores.ledger.last(log))
+
+
+# Pushes that never finished
+
+
+def _unfinished(stores: Stores) -> int:
+    """Undo pushes that a crash cut short: an index row, maybe a hold, but no artifact.
+
+    The index is looked through once: up to where the last sweep began.
+    """
+    row = stores.ledger.get(SWEEP_LOG, "cursor", ONLY)
+    checked_ms = int(row) if row else 0
+    until_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
+    seen = mended = 0
+    for page in _pages(entries_before(stores.ledger, until_ms), checked_ms):
+        seen += len(page)
+        dead = [entry for entry in page if _is_abandoned(stores, entry)]
+        bodies.release(stores, [(entry.sha256, entry.ref) for entry in dead])
+        stores.ledger.commit(*(unindex_write(entry.ref, entry.created_ms) for entry in dead))
+        mended += len(dead)
+    if seen:
+        stores.ledger.commit(Write(SWEEP_LOG, rows=(Row("cursor", ONLY, b"%d" % until_ms),)))
+    return mended
+
+
+def _pages(found: Iterator[Entry], checked_ms: int) -> Iterator[list[Entry]]:
+    """Pages of entries, down to those that an earlier sweep has seen."""
+    while page := [each for each in islice(found, PAGE_ROWS_MAX) if each.created_ms >= checked_ms]:
+        yield page
+
+
+def _is_abandoned(stores: Stores, entry: Entry) -> bool:
+    """Whether a push is dead. Its artifact's log is closed to it first, should it only be slow."""
+    if find(stores.ledger, entry.ref) or find_tombstone(stores.ledger, entry.ref):
+        return False
+    closed = Row("closed", ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
+    return commit_each(
+        stores.ledger, [Write(artifact_log(entry.ref), (b"",), (closed,), expect=0)]
+    )[0]
+
+
+# Blobs that nothing points to
+
+
+def _leftovers(stores: Stores, report: SweepReport) -> SweepReport:
+    """Delete drafts and blobs of pushes that ended before they were committed."""
+    before_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
+    drafts = stores.blobs.tidy(before_ms)
+    freed = [
+        blob.size_bytes
+        for blob in stores.blobs.walk()
+        if blob.written_ms < before_ms and bodies.free_leftover(stores, blob.name)
+    ]
+    return _plus(
+        report, mended=drafts + len(freed), freed_bodies=len(freed), freed_bytes=sum(freed)
+    )
+
+
+def _plus(report: SweepReport, is_done: bool | None = None, **amounts: int) -> SweepReport:
+    added = {name: getattr(report, name) + amount for name, amount in amounts.items()}
+    return replace(report, is_done=report.is_done if is_done is None else is_done, **added)
