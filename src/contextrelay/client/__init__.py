@@ -1,0 +1,1 @@
+"""Client: asking. The same verbs, local or over HTTP, blocking or awaited."""

@@ -1,0 +1,143 @@
+"""Methods out of verbs: each written once, blocking on `Relay`, awaited on `AsyncRelay`.
+
+`peek = asks(Peek)` takes what `Peek` takes and returns its reply. Values are checked here as they
+are when they come over the wire, so that local and remote refuse the same things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from msgspec import UNSET, ValidationError, convert
+
+from contextrelay.client.local import AsyncBody
+from contextrelay.errors import Invalid
+from contextrelay.model.ref import parse_ref
+from contextrelay.wire.verbs import Body, Stream, Verb
+
+if TYPE_CHECKING:
+    from contextrelay.client.relay import AsyncRelay, Relay
+
+Args = ParamSpec("Args")
+Reply = TypeVar("Reply")
+AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
+
+REF_CHARS = 36
+
+
+def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> AnyVerb:
+    """Make a verb of a call's arguments.
+
+    Raises:
+        TypeError: an argument has no place.
+        Invalid: a value is not what it has to be.
+    """
+    fields = verb.__struct_fields__
+    values = dict(zip(fields, args, strict=False))
+    if len(args) > len(fields) or not values.keys().isdisjoint(named):
+        raise TypeError(f"too many arguments: {verb.__name__} takes {', '.join(fields)}")
+    values.update(named)
+    if not values.keys() <= set(fields):
+        unknown = ", ".join(sorted(values.keys() - set(fields)))
+        raise TypeError(f"{verb.__name__} has no {unknown}; it takes {', '.join(fields)}")
+    if values.get("ttl_s") is UNSET:
+        del values["ttl_s"]
+    ref = values.get("ref")
+    if isinstance(ref, str) and len(ref) != REF_CHARS:
+        values["ref"] = parse_ref(ref)
+    try:
+        return convert(values, verb)
+    except ValidationError as error:
+        raise Invalid(f"{verb.__name__.lower()}: {error}", "see help(contextrelay.Relay)") from None
+
+
+def as_body(body: str | AsyncBody) -> AsyncBody:
+    """Text as the bytes it is stored as."""
+    if isinstance(body, str):
+        try:
+            return body.encode()
+        except UnicodeEncodeError as error:
+            raise Invalid(f"the text is no Unicode: {error}", "push it as bytes") from error
+    return bytes(body) if isinstance(body, bytearray | memoryview) else body
+
+
+class _Method(Generic[Args, Reply]):
+    """A descriptor that knows its verb."""
+
+    def __init__(self, verb: Callable[Args, Verb[Reply]], inline: bool = False) -> None:
+        self._verb: type[Verb[Reply]] = verb  # pyright: ignore[reportAttributeAccessIssue]
+        self._inline = inline
+        self.__doc__ = verb.__doc__
+
+
+class asks(_Method[Args, Reply]):  # noqa: N801
+    """A verb without a body. `inline`: a read quick enough for an event loop."""
+
+    @overload
+    def __get__(self, client: Relay, owner: type) -> Callable[Args, Reply]: ...
+    @overload
+    def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, Awaitable[Reply]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        def method(*args: Any, **named: Any) -> Any:
+            verb = build(self._verb, args, named)
+            if client.is_async:
+                return client.transport.ask(verb, inline=self._inline)
+            return client.transport.ask(verb)
+
+        return method
+
+
+class sends(_Method[Args, Reply]):  # noqa: N801
+    """A verb with a body: bytes, text, or chunks of bytes."""
+
+    @overload
+    def __get__(
+        self, client: Relay, owner: type
+    ) -> Callable[Concatenate[str | Body, Args], Reply]: ...
+    @overload
+    def __get__(
+        self, client: AsyncRelay, owner: type
+    ) -> Callable[Concatenate[str | AsyncBody, Args], Awaitable[Reply]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        def method(body: str | AsyncBody, /, *args: Any, **named: Any) -> Any:
+            return client.transport.ask(build(self._verb, args, named), as_body(body))
+
+        return method
+
+
+class brings(_Method[Args, Stream[Any]]):  # noqa: N801
+    """A verb whose reply is a body, in one piece."""
+
+    @overload
+    def __get__(self, client: Relay, owner: type) -> Callable[Args, bytes]: ...
+    @overload
+    def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, Awaitable[bytes]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        def method(*args: Any, **named: Any) -> Any:
+            return client.transport.ask(build(self._verb, args, named)).whole()
+
+        async def awaited(*args: Any, **named: Any) -> Any:
+            stream = await client.transport.ask(build(self._verb, args, named))
+            return await client.transport.whole(stream)
+
+        return awaited if client.is_async else method
+
+
+class streams(_Method[Args, Stream[Any]]):  # noqa: N801
+    """A verb whose reply is a body, chunk by chunk."""
+
+    @overload
+    def __get__(self, client: Relay, owner: type) -> Callable[Args, Iterator[bytes]]: ...
+    @overload
+    def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, AsyncIterator[bytes]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        def method(*args: Any, **named: Any) -> Any:
+            return client.transport.ask(build(self._verb, args, named)).chunks()
+
+        async def awaited(*args: Any, **named: Any) -> Any:
+            stream = await client.transport.ask(build(self._verb, args, named))
+            async for chunk in client.transport.chunks(stream):
+                yield chunk
+
+        return awaited if client.is_async else method

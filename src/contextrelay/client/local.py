@@ -1,0 +1,126 @@
+"""The local transport: verbs answered in this process, by the engine at an address."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import ValidationError
+from msgspec.json import decode
+
+from contextrelay.core.answering import answer
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Invalid, RelayError
+from contextrelay.limits import CHUNK_BYTES, QUICK_SWEEP_ITEMS, SWEEP_EVERY_S
+from contextrelay.model.settings import Settings
+from contextrelay.store.engine import Engine, open_engine
+from contextrelay.wire.verbs import Body, Push, PushMany, Stream, Sweep, Verb
+
+Reply = TypeVar("Reply")
+Result = TypeVar("Result")
+AsyncBody = Body | AsyncIterable[bytes]
+
+SETTINGS_NAME = "config.json"
+
+
+def default_address() -> str:
+    """RELAY_HOME, else ~/.relay."""
+    return os.environ.get("RELAY_HOME") or "~/.relay"
+
+
+def open_stores(address: str | os.PathLike[str] | None, settings: Settings | None) -> Stores:
+    """Open the engine at an address with the given settings, or those in its folder."""
+    engine = open_engine(default_address() if address is None else os.fspath(address))
+    if settings is None:
+        settings = _settings_in(engine)
+    return Stores(engine, settings)
+
+
+def _settings_in(engine: Engine) -> Settings:
+    path = Path() if engine.home is None else engine.home / SETTINGS_NAME
+    if engine.home is None or not path.exists():
+        return Settings()
+    try:
+        return decode(path.read_bytes(), type=Settings)
+    except (OSError, ValidationError, ValueError) as error:
+        engine.close()
+        raise Invalid(f"{path} cannot be used: {error}", "mend or delete it") from error
+
+
+class _Answering:
+    """A core in this process. There is no daemon: those who push sweep, a little, now and then."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+        self._next_sweep_ms = 0
+
+    def answer(self, verb: Verb[Reply], body: Body) -> Reply:
+        reply = answer(self.stores, verb, body)
+        if isinstance(verb, Push | PushMany) and self.stores.now_ms() >= self._next_sweep_ms:
+            self._next_sweep_ms = self.stores.now_ms() + SWEEP_EVERY_S * 1000
+            with suppress(RelayError):  # The push is done; the next sweep will tell.
+                answer(self.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
+        return reply
+
+
+class Local(_Answering):
+    """Asks a core in this process."""
+
+    def ask(self, verb: Verb[Reply], body: Body = b"") -> Reply:
+        return self.answer(verb, body)
+
+    def close(self) -> None:
+        self.stores.engine.close()
+
+
+class AsyncLocal(_Answering):
+    """Asks a core in this process without holding up the event loop for long.
+
+    Reads of an engine that does not wait are done inline: a thread costs more than they do.
+    """
+
+    async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", inline: bool = False) -> Reply:
+        if inline and not self.stores.ledger.reads_wait:
+            return answer(self.stores, verb)
+        brought = _brought(body)
+        return await in_thread(lambda: self.answer(verb, brought))
+
+    async def chunks(self, stream: Stream[object]) -> AsyncIterator[bytes]:
+        """The chunks of a reply, each read in a thread."""
+        chunks = stream.open(CHUNK_BYTES)
+        while (chunk := await in_thread(lambda: next(chunks, None))) is not None:
+            yield chunk
+
+    async def whole(self, stream: Stream[object]) -> bytes:
+        return await in_thread(stream.whole)
+
+    async def close(self) -> None:
+        await in_thread(self.stores.engine.close)
+
+
+async def in_thread(act: Callable[[], Result]) -> Result:
+    from asyncio import to_thread
+
+    return await to_thread(act)
+
+
+def _brought(body: AsyncBody) -> Body:
+    """A body as core reads it; one that comes asynchronously is awaited from core's thread."""
+    if not isinstance(body, AsyncIterable):
+        return body
+    from asyncio import get_running_loop, run_coroutine_threadsafe
+
+    loop = get_running_loop()
+    source = aiter(body)
+
+    async def following() -> bytes | None:
+        return await anext(source, None)
+
+    def read() -> Iterator[bytes]:
+        while (chunk := run_coroutine_threadsafe(following(), loop).result()) is not None:
+            yield chunk
+
+    return read()

@@ -1,0 +1,67 @@
+"""Legs: one test body runs blocking and awaited, on every embedded engine."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from contextrelay import AsyncRelay, Relay, Settings
+
+
+class Awaited:
+    """An AsyncRelay that can be used like a Relay: each call is run to its end on one loop."""
+
+    def __init__(self, address: str, settings: Settings | None) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._relay = AsyncRelay(address, settings=settings)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._relay, name)
+        return self._driven(found) if callable(found) else found
+
+    def _driven(self, method: Any) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
+            async def run() -> Any:
+                reply = method(*args, **named)
+                if inspect.isasyncgen(reply):
+                    return iter([chunk async for chunk in cast("AsyncIterator[bytes]", reply)])
+                return await reply
+
+            return self._loop.run_until_complete(run())
+
+        return call
+
+    def end(self) -> None:
+        self._loop.run_until_complete(self._relay.close())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+@pytest.fixture(params=["blocking-memory", "blocking-sqlite", "awaited-memory", "awaited-sqlite"])
+def leg(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """Make relays of one leg; all are closed at the end."""
+    way, engine = request.param.split("-")
+    opened: list[Any] = []
+
+    def make(place: str = "one", settings: Settings | None = None) -> Any:
+        address = str(tmp_path / place) if engine == "sqlite" else "memory:"
+        relay = (
+            Awaited(address, settings) if way == "awaited" else Relay(address, settings=settings)
+        )
+        opened.append(relay)
+        return relay
+
+    yield make
+    for relay in opened:
+        relay.end() if isinstance(relay, Awaited) else relay.close()
+
+
+@pytest.fixture
+def relay(leg: Any) -> Relay:
+    """One relay of each leg; typed as the blocking one, which has the same verbs."""
+    return leg()

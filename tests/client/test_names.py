@@ -1,0 +1,64 @@
+"""The public names, pinned: changing one is changing everybody's code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import contextrelay
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(contextrelay.__all__) == [
+        "Artifact",
+        "AsyncRelay",
+        "Broken",
+        "Conflict",
+        "Full",
+        "Gone",
+        "Invalid",
+        "NotFound",
+        "Preview",
+        "Provenance",
+        "Relay",
+        "RelayError",
+        "Settings",
+        "TooLarge",
+        "Unavailable",
+    ]
+
+
+def test_every_public_name_can_be_had_and_no_other() -> None:
+    for name in contextrelay.__all__:
+        assert getattr(contextrelay, name).__name__ == name
+    assert not hasattr(contextrelay, "Nothing")
+
+
+def test_the_verbs_of_both_clients_are_these() -> None:
+    verbs = {"backup", "close", "extend", "find", "list", "peek", "pin", "pull", "push"}
+    verbs |= {"push_many", "remove", "restore", "stream", "survey", "sweep", "trace", "verify"}
+
+    for client in (contextrelay.Relay, contextrelay.AsyncRelay):
+        names = {name for name in dir(client) if not name.startswith("_")}
+        assert names - {"is_async"} == verbs
+
+
+def test_importing_loads_nothing_until_a_name_is_used() -> None:
+    code = "import sys, contextrelay; print(sorted(m for m in sys.modules if 'relay' in m))"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "['contextrelay']"
+
+
+def test_a_client_needs_no_network_and_no_heavy_module() -> None:
+    """Promise G1: no network traffic unless it is asked for."""
+    code = (
+        "import sys; from contextrelay import Relay; r = Relay('memory:');"
+        "r.pull(r.push('x').ref); print(sorted(set(sys.modules)"
+        " & {'asyncio', 'socket', 'ssl', 'redis', 'tarfile', 'argparse', 'urllib.request'}))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"

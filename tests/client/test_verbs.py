@@ -1,0 +1,260 @@
+"""Every verb through the clients, blocking and awaited, from one body each."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from contextrelay import Gone, Invalid, NotFound, Relay, Settings, TooLarge
+
+LARGE = os.urandom(300_000)
+
+
+def test_what_was_pushed_comes_back_exactly(relay: Relay) -> None:
+    """Promise R9."""
+    for body in (b"", b"a", "größer, 更大".encode(), bytes(range(256)), LARGE):
+        artifact = relay.push(body)
+
+        assert relay.pull(artifact.ref) == body
+        assert artifact.size_bytes == len(body)
+        assert artifact.sha256 == hashlib.sha256(body).hexdigest()
+
+
+def test_text_is_stored_as_utf_8(relay: Relay) -> None:
+    artifact = relay.push("naïve 🙂")
+
+    assert relay.pull(artifact.ref) == "naïve 🙂".encode()
+    assert artifact.is_text
+
+
+def test_a_stream_is_stored_like_the_same_bytes_at_once(relay: Relay) -> None:
+    chunks = (LARGE[start : start + 1000] for start in range(0, len(LARGE), 1000))
+
+    streamed = relay.push(chunks)
+
+    assert streamed.sha256 == hashlib.sha256(LARGE).hexdigest()
+    assert relay.pull(streamed.ref) == LARGE
+
+
+def test_a_range_is_half_open_and_cut_at_the_end(relay: Relay) -> None:
+    for body in (LARGE[:1000], LARGE):
+        ref = relay.push(body).ref
+
+        assert relay.pull(ref, 10, 20) == body[10:20]
+        assert relay.pull(ref, start=len(body) - 5) == body[-5:]
+        assert relay.pull(ref, 10, 10**9) == body[10:]
+        assert relay.pull(ref, 10**9, 10**9 + 1) == b""
+
+
+def test_a_body_can_be_read_chunk_by_chunk(relay: Relay) -> None:
+    ref = relay.push(LARGE).ref
+
+    chunks = list(relay.stream(ref))
+
+    assert len(chunks) > 1
+    assert b"".join(chunks) == LARGE
+
+
+def test_peek_describes_without_the_body(relay: Relay) -> None:
+    pushed = relay.push("# Orders\n", name="orders.md", metadata={"summary": "schema"})
+
+    peeked = relay.peek(pushed.ref)
+
+    assert peeked == pushed
+    assert peeked.type == "markdown"
+    assert peeked.metadata == {"summary": "schema"}
+    assert peeked.preview.text == "# Orders\n"
+
+
+def test_a_ref_may_be_given_as_a_url(relay: Relay) -> None:
+    ref = relay.push("x").ref
+
+    assert relay.pull(f"relay:///pull/{ref}") == b"x"
+    assert relay.peek(f"https://relay.example/pull/{ref}#key=abc").ref == ref
+
+
+def test_many_are_pushed_in_one_call(relay: Relay) -> None:
+    """Promise R15: 10,000 refs in one call."""
+    bodies = [f"number {index % 5_000}".encode() for index in range(10_000)]
+
+    artifacts = relay.push_many(bodies)
+
+    assert len({artifact.ref for artifact in artifacts}) == 10_000
+    assert all(
+        artifact.sha256 == hashlib.sha256(body).hexdigest()
+        for artifact, body in zip(artifacts, bodies, strict=True)
+    )
+    assert relay.survey().bodies == 5_000
+
+
+def test_many_may_each_have_options(relay: Relay) -> None:
+    first, second = relay.push_many([("{}", {"name": "a.json", "ttl_s": None}), LARGE])
+
+    assert (first.type, first.expires_at) == ("json", None)
+    assert relay.pull(second.ref) == LARGE
+
+
+def test_a_push_lives_for_a_day_unless_it_says_otherwise(relay: Relay) -> None:
+    """Promise R6."""
+    day = relay.push("x")
+    hour = relay.push("x", ttl_s=3_600)
+    pinned = relay.push("x", ttl_s=None)
+
+    assert day.expires_at == day.created_at + timedelta(days=1)
+    assert hour.expires_at == hour.created_at + timedelta(hours=1)
+    assert pinned.expires_at is None
+
+
+def test_pin_and_extend_lengthen_a_life_and_never_shorten_it(relay: Relay) -> None:
+    """Promise R6."""
+    ref = relay.push("x", ttl_s=60).ref
+
+    extended = relay.extend(ref, 3_600)
+    same = relay.extend(ref, 10)
+    pinned = relay.pin(ref)
+
+    assert extended.ttl_s == 3_600
+    assert same == extended
+    assert pinned.expires_at is None
+    assert relay.extend(ref, 10).expires_at is None
+    assert relay.peek(ref) == pinned
+
+
+def test_what_was_removed_says_when_and_why_it_went(relay: Relay) -> None:
+    """Promise R6: a ref never dies silently."""
+    ref = relay.push("x", metadata={"summary": "an x"}).ref
+
+    relay.remove(ref)
+
+    for ask in (relay.peek, relay.pull, relay.pin, relay.remove):
+        with pytest.raises(Gone) as gone:
+            ask(ref)
+        assert gone.value.details["reason"] == "removed"
+        assert gone.value.details["metadata"] == {"summary": "an x"}
+        assert gone.value.hint
+
+
+def test_the_same_content_is_kept_once_and_freed_with_its_last_ref(relay: Relay) -> None:
+    """Promise R9."""
+    refs = [relay.push(LARGE).ref for _ in range(3)]
+    assert relay.survey().body_bytes == len(LARGE)
+
+    relay.remove(refs[0])
+    relay.remove(refs[1])
+    assert relay.pull(refs[2]) == LARGE
+
+    relay.remove(refs[2])
+    assert relay.survey().bodies == 0
+
+
+def test_artifacts_are_listed_newest_first_page_by_page(relay: Relay) -> None:
+    refs = [relay.push(f"{index}").ref for index in range(7)]
+    relay.remove(refs[3])
+    seen: list[str] = []
+    after = ""
+    while True:
+        page = relay.list(limit=2, after=after)
+        seen += [artifact.ref for artifact in page.artifacts]
+        after = page.next
+        if not after:
+            break
+
+    assert sorted(seen) == sorted(set(refs) - {refs[3]})
+    made = [relay.peek(ref).created_at for ref in seen]
+    assert made == sorted(made, reverse=True)
+
+
+def test_a_ref_is_found_by_its_beginning(relay: Relay) -> None:
+    artifact = relay.push("x")
+    relay.push("y")
+
+    assert relay.find(artifact.ref[:10]) == [artifact]
+    assert relay.find("ffffffff-ffff") == []
+
+
+def test_lineage_is_followed_both_ways(relay: Relay) -> None:
+    """Promise A1."""
+    log = relay.push("raw log").ref
+    summary = relay.push("summary", source_refs=(log,), created_by="coder", capability="sum")
+    report = relay.push("report", source_refs=(summary.ref, log)).ref
+
+    assert relay.trace(log).derived == sorted([summary.ref, report])
+    assert relay.trace(summary.ref).sources == [log]
+    assert summary.provenance.created_by == "coder"
+    assert summary.provenance.capability == "sum"
+
+
+def test_a_source_that_is_not_there_is_refused(relay: Relay) -> None:
+    with pytest.raises(NotFound):
+        relay.push("x", source_refs=("00000000-0000-4000-8000-000000000000",))
+
+    assert relay.survey().artifacts == 0
+
+
+def test_a_body_over_the_limit_is_refused_without_reading_it_all(
+    leg: Callable[..., Relay],
+) -> None:
+    """Promise R8: refused at once."""
+    relay = leg(settings=Settings(body_bytes_max=100_000))
+    taken: list[int] = []
+
+    def endless() -> object:
+        while True:
+            taken.append(1)
+            yield bytes(50_000)
+
+    with pytest.raises(TooLarge) as refused:
+        relay.push(endless())  # pyright: ignore[reportArgumentType]
+
+    assert len(taken) == 3
+    assert "100000" in refused.value.message
+    assert relay.push(bytes(100_000)).size_bytes == 100_000
+
+
+def test_a_backup_brings_everything_back(leg: Callable[..., Relay], tmp_path: Path) -> None:
+    """Promise G3: backup and restore."""
+    relay = leg()
+    small = relay.push("small", metadata={"k": [1, {"deep": None}]}, ttl_s=None)
+    large = relay.push(LARGE)
+    gone = relay.push("gone").ref
+    relay.remove(gone)
+
+    relay.backup(tmp_path / "b.tar")
+    other = leg("two")
+    report = other.restore(tmp_path / "b.tar")
+
+    assert report.bodies == 1
+    assert other.peek(small.ref) == small
+    assert other.pull(large.ref) == LARGE
+    assert other.verify().problem_count == 0
+    with pytest.raises(Gone):
+        other.peek(gone)
+
+
+def test_verify_counts_what_it_checked(relay: Relay) -> None:
+    relay.push("a")
+    relay.pin(relay.push("b").ref)
+
+    report = relay.verify()
+
+    assert (report.artifacts, report.bodies, report.events) == (2, 2, 3)
+    assert report.problem_count == 0
+
+
+def test_an_unknown_ref_and_a_malformed_one_are_different_errors(relay: Relay) -> None:
+    with pytest.raises(NotFound):
+        relay.peek("00000000-0000-4000-8000-000000000000")
+    with pytest.raises(Invalid):
+        relay.peek("spec.md")
+
+
+def test_an_argument_without_a_place_is_a_type_error(relay: Relay) -> None:
+    with pytest.raises(TypeError, match="colour"):
+        relay.push("x", colour="red")  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError):
+        relay.peek("a", "b")  # pyright: ignore[reportCallIssue]
