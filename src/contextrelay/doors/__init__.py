@@ -1,0 +1,1 @@
+"""Doors: ways in. Each parses, asks one verb, shows the answer."""

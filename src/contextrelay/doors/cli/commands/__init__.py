@@ -1,0 +1,1 @@
+"""Commands: one file a noun; imported when called."""

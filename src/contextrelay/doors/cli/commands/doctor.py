@@ -1,0 +1,123 @@
+"""doctor: is everything all right, and what to do if not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from msgspec import Struct
+
+from contextrelay.client.local import default_address
+from contextrelay.doors.cli import forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.errors import RelayError
+from contextrelay.limits import RESERVE_BYTES
+
+LOW_SPACE_BYTES = 25 * RESERVE_BYTES
+MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was looked at."""
+
+    what: str
+    state: str
+    told: str
+    next_step: str = ""
+
+
+def doctor_arguments(parser: ArgumentParser) -> None:
+    pass
+
+
+def doctor(args: Namespace, desk: Desk) -> None:
+    """Look at the store, its speed and space, and the installation; each with the next step."""
+    findings: list[Finding] = []
+    for look in (_store, _integrity, _speed, _space, _command, _installation):
+        findings += _looked(look, desk)
+    failures = sum(finding.state == "failure" for finding in findings)
+    hints = sum(finding.state == "hint" for finding in findings)
+    lines: list[str] = []
+    for finding in findings:
+        lines.append(f"{MARKS[finding.state]} {finding.what:10} {finding.told}")
+        if finding.next_step:
+            lines.append(f"  {'':10} next: {finding.next_step}")
+    desk.answer(findings, [*lines, f"{hints} hints, {failures} failures"])
+    desk.exit_code = 2 if failures else 0
+
+
+def _looked(look: Callable[[Desk], Iterator[Finding]], desk: Desk) -> list[Finding]:
+    try:
+        return list(look(desk))
+    except RelayError as error:
+        return [Finding(look.__name__.strip("_"), "failure", error.message, error.hint)]
+
+
+def _store(desk: Desk) -> Iterator[Finding]:
+    report = desk.relay.survey()
+    told = f"{report.address} ({report.engine})  {report.artifacts:,} artifacts"
+    yield Finding("store", "ok", f"{told}  {forms.size(report.body_bytes)}")
+    if report.due:
+        yield Finding("store", "hint", f"{report.due:,} things are due to go", "relay gc")
+
+
+def _integrity(desk: Desk) -> Iterator[Finding]:
+    problems = desk.relay.transport.stores.ledger.check()
+    if problems:
+        yield Finding("integrity", "failure", problems[0], "relay verify")
+    else:
+        yield Finding("integrity", "ok", "the ledger's own check finds nothing")
+
+
+def _speed(desk: Desk) -> Iterator[Finding]:
+    start = time.perf_counter()
+    artifact = desk.relay.push(os.urandom(1024), name="doctor", ttl_s=1, created_by="doctor")
+    pushed = time.perf_counter()
+    desk.relay.pull(artifact.ref)
+    pulled = time.perf_counter()
+    desk.relay.remove(artifact.ref)
+    told = f"push 1 kB {(pushed - start) * 1000:.1f} ms · pull {(pulled - pushed) * 1000:.1f} ms"
+    yield Finding("speed", "ok", told)
+
+
+def _space(desk: Desk) -> Iterator[Finding]:
+    home = desk.relay.transport.stores.engine.home
+    if home is None:
+        return
+    free_bytes = shutil.disk_usage(home).free
+    if free_bytes < LOW_SPACE_BYTES:
+        told = f"only {forms.size(free_bytes)} left for {home}"
+        yield Finding("space", "failure", told, "free some: relay gc, or other files on this disk")
+    else:
+        yield Finding("space", "ok", f"{forms.size(free_bytes)} free")
+
+
+def _command(desk: Desk) -> Iterator[Finding]:
+    ours = Path(sys.argv[0]).resolve()
+    found = shutil.which("relay")
+    if found is None:
+        told = "relay is not on the PATH"
+        yield Finding("command", "hint", told, f"add {ours.parent} to PATH")
+    elif Path(found).resolve() != ours and ours.name == "relay":
+        told = f"`relay` on the PATH is {found}, not this one"
+        yield Finding("command", "hint", told, f"call {ours}, or put its folder first in PATH")
+    else:
+        yield Finding("command", "ok", found)
+
+
+def _installation(desk: Desk) -> Iterator[Finding]:
+    import contextrelay
+
+    installed = metadata.version("contextrelay")
+    if installed != contextrelay.__version__:
+        told = f"contextrelay {installed} is installed, {contextrelay.__version__} runs"
+        yield Finding("package", "hint", told, "pip install --force-reinstall contextrelay")
+    else:
+        told = f"contextrelay {installed}, Python {sys.version.split()[0]}"
+        yield Finding("package", "ok", f"{told}, default store {default_address()}")

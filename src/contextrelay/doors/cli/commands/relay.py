@@ -1,0 +1,137 @@
+"""push, pull and peek: content goes in once, and comes back by ref."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from msgspec import UNSET
+
+from contextrelay.doors.cli import forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.parser import pair, ttl
+from contextrelay.errors import Invalid
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import local_url
+from contextrelay.store.folders import write_whole
+
+
+def describe_arguments(parser: ArgumentParser) -> None:
+    """The options that describe what is stored."""
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the file; - or none for stdin")
+    parser.add_argument("--name", help="its name, if not the file's")
+    parser.add_argument("--type", help="markdown, json, code, log ...; else found out")
+    parser.add_argument("--media-type", help="like text/markdown; else found out")
+    parser.add_argument(
+        "--meta", type=pair, action="append", default=[], metavar="KEY=VALUE", help="metadata"
+    )
+    parser.add_argument("--by", default="you", help="who made it")
+    parser.add_argument(
+        "--source", action="append", default=[], metavar="REF", help="what it was made from"
+    )
+
+
+def store(args: Namespace, desk: Desk, ttl_s: object) -> Artifact:
+    """Push what the options describe."""
+    return desk.relay.push(
+        forms.read_body(args.file),
+        name=forms.name_of(args.file, args.name),
+        type=args.type,
+        media_type=args.media_type,
+        metadata=dict(args.meta),
+        created_by=args.by,
+        source_refs=tuple(forms.resolve(desk.relay, text) for text in args.source),
+        ttl_s=ttl_s,  # pyright: ignore[reportArgumentType]
+    )
+
+
+def push_arguments(parser: ArgumentParser) -> None:
+    describe_arguments(parser)
+    parser.add_argument(
+        "--ttl", type=ttl, default=UNSET, metavar="TIME", help="90s, 30m, 24h, 7d or never"
+    )
+
+
+def push(args: Namespace, desk: Desk) -> None:
+    """Store a file or stdin once and print the URL that stands for it."""
+    artifact = store(args, desk, args.ttl)
+    url = local_url(artifact.ref)
+    head = forms.short(artifact.ref)
+    desk.answer(
+        {"url": url, **_fields(artifact)},
+        [forms.line(artifact), url, f"  next: relay peek {head} · relay pull {head}"],
+        url,
+    )
+
+
+def _fields(artifact: Artifact) -> dict[str, object]:
+    from msgspec import to_builtins
+
+    return to_builtins(artifact)
+
+
+def pull_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("ref", metavar="REF")
+    parser.add_argument("-o", "--out", metavar="FILE", help="write to a file, whole or not at all")
+    parser.add_argument("--bytes", metavar="A:B", help="only the bytes from A up to B")
+
+
+def pull(args: Namespace, desk: Desk) -> None:
+    """Get a body back, exactly as it was stored."""
+    ref = forms.resolve(desk.relay, args.ref)
+    start, stop = _range(args.bytes)
+    chunks = desk.relay.stream(ref, start, stop)
+    if args.out is not None and args.out != "-":
+        size_bytes = write_whole(Path(args.out), chunks)
+        desk.answer({"ref": ref, "file": args.out, "size": size_bytes}, args.out)
+        return
+    for chunk in chunks:
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()
+
+
+def _range(text: str | None) -> tuple[int, int | None]:
+    if text is None:
+        return 0, None
+    start, colon, stop = text.partition(":")
+    if not colon or not (start + stop).isdecimal() or not (start + stop).isascii():
+        raise Invalid(f"{text!r} is no range of bytes", "write it like 0:1000, 1000: or :1000")
+    return int(start or 0), int(stop) if stop else None
+
+
+def peek_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("ref", metavar="REF")
+    parser.add_argument("--full", action="store_true", help="everything, not the metadata alone")
+
+
+def peek(args: Namespace, desk: Desk) -> None:
+    """Tell what a ref is without loading it: its metadata, or with --full all about it."""
+    artifact = desk.relay.peek(forms.resolve(desk.relay, args.ref))
+    desk.answer(artifact if args.full else artifact.metadata, about(artifact, args.full))
+
+
+def about(artifact: Artifact, is_full: bool) -> list[str]:
+    """An artifact as people read it."""
+    size = f"{forms.size(artifact.size_bytes)}  {forms.tokens(artifact.size_bytes)}"
+    made = f"{artifact.provenance.created_by} · {forms.age(artifact.created_at)}"
+    lines = [
+        *(f"{key:10} {value}" for key, value in artifact.metadata.items()),
+        f"{'type':10} {artifact.type}  {size}",
+        f"{'from':10} {made} · {forms.life(artifact)}",
+    ]
+    if not is_full:
+        return lines
+    preview = artifact.preview
+    cut = f" of {preview.line_count} lines" if preview.truncated else ""
+    seen = f", defused: {', '.join(preview.patterns)}" if preview.patterns else ""
+    return [
+        f"{'ref':10} {artifact.ref}",
+        *([f"{'name':10} {artifact.name}"] if artifact.name else []),
+        *lines,
+        f"{'media type':10} {artifact.media_type}",
+        f"{'sha256':10} {artifact.sha256}",
+        *(f"{'made from':10} {ref}" for ref in artifact.provenance.source_refs),
+        f"--- preview{cut}{seen}",
+        preview.text,
+    ]

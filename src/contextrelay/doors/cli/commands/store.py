@@ -1,0 +1,112 @@
+"""init, gc, verify, backup, restore: looking after the store."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from contextrelay.client.local import SETTINGS_NAME
+from contextrelay.doors.cli import forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.errors import Invalid
+from contextrelay.model.settings import Settings
+from contextrelay.store.folders import write_whole
+
+
+def init_arguments(parser: ArgumentParser) -> None:
+    pass
+
+
+def init(args: Namespace, desk: Desk) -> None:
+    """Make the store and its config.json; what is there already stays as it is."""
+    from msgspec.json import encode, format
+
+    home = desk.relay.transport.stores.engine.home
+    if home is None:
+        raise Invalid("only a store in a folder has a config.json", "use --store FOLDER")
+    config = home / SETTINGS_NAME
+    is_new = not config.exists()
+    if is_new:
+        write_whole(config, [format(encode(Settings()), indent=2) + b"\n"])
+    desk.relay.sweep(items_max=1, is_deep=False)
+    told = f"{home} {'is ready' if is_new else 'was ready before'}"
+    desk.answer({"home": str(home), "is_new": is_new}, [told, "  next: relay push FILE"], str(home))
+
+
+def gc_arguments(parser: ArgumentParser) -> None:
+    pass
+
+
+def gc(args: Namespace, desk: Desk) -> None:
+    """Expire what is due, free the bytes that nothing holds, mend what a crash left over."""
+    with desk.busy("sweeping"):
+        report = desk.relay.sweep()
+    desk.answer(
+        report,
+        [
+            f"expired    {report.expired:,}",
+            f"freed      {report.freed_bodies:,} bodies, {forms.size(report.freed_bytes)}",
+            f"forgotten  {report.forgotten_tombstones:,} tombstones",
+            f"mended     {report.mended:,}",
+            *([] if report.is_done else ["  more is due: relay gc again"]),
+        ],
+    )
+
+
+def verify_arguments(parser: ArgumentParser) -> None:
+    pass
+
+
+def verify(args: Namespace, desk: Desk) -> None:
+    """Re-derive every hash and follow every reference; exit 1 where something is wrong."""
+    with desk.busy("verifying"):
+        report = desk.relay.verify()
+    bodies = f"{report.bodies:,} bodies ({forms.size(report.body_bytes)})"
+    found = f"{report.problem_count:,} problems" if report.problem_count else "all is well"
+    desk.answer(
+        report,
+        [
+            f"{report.artifacts:,} artifacts, {bodies}, {report.events:,} events: {found}",
+            *(
+                f"  {problem.ref or 'store'}: {problem.what}; {problem.next_step}"
+                for problem in report.problems
+            ),
+        ],
+    )
+    if report.problem_count:
+        desk.exit_code = 1
+
+
+def backup_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("-o", "--out", metavar="FILE", help="where to (relay-DATE.tar)")
+
+
+def backup(args: Namespace, desk: Desk) -> None:
+    """Write the whole store to one file, consistent while others go on writing."""
+    path = Path(args.out or f"relay-{datetime.now(UTC):%Y-%m-%d-%H%M%S}.tar")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise Invalid(f"{path} cannot be written", "name a file in a folder that exists")
+    with desk.busy("backing up"):
+        desk.relay.backup(path)
+    size_bytes = path.stat().st_size
+    desk.answer(
+        {"file": str(path), "size": size_bytes},
+        [f"{path}  {forms.size(size_bytes)}", f"  back: relay --store NEW restore {path}"],
+        str(path),
+    )
+
+
+def restore_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE")
+
+
+def restore(args: Namespace, desk: Desk) -> None:
+    """Fill an empty store from a backup, checking every hash."""
+    with desk.busy("restoring"):
+        report = desk.relay.restore(args.file)
+    told = f"{report.logs:,} logs, {report.bodies:,} large bodies ({forms.size(report.body_bytes)})"
+    desk.answer(
+        report,
+        [f"{told} of {report.created_at:%Y-%m-%d %H:%M} UTC", "  next: relay verify"],
+    )

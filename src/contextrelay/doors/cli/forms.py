@@ -1,0 +1,151 @@
+"""Forms: how sizes, times and artifacts are told to people, and how refs are read from them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from contextrelay.client.relay import Relay
+from contextrelay.errors import Invalid, NotFound
+from contextrelay.limits import CHUNK_BYTES
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import is_ref, parse_ref
+
+SHORT_REF_CHARS = 8
+PREFIX_CHARS_MIN = 6
+
+
+def size(size_bytes: int) -> str:
+    """1,234 as 1.2 kB."""
+    amount = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    raise AssertionError
+
+
+def tokens(size_bytes: int) -> str:
+    """A rough count, marked as one: a quarter of the bytes."""
+    return f"~{(size_bytes + 3) // 4:,} tok"
+
+
+def span(seconds: float) -> str:
+    """Seconds as people say them."""
+    for unit, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= unit_s:
+            return f"{seconds / unit_s:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
+
+
+def life(artifact: Artifact) -> str:
+    """How long an artifact has to live."""
+    if artifact.expires_at is None:
+        return "pinned"
+    return f"expires in {span((artifact.expires_at - datetime.now(UTC)).total_seconds())}"
+
+
+def age(at: datetime) -> str:
+    return f"{span((datetime.now(UTC) - at).total_seconds())} ago"
+
+
+def short(ref: str) -> str:
+    return ref[:SHORT_REF_CHARS]
+
+
+def line(artifact: Artifact) -> str:
+    """An artifact in one line."""
+    name = f"  {artifact.name}" if artifact.name else ""
+    told = f"{artifact.type}  {size(artifact.size_bytes)}  {tokens(artifact.size_bytes)}"
+    return f"{short(artifact.ref)}  {told}  {life(artifact)}{name}"
+
+
+def resolve(relay: Relay, text: str) -> str:
+    """The ref that a person means: a ref, its beginning, a URL, or @last.
+
+    Raises:
+        NotFound: nothing starts so.
+        Invalid: several things do, or it is no form of a ref.
+    """
+    if is_ref(text) or "/pull/" in text:
+        return parse_ref(text)
+    if text == "@last":
+        newest = relay.list(limit=1).artifacts
+        if not newest:
+            raise NotFound("there is no artifact yet", "make one: relay push FILE")
+        return newest[0].ref
+    prefix = text.lower()
+    if len(prefix) < PREFIX_CHARS_MIN or len(prefix) > 36 or set(prefix) - set("0123456789abcdef-"):
+        raise _unknown(relay, text)
+    found = relay.find(prefix)
+    if not found:
+        raise _unknown(relay, text)
+    if len(found) > 1:
+        raise Invalid(
+            f"{len(found)} refs start with {text}",
+            "say more of it: " + ", ".join(artifact.ref[: len(text) + 4] for artifact in found[:3]),
+        )
+    return found[0].ref
+
+
+def _unknown(relay: Relay, text: str) -> NotFound:
+    from difflib import get_close_matches
+
+    recent = relay.list(limit=200).artifacts
+    names = {(artifact.name or artifact.ref): artifact for artifact in reversed(recent)}
+    starts = {artifact.ref[: max(len(text), PREFIX_CHARS_MIN)]: artifact for artifact in recent}
+    close = [known[match] for known in (names, starts) for match in get_close_matches(text, known)]
+    message = f"no ref starts with {text[:40]}"
+    if len(text) < PREFIX_CHARS_MIN:
+        message = f"{text[:40]!r} is too short for a ref"
+    if not close:
+        return NotFound(message, "see what there is with: relay artifact list")
+    name = f" ({close[0].name})" if close[0].name else ""
+    return NotFound(message, f"did you mean {short(close[0].ref)}{name}?")
+
+
+def read_body(file: str | None) -> Iterator[bytes]:
+    """The bytes of a file, or of stdin for `-`, chunk by chunk.
+
+    Raises:
+        Invalid: it cannot be read.
+    """
+    if file is None and sys.stdin.isatty():
+        raise Invalid("nothing to store", "name a FILE, or pipe something in")
+    if file is None or file == "-":
+        return _chunks_of_stdin()
+    if "\0" in file:
+        raise Invalid(f"{file!r} is no file name", "name a FILE, or - for stdin")
+    path = Path(file)
+    if path.is_dir():
+        raise Invalid(
+            f"{file} is a folder", "name a file in it, or pack it: tar c FOLDER | relay push"
+        )
+    if not path.exists():
+        raise Invalid(f"there is no file {file}", "check the name, or use - for stdin")
+    return _chunks_of(path)
+
+
+def _chunks_of(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+    except OSError as error:
+        raise Invalid(
+            f"{path} cannot be read: {error.strerror}", "check its permissions"
+        ) from error
+
+
+def _chunks_of_stdin() -> Iterator[bytes]:
+    while chunk := sys.stdin.buffer.read(CHUNK_BYTES):
+        yield chunk
+
+
+def name_of(file: str | None, given: str | None) -> str | None:
+    """The artifact's name: as given, else the file's."""
+    if given is not None or file in (None, "-"):
+        return given
+    return Path(file).name
