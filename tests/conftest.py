@@ -10,10 +10,13 @@ import shutil
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.store.engines import Servers
 
 FORBID_SKIPS = os.environ.get("RELAY_FORBID_SKIPS") == "1"
 OWN_VARIABLES = ("CONTEXTRELAY_URL", "CONTEXTRELAY_API_KEY", "RELAY_THREAD")
@@ -30,6 +33,18 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELAY_HOME", str(tmp_path / "relay-home"))
     for name in OWN_VARIABLES:
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def servers() -> Generator[Servers]:
+    """Real servers for engines that need one: one set a worker, ended with it."""
+    from tests.store.engines import Servers
+
+    running = Servers()
+    try:
+        yield running
+    finally:
+        running.stop()
 
 
 # A home of its own: code that forgets RELAY_HOME makes ~/.relay, and the guard below sees it.

@@ -22,8 +22,7 @@ METADATA_BYTES_MAX = 64 * KIB
 JSON_DEPTH_MAX = 64
 SOURCE_REFS_MAX = 100
 PREVIEW_BYTES_MAX = 2 * KIB
-# How much of the head is kept to make a preview and to guess the type. Defusing makes text longer,
-# never shorter than a quarter, so this is enough for a full preview.
+# How much of the head is kept to guess the type and to make a preview, which is cut after defusing.
 HEAD_BYTES_MAX = 16 * KIB
 # How often defusing looks again for what its own replacements laid bare.
 DEFUSE_ROUNDS_MAX = 8

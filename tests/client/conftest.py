@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from contextrelay import AsyncRelay, Relay, Settings
+from tests.store.engines import Servers, new_prefix, url_of
 
 
 class Awaited:
@@ -42,14 +43,28 @@ class Awaited:
         self._loop.close()
 
 
-@pytest.fixture(params=["blocking-memory", "blocking-sqlite", "awaited-memory", "awaited-sqlite"])
-def leg(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+LEGS = (
+    "blocking memory",
+    "blocking sqlite",
+    "blocking redis",
+    "blocking redis-cluster",
+    "awaited memory",
+    "awaited sqlite",
+    "awaited redis",
+)
+
+
+@pytest.fixture(params=LEGS)
+def leg(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Iterator[Any]:
     """Make relays of one leg; all are closed at the end."""
-    way, engine = request.param.split("-")
+    way, engine = request.param.split()
     opened: list[Any] = []
+    prefix = new_prefix()
 
     def make(place: str = "one", settings: Settings | None = None) -> Any:
-        address = str(tmp_path / place) if engine == "sqlite" else "memory:"
+        address = {"sqlite": str(tmp_path / place), "memory": "memory:"}.get(engine)
+        if address is None:
+            address = f"{url_of(engine, servers)}?prefix={prefix}{place}"
         relay = (
             Awaited(address, settings) if way == "awaited" else Relay(address, settings=settings)
         )

@@ -69,6 +69,7 @@ def fresh_environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder / "home"),
         "RELAY_HOME": str(folder / "home" / ".relay"),
         "NO_COLOR": "1",
+        "RELAY_OUTPUT": "human",  # Documents show what a person sees on a terminal.
         "PYTHONUTF8": "1",
     }
 

@@ -14,16 +14,6 @@ from tests.store import engines
 from tests.store.engines import Servers
 
 
-@pytest.fixture(scope="session")
-def servers() -> Iterator[Servers]:
-    """Real servers, one set a worker, ended with it."""
-    running = Servers()
-    try:
-        yield running
-    finally:
-        running.stop()
-
-
 @pytest.fixture
 def prefix() -> str:
     return engines.new_prefix()

@@ -85,10 +85,10 @@ def _rebuilt(text: str, spans: list[Span]) -> str:
 def _hits(folded: str) -> Iterator[Hit]:
     """Find every known phrase and marker in a folded text."""
     squeezed = _squeeze(folded)
-    yield from _phrase_hits(folded, folded, squeezed)
+    yield from _phrase_hits(folded, folded, squeezed, [(0, len(squeezed))])
     if _MIXED.search(folded):
         leet = folded.translate(_LEET)
-        yield from _phrase_hits(folded, leet, _squeeze(leet))
+        yield from _phrase_hits(folded, leet, _squeeze(leet), _near_mixed(folded, leet))
     lower = squeezed.lower()
     for marker in MARKERS:
         if not marker.words or any(word in lower for word in marker.words):
@@ -100,6 +100,8 @@ def _hits(folded: str) -> Iterator[Hit]:
 # Figures and signs that stand in for letters: 1gn0r3 pr3v10u$.
 _LEET = str.maketrans("0134578@$!", "oieastbasi")
 _MIXED = re.compile(r"[013457]+(?:[a-z]{2,}(?![0-9a-z])|[a-z]+[013457])")
+# More letters than the longest phrase has, so that all of it is near its figure.
+_PHRASE_CHARS_MAX = 200
 _BEFORE_MARKER = " \t\0>*_-#|`"
 _BEFORE_SENTENCE = " \t\0>*_-#|`\"'([{<,"
 
@@ -117,14 +119,29 @@ _SQUEEZED = {
 }
 
 
-def _phrase_hits(folded: str, read_as: str, squeezed: str) -> Iterator[Hit]:
+def _near_mixed(folded: str, leet: str) -> list[Span]:
+    """Where, counted in letters, a phrase may begin that has a figure for a letter.
+
+    Counted in letters and not in characters, so that gaps do not matter.
+    """
+    spans: list[Span] = []
+    letter_count = end = 0
+    for match in _MIXED.finditer(folded):
+        letter_count += len(_squeeze(leet[end : match.start()]))
+        end = match.start()
+        spans.append((max(0, letter_count - _PHRASE_CHARS_MAX), letter_count + _PHRASE_CHARS_MAX))
+    return _merged(spans)
+
+
+def _phrase_hits(folded: str, read_as: str, squeezed: str, spans: list[Span]) -> Iterator[Hit]:
     """Find phrases in the letters of a folded text, read plainly or with figures as letters."""
     lower = squeezed.lower()
     hits = [
         (at, match.end(), phrase)
+        for start, stop in spans
         for head, phrases in HEADS.items()
-        if head in lower
-        for at in _occurrences(lower, head)
+        if lower.find(head, start, stop) >= 0
+        for at in _occurrences(lower, head, start, stop)
         for phrase in phrases
         if (match := phrase.whole.match(squeezed, at))
     ]
@@ -137,11 +154,11 @@ def _phrase_hits(folded: str, read_as: str, squeezed: str) -> Iterator[Hit]:
             yield at, letters[stop - 1] + 1, phrase.name
 
 
-def _occurrences(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
+def _occurrences(text: str, word: str, start: int, stop: int) -> Iterator[int]:
+    at = text.find(word, start, stop)
     while at >= 0:
         yield at
-        at = text.find(word, at + 1)
+        at = text.find(word, at + 1, stop)
 
 
 def _opens(folded: str, start: int, ends: str, passed_over: str) -> bool:

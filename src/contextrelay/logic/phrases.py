@@ -12,29 +12,41 @@ ignored, or whom to become; a lone verb is never enough.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 OVERRIDE = "override-instructions"
 # Many phrases begin alike; looking for their first letters alone halves the number of searches.
 _HEAD_CHARS = 5
 
 
-class Phrase(NamedTuple):
+@dataclass(frozen=True)
+class Phrase:
     """A phrase: its name, what it may begin with, and the whole of it."""
 
     name: str
     heads: frozenset[str]
-    whole: re.Pattern[str]
+    source: str
     opens_sentence: bool = False
 
+    @cached_property
+    def whole(self) -> re.Pattern[str]:
+        # Compiled when first needed: all of them take 30 ms, and most texts need none.
+        return re.compile(self.source, re.VERBOSE | re.IGNORECASE)
 
-class Marker(NamedTuple):
+
+@dataclass(frozen=True)
+class Marker:
     """A marker: its name, words one of which is in it (none: do not ask), and the whole of it."""
 
     name: str
     words: tuple[str, ...]
-    whole: re.Pattern[str]
+    source: str
     opens_line: bool = False
+
+    @cached_property
+    def whole(self) -> re.Pattern[str]:
+        return re.compile(self.source)
 
 
 def _phrase(name: str, heads: str, rest: str, *, opens_sentence: bool = False) -> Phrase:
@@ -46,8 +58,8 @@ def _phrase(name: str, heads: str, rest: str, *, opens_sentence: bool = False) -
     # Only these are so unlike ordinary prose that they may be glued to what stands before them.
     source = f"{'' if name == OVERRIDE else '<'} (?:{heads}) {rest}".replace("l", "i")
     source = source.replace("<", "(?-i:(?=[A-Z]))").replace(">", "(?-i:(?![a-z]))")
-    whole = re.compile(source, re.VERBOSE | re.IGNORECASE)
-    return Phrase(name, frozenset(word[:_HEAD_CHARS] for word in words), whole, opens_sentence)
+    heads_only = frozenset(word[:_HEAD_CHARS] for word in words)
+    return Phrase(name, heads_only, source, opens_sentence)
 
 
 _ABOVE = r"""(?:previous(?:ly)?|prior|above|preceding|earlier|foregoing|initial|original
@@ -287,9 +299,9 @@ def _marker(before: str, words: str, after: str, *, opens_line: bool = False) ->
     """Compile a marker: one of `words`, in which gaps and spaces may stand between the letters."""
     spread = "|".join(r"[\0 ]*".join(map(re.escape, word)) for word in words.split("|"))
     name = "turn-marker" if opens_line else "chat-template"
-    whole = re.compile(f"{before}(?:{spread}){after}")
+    source = f"{before}(?:{spread}){after}"
     # A pattern that begins with a rare sign is fast by itself.
-    return Marker(name, () if before else tuple(words.split("|")), whole, opens_line)
+    return Marker(name, () if before else tuple(words.split("|")), source, opens_line)
 
 
 MARKERS: tuple[Marker, ...] = (

@@ -2,7 +2,8 @@
 
 memory:            in this process, gone with it; memory:NAME is shared within the process
 ~/.relay, /path    SQLite and files in that folder; sqlite:///path is the same
-redis://host/0     Redis or Valkey, single or cluster (also rediss://, valkey://)
+redis://host/0     Redis or Valkey, single or cluster (also rediss://, valkey://); several stores
+                   share a server by ?prefix=NAME, which then begins all their keys
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ def _memory(name: str) -> Engine:
 
 
 def _redis(url: str) -> Engine:
+    from urllib.parse import parse_qsl, urlencode
+
     try:
         from contextrelay.store.blobs.redis import RedisBlobs
         from contextrelay.store.ledger.redis import RedisLedger
@@ -105,5 +108,9 @@ def _redis(url: str) -> Engine:
             f"no client for {url.partition(':')[0]}:// is installed",
             "pip install 'contextrelay[redis]'",
         ) from error
-    client = connect(url)
-    return Engine(without_password(url), RedisLedger(client), RedisBlobs(client))
+    plain, _, query = url.partition("?")
+    options = dict(parse_qsl(query))
+    prefix = options.pop("prefix", "relay")
+    client = connect(f"{plain}?{urlencode(options)}" if options else plain)
+    shown = without_password(url) + ("" if prefix == "relay" else f"?prefix={prefix}")
+    return Engine(shown, RedisLedger(client, prefix), RedisBlobs(client, prefix))

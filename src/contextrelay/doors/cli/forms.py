@@ -32,6 +32,11 @@ def tokens(size_bytes: int) -> str:
     return f"~{(size_bytes + 3) // 4:,} tok"
 
 
+def count(number: int, one: str, many: str = "") -> str:
+    """1 body, 2 bodies."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def span(seconds: float) -> str:
     """Seconds as people say them."""
     for unit, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60)):

@@ -48,7 +48,8 @@ def doctor(args: Namespace, desk: Desk) -> None:
         lines.append(f"{MARKS[finding.state]} {finding.what:10} {finding.told}")
         if finding.next_step:
             lines.append(f"  {'':10} next: {finding.next_step}")
-    desk.answer(findings, [*lines, f"{hints} hints, {failures} failures"])
+    total = f"{forms.count(hints, 'hint')}, {forms.count(failures, 'failure')}"
+    desk.answer(findings, [*lines, total])
     desk.exit_code = 2 if failures else 0
 
 
@@ -61,10 +62,10 @@ def _looked(look: Callable[[Desk], Iterator[Finding]], desk: Desk) -> list[Findi
 
 def _store(desk: Desk) -> Iterator[Finding]:
     report = desk.relay.survey()
-    told = f"{report.address} ({report.engine})  {report.artifacts:,} artifacts"
+    told = f"{report.address} ({report.engine})  {forms.count(report.artifacts, 'artifact')}"
     yield Finding("store", "ok", f"{told}  {forms.size(report.body_bytes)}")
     if report.due:
-        yield Finding("store", "hint", f"{report.due:,} things are due to go", "relay gc")
+        yield Finding("store", "hint", f"{forms.count(report.due, 'thing')} due to go", "relay gc")
 
 
 def _integrity(desk: Desk) -> Iterator[Finding]:

@@ -133,5 +133,5 @@ def about(artifact: Artifact, is_full: bool) -> list[str]:
         f"{'sha256':10} {artifact.sha256}",
         *(f"{'made from':10} {ref}" for ref in artifact.provenance.source_refs),
         f"--- preview{cut}{seen}",
-        preview.text,
+        preview.text.rstrip("\n"),
     ]

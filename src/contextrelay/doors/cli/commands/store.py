@@ -42,12 +42,13 @@ def gc(args: Namespace, desk: Desk) -> None:
     """Expire what is due, free the bytes that nothing holds, mend what a crash left over."""
     with desk.busy("sweeping"):
         report = desk.relay.sweep()
+    freed = forms.count(report.freed_bodies, "body", "bodies")
     desk.answer(
         report,
         [
             f"expired    {report.expired:,}",
-            f"freed      {report.freed_bodies:,} bodies, {forms.size(report.freed_bytes)}",
-            f"forgotten  {report.forgotten_tombstones:,} tombstones",
+            f"freed      {freed}, {forms.size(report.freed_bytes)}",
+            f"forgotten  {forms.count(report.forgotten_tombstones, 'tombstone')}",
             f"mended     {report.mended:,}",
             *([] if report.is_done else ["  more is due: relay gc again"]),
         ],
@@ -62,12 +63,14 @@ def verify(args: Namespace, desk: Desk) -> None:
     """Re-derive every hash and follow every reference; exit 1 where something is wrong."""
     with desk.busy("verifying"):
         report = desk.relay.verify()
-    bodies = f"{report.bodies:,} bodies ({forms.size(report.body_bytes)})"
-    found = f"{report.problem_count:,} problems" if report.problem_count else "all is well"
+    artifacts = forms.count(report.artifacts, "artifact")
+    bodies = f"{forms.count(report.bodies, 'body', 'bodies')} ({forms.size(report.body_bytes)})"
+    problems = forms.count(report.problem_count, "problem")
+    found = problems if report.problem_count else "all is well"
     desk.answer(
         report,
         [
-            f"{report.artifacts:,} artifacts, {bodies}, {report.events:,} events: {found}",
+            f"{artifacts}, {bodies}, {forms.count(report.events, 'event')}: {found}",
             *(
                 f"  {problem.ref or 'store'}: {problem.what}; {problem.next_step}"
                 for problem in report.problems
@@ -105,7 +108,8 @@ def restore(args: Namespace, desk: Desk) -> None:
     """Fill an empty store from a backup, checking every hash."""
     with desk.busy("restoring"):
         report = desk.relay.restore(args.file)
-    told = f"{report.logs:,} logs, {report.bodies:,} large bodies ({forms.size(report.body_bytes)})"
+    large = forms.count(report.bodies, "large body", "large bodies")
+    told = f"{forms.count(report.logs, 'log')}, {large} ({forms.size(report.body_bytes)})"
     desk.answer(
         report,
         [f"{told} of {report.created_at:%Y-%m-%d %H:%M} UTC", "  next: relay verify"],

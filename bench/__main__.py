@@ -1,0 +1,62 @@
+"""Run the benchmarks: `python -m bench [WORD...]` runs those whose file or name has a word.
+
+Prints a table, and writes it with the numbers to bench/results.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sqlite3
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec.json import encode, format
+
+from bench import bodies, ledger, start
+from bench.measure import Curve, Result
+
+RESULTS = Path(__file__).parent / "results"
+FILES = {"start": start, "ledger": ledger, "bodies": bodies}
+
+
+def main(words: list[str]) -> int:
+    chosen = [name for name in FILES if not words or name in words]
+    for name in chosen:
+        found: list[Result | Curve] = []
+        folder = Path(tempfile.mkdtemp(prefix="relay-bench-"))
+        try:
+            for each in FILES[name].scenarios(folder):
+                found.append(each)
+                print(_line(each), flush=True)
+        finally:
+            shutil.rmtree(folder)
+        _write(name, found)
+    return 0
+
+
+def _line(each: Result | Curve) -> str:
+    mark = "ok  " if each.is_met else "MISS"
+    if isinstance(each, Curve):
+        points = "  ".join(f"{size}: {value:.1f}" for size, value in each.points.items())
+        return f"{mark} {each.name}: {points} {each.unit} {each.target}"
+    told = f"{each.ours:.1f} / {each.anchor:.1f} {each.unit}"
+    return f"{mark} {each.name}: {told} = {each.ratio:.2f} (asked {each.target})"
+
+
+def _write(name: str, found: list[Result | Curve]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    told = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "machine": platform.machine(),
+        "results": found,
+    }
+    (RESULTS / f"{name}.json").write_bytes(format(encode(told), indent=2) + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
