@@ -191,12 +191,16 @@ def opener(stores: Stores, sha256: str, start: int, stop: int) -> Callable[[int]
 def _chunks(
     stores: Stores, sha256: str, start: int, stop: int, chunk_bytes: int
 ) -> Iterator[bytes]:
+    # Most bodies are small: their bytes are asked for first, and where they are only after that.
+    row = stores.ledger.get(body_log(sha256), "body", ONLY) if stop <= ROW_BODY_BYTES_MAX else None
+    if row is not None:
+        yield _row_checked(row, sha256)[start:stop]
+        return
     at = where(stores.ledger, sha256)
     if at is None:
         raise _lost(sha256, "its bytes are missing")
     if at.blob is None:
-        yield _row_body(stores.ledger, sha256)[start:stop]
-        return
+        raise _lost(sha256, "its bytes are missing")
     chunks = stores.blobs.read(at.blob, start, stop, chunk_bytes)
     if stop - start < at.size_bytes or at.blob in _checked_blobs:
         yield from chunks
@@ -213,13 +217,12 @@ def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
     if at is None:
         raise _lost(sha256, "its bytes are missing")
     if at.blob is None:
-        yield _row_body(view, sha256)
+        yield _row_checked(view.get(body_log(sha256), "body", ONLY), sha256)
     else:
         yield from _checked(blobs.read(at.blob, 0, at.size_bytes), sha256)
 
 
-def _row_body(ledger: Reads, sha256: str) -> bytes:
-    body = ledger.get(body_log(sha256), "body", ONLY)
+def _row_checked(body: bytes | None, sha256: str) -> bytes:
     if body is None:
         raise _lost(sha256, "its bytes are missing")
     if hashlib.sha256(body).hexdigest() != sha256:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -33,7 +32,7 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
 
     A link at `path` is replaced, not followed.
     """
-    draft = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.part")
+    draft = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.part")
     size_bytes = 0
     try:
         with draft.open("xb") as file:

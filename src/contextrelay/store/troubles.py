@@ -8,42 +8,42 @@ from pathlib import Path
 from contextrelay.errors import Broken, Full, RelayError, Unavailable
 
 
-def no_room(path: Path, why: object) -> RelayError:
+def no_room(path: Path | str, why: object) -> RelayError:
     return Full(
         f"{path} has no room to grow: {why}",
         "free some: relay artifact rm REF, then relay gc; reads still work",
     )
 
 
-def read_only(path: Path, why: object) -> RelayError:
+def read_only(path: Path | str, why: object) -> RelayError:
     return Broken(
         f"{path} cannot be written: {why}",
         "make the disk or folder writable, or set RELAY_HOME to another",
     )
 
 
-def cannot_open(path: Path, why: object) -> RelayError:
+def cannot_open(path: Path | str, why: object) -> RelayError:
     return Broken(
         f"{path} cannot be opened: {why}",
         "check that the folder exists and is yours, or set RELAY_HOME to another",
     )
 
 
-def damaged(path: Path, why: object) -> RelayError:
+def damaged(path: Path | str, why: object) -> RelayError:
     return Broken(
         f"{path} is damaged: {why}",
         "see what with: relay verify; go back to a backup with: relay restore FILE",
     )
 
 
-def busy(path: Path, why: object) -> RelayError:
+def busy(path: Path | str, why: object) -> RelayError:
     return Unavailable(
         f"{path} is being written by another program: {why}",
         "try again; if it lasts, look for a stuck process with: relay doctor",
     )
 
 
-def from_os(error: OSError, path: Path) -> RelayError:
+def from_os(error: OSError, path: Path | str) -> RelayError:
     """The trouble behind an OSError."""
     return _BY_ERRNO.get(error.errno or 0, cannot_open)(path, error.strerror or error)
 

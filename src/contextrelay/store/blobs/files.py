@@ -1,4 +1,4 @@
-"""Blobs as files: written aside, synced, renamed; `<folder>/<first two letters>/<name>`.
+"""Blobs as files in one folder: written aside as `<random>.draft`, synced, renamed, folder synced.
 
 Rule: a name comes from core and is checked again here, so that nothing outside the folder is ever
 touched; links are not followed.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,18 +23,17 @@ try:
 except ImportError:  # Windows: a backup there must not run beside a sweep.
     fcntl = None
 
+DRAFT = ".draft"
 _NAME = re.compile(r"[0-9a-z][0-9a-z-]{1,127}\Z")
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 class FileBlobs:
-    """One file a blob."""
+    """One file a blob, all in one folder: file systems of today do not mind."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.drafts = folder / "drafts"
-        self._made: set[str] = set()
-        self._lock = threading.Lock()
+        self.folder = folder
+        self._prefix = f"{folder}{os.sep}"
 
     @contextmanager
     def draft(self) -> Generator[FileDraft]:
@@ -53,16 +50,16 @@ class FileBlobs:
         try:
             handle = os.open(path, os.O_RDONLY | _NO_FOLLOW)
         except OSError as error:
-            raise _missing(path, error) from error
+            raise _unreadable(path, error) from error
         try:
             while start < stop:
                 chunk = os.pread(handle, min(chunk_bytes, stop - start), start)
                 if not chunk:
-                    raise _missing(path, f"it ends at byte {start}, not {stop}")
+                    raise _unreadable(path, f"it ends at byte {start}, not {stop}")
                 start += len(chunk)
                 yield chunk
         except OSError as error:
-            raise _missing(path, error) from error
+            raise _unreadable(path, error) from error
         finally:
             os.close(handle)
 
@@ -70,24 +67,21 @@ class FileBlobs:
         with self._lock_file(exclusive=True) as is_mine:
             if is_mine:
                 with suppress(FileNotFoundError):
-                    self.path(name).unlink()
+                    os.unlink(self.path(name))
 
     def walk(self) -> Iterator[BlobFact]:
-        if not self._folder.is_dir():
-            return
-        for folder in sorted(self._folder.iterdir()):
-            if len(folder.name) == 2 and folder.is_dir():
-                for entry in os.scandir(folder):
-                    if _NAME.match(entry.name) and entry.is_file(follow_symlinks=False):
-                        seen = entry.stat(follow_symlinks=False)
-                        yield BlobFact(entry.name, seen.st_size, int(seen.st_mtime * 1000))
+        for entry in self._entries():
+            if _NAME.match(entry.name) and entry.is_file(follow_symlinks=False):
+                with suppress(FileNotFoundError):  # It went away under our eyes.
+                    seen = entry.stat(follow_symlinks=False)
+                    yield BlobFact(entry.name, seen.st_size, int(seen.st_mtime * 1000))
 
     def tidy(self, before_ms: int) -> int:
         gone = 0
-        if self.drafts.is_dir():
-            for entry in os.scandir(self.drafts):
-                if entry.stat(follow_symlinks=False).st_mtime * 1000 < before_ms:
-                    with suppress(FileNotFoundError):
+        for entry in self._entries():
+            if entry.name.endswith(DRAFT):
+                with suppress(FileNotFoundError):
+                    if entry.stat(follow_symlinks=False).st_mtime * 1000 < before_ms:
                         os.unlink(entry.path)
                         gone += 1
         return gone
@@ -100,46 +94,44 @@ class FileBlobs:
     def close(self) -> None:
         pass
 
-    def path(self, name: str) -> Path:
+    def path(self, name: str) -> str:
         """Where a blob lies. Raises Broken for a name that core cannot have made."""
         if not _NAME.match(name):
             raise Broken(f"{name[:80]!r} is no blob name", "see what is damaged with: relay verify")
-        return self._folder / name[:2] / name
+        return self._prefix + name
+
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        if self.folder.is_dir():
+            with os.scandir(self.folder) as entries:
+                yield from entries
 
     @contextmanager
     def _lock_file(self, exclusive: bool) -> Generator[bool]:
         """Yield whether we have the lock; only a shared one is waited for."""
-        if fcntl is None or not self._folder.is_dir():
+        if fcntl is None:
             yield True
             return
-        handle = os.open(self._folder / "hold.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        make_folder(self.folder)
+        handle = os.open(self._prefix + "hold.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
+            is_mine = True
+        except BlockingIOError:
+            is_mine = False
+        try:
+            yield is_mine
         finally:
             os.close(handle)
 
-    def make_place(self, folder: Path) -> None:
-        """Make a folder once a process, durably."""
-        if folder.name in self._made:
-            return
-        with self._lock:
-            make_folder(folder)
-            self._made.add(folder.name)
-
 
 class FileDraft:
-    """A file in `drafts/` that becomes a blob by a rename."""
+    """A file that becomes a blob by a rename."""
 
     def __init__(self, blobs: FileBlobs) -> None:
         self._blobs = blobs
-        self._path = blobs.drafts / secrets.token_hex(16)
+        self._path = f"{blobs.folder}{os.sep}{os.urandom(16).hex()}{DRAFT}"
         try:
-            blobs.make_place(self._path.parent)
+            make_folder(blobs.folder)
             self._handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             raise from_os(error, self._path) from error
@@ -157,10 +149,9 @@ class FileDraft:
         place = self._blobs.path(name)
         try:
             os.fsync(self._handle)
-            self._blobs.make_place(place.parent)
             self._close()
-            self._path.rename(place)
-            sync_folder(place.parent)
+            os.rename(self._path, place)
+            sync_folder(self._blobs.folder)
         except OSError as error:
             raise from_os(error, place) from error
 
@@ -168,7 +159,7 @@ class FileDraft:
         """Throw the draft away, unless it was kept."""
         self._close()
         with suppress(FileNotFoundError):
-            self._path.unlink()
+            os.unlink(self._path)
 
     def _close(self) -> None:
         if self._is_open:
@@ -176,5 +167,5 @@ class FileDraft:
             os.close(self._handle)
 
 
-def _missing(path: Path, why: object) -> RelayError:
+def _unreadable(path: str, why: object) -> RelayError:
     return Broken(f"{path} cannot be read: {why}", "see what is damaged with: relay verify")

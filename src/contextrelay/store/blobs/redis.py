@@ -12,7 +12,7 @@ every body without a pointer. Chunks are written at their offsets, so that one m
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 import time
 from collections.abc import Generator, Iterator
@@ -140,7 +140,7 @@ class RedisBlobs:
         pointer: bytes | None = self._client.ask("GET", self._pointer(name))
         if pointer is None:
             return
-        leave = secrets.token_hex(8)
+        leave = os.urandom(8).hex()
         began_ms = int(self._client.ask("EVAL", MAY_DELETE, 2, *self._hold_keys, leave, DELETE_MS))
         if not began_ms:
             return
@@ -184,7 +184,7 @@ class RedisBlobs:
         Raises:
             Unavailable: at the end, if the hold could not be kept up all the time.
         """
-        holder = secrets.token_hex(8)
+        holder = os.urandom(8).hex()
         deletes = self._renew(holder, new=True)
         deadline = time.monotonic() + 2 * DELETE_MS / 1_000
         while deletes > 0 and time.monotonic() < deadline:
@@ -225,7 +225,7 @@ class RedisBlobs:
         """Index a new body, then make it."""
         for _ in range(RETRIES_MAX):
             stamp_ms = self._client.now_ms()
-            identity = _time_digits(stamp_ms) + secrets.token_hex(8)
+            identity = _time_digits(stamp_ms) + os.urandom(8).hex()
             self._client.ask_all(self._bodies.entries([identity.encode()], stamp_ms))
             about = self.body_keys(identity)[1]
             answer = self._client.ask("EVAL", BEGIN, 1, about, stamp_ms + LATE_MS)

@@ -128,16 +128,59 @@ class _View(_SqliteReads):
             raise translate(error, self._path) from error
 
 
+class _Transaction:
+    """A write transaction and the heads that are known in it."""
+
+    __slots__ = ("connection", "heads")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.heads: dict[str, int] = {}
+
+    def head(self, log: str) -> int:
+        head = self.heads.get(log)
+        if head is None:
+            head = self.heads[log] = _one(self.connection, LAST, (log,))
+        return head
+
+    def write(self, write: Write) -> int:
+        """Do one write and return its log's head; where `expect` does not hold, change nothing."""
+        log, execute = write.log, self.connection.execute
+        head = self.head(log)
+        if write.expect is not None and head != write.expect:
+            raise Stale(log, head)
+        for body in write.facts:
+            head += 1
+            execute(APPEND, (log, head, body))
+        for row in write.rows:
+            if row.body is None:
+                execute(DELETE, (log, row.kind, row.key))
+            else:
+                execute(PUT, (log, row.kind, row.key, row.body, row.due_ms))
+        self.heads[log] = head
+        return head
+
+
+Change = Callable[[_Transaction], Any]
+
+
 class _Ticket:
     """One caller's change, waiting for its group."""
 
-    __slots__ = ("answer", "change", "error", "is_done")
+    __slots__ = ("answer", "change", "error", "gate", "is_done")
 
-    def __init__(self, change: Callable[[sqlite3.Connection], Any]) -> None:
+    def __init__(self, change: Change) -> None:
         self.change = change
         self.answer: Any = None
         self.error: BaseException | None = None
         self.is_done = False
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+    def wake(self) -> None:
+        """Let the caller look again: its change is done, or it may lead the next group."""
+        with suppress(RuntimeError):  # It was woken before and has not looked yet.
+            self.gate.release()
 
 
 class SqliteLedger(_SqliteReads):
@@ -194,52 +237,63 @@ class SqliteLedger(_SqliteReads):
     # Writes
 
     def commit(self, *writes: Write) -> list[int]:
-        def change(connection: sqlite3.Connection) -> list[int]:
-            return [_apply(connection, write) for write in writes]
-
-        heads = self._change(change)
+        heads = self._change(lambda transaction: [transaction.write(write) for write in writes])
         if self._hearers:
             for log in {write.log for write in writes if write.facts}:
                 self._tell(log)
         return heads
 
     def trim(self, log: str, before: int) -> None:
-        def change(connection: sqlite3.Connection) -> None:
-            head = _one(connection, LAST, (log,))
-            connection.execute(TRIM, (log, before))
+        def change(transaction: _Transaction) -> None:
+            head = transaction.head(log)
+            transaction.connection.execute(TRIM, (log, before))
             if before > max(head, 1):
-                connection.execute(KEEP_HEAD, (log, max(head, before - 1)))
+                head = transaction.heads[log] = max(head, before - 1)
+                transaction.connection.execute(KEEP_HEAD, (log, head))
 
         self._change(change)
 
     def drop(self, log: str, expect: int) -> None:
-        def change(connection: sqlite3.Connection) -> None:
-            head = _one(connection, LAST, (log,))
-            if head != expect:
-                raise Stale(log, head)
+        def change(transaction: _Transaction) -> None:
+            if transaction.head(log) != expect:
+                raise Stale(log, transaction.head(log))
             for sql in DROP:
-                connection.execute(sql, (log,))
+                transaction.connection.execute(sql, (log,))
+            transaction.heads[log] = 0
 
         self._change(change)
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        def change(connection: sqlite3.Connection) -> None:
-            connection.executemany(TALLY, [(name, field, n) for field, n in amounts.items()])
-
-        if amounts:
-            self._change(change)
+        rows = [(name, field, amount) for field, amount in amounts.items()]
+        if rows:
+            self._change(lambda transaction: transaction.connection.executemany(TALLY, rows))
         return dict(self._ask(TALLIED, (name,)))
 
-    def _change(self, change: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Queue a change; whoever gets the turn first commits all that wait, in one transaction."""
+    def _change(self, change: Change) -> Any:
+        """Queue a change. Who finds nobody committing leads: all that wait go into one transaction.
+
+        So there is no writer thread, a lone caller pays for none, and under load each sync to disk
+        serves everyone who came during the one before.
+        """
         ticket = _Ticket(change)
         self._waiting.append(ticket)
-        with self._turn:
-            if not ticket.is_done:
-                self._commit_waiting()
+        while not ticket.is_done:
+            if self._turn.acquire(blocking=False):
+                try:
+                    self._commit_waiting()
+                finally:
+                    self._turn.release()
+                    self._wake_next()
+            else:
+                ticket.gate.acquire()
         if ticket.error is not None:
             raise ticket.error
         return ticket.answer
+
+    def _wake_next(self) -> None:
+        # After the release: who came before it is in the queue, who comes after finds it free.
+        with suppress(IndexError):
+            self._waiting[0].wake()
 
     def _commit_waiting(self) -> None:
         group: list[_Ticket] = []
@@ -258,15 +312,16 @@ class SqliteLedger(_SqliteReads):
         finally:
             for ticket in group:
                 ticket.is_done = True
+                ticket.wake()
 
     def _try_group(self, group: list[_Ticket]) -> bool:
         """Do a group's changes in one transaction; if it fails, each member gets the error."""
         try:
-            with self._turns, _transaction(self._writer) as connection:
+            with self._turns, _transaction(self._writer) as transaction:
                 for ticket in group:
                     ticket.error = None
                     try:
-                        ticket.answer = ticket.change(connection)
+                        ticket.answer = ticket.change(transaction)
                     except Stale as stale:
                         # Checked before the write is begun: what came before it stands.
                         ticket.error = stale
@@ -317,6 +372,7 @@ class SqliteLedger(_SqliteReads):
             return None
         finally:
             self._turn.release()
+            self._wake_next()
 
     # Opening and closing
 
@@ -367,31 +423,15 @@ class SqliteLedger(_SqliteReads):
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Generator[sqlite3.Connection]:
+def _transaction(connection: sqlite3.Connection) -> Generator[_Transaction]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        yield connection
+        yield _Transaction(connection)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def _apply(connection: sqlite3.Connection, write: Write) -> int:
-    """Do one write and return its log's head; nothing is changed where `expect` does not hold."""
-    head: int = _one(connection, LAST, (write.log,))
-    if write.expect is not None and head != write.expect:
-        raise Stale(write.log, head)
-    for body in write.facts:
-        head += 1
-        connection.execute(APPEND, (write.log, head, body))
-    for row in write.rows:
-        if row.body is None:
-            connection.execute(DELETE, (write.log, row.kind, row.key))
-        else:
-            connection.execute(PUT, (write.log, row.kind, row.key, row.body, row.due_ms))
-    return head
 
 
 def _one(connection: sqlite3.Connection, sql: str, values: tuple[object, ...]) -> Any:
