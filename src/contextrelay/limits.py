@@ -12,6 +12,9 @@ BODY_BYTES_MAX = 50 * MIB
 # Bodies up to this size are ledger rows, larger ones blobs: measured in docs/decisions/0004.
 ROW_BODY_BYTES_MAX = 32 * KIB
 CHUNK_BYTES = 256 * KIB
+WARM_BODY_BYTES_MAX = 256 * KIB
+WARM_BYTES_MAX = 16 * MIB
+CHECKED_BLOBS_MAX = 100_000
 
 # What describes a body
 NAME_CHARS_MAX = 255

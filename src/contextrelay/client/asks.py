@@ -34,13 +34,14 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
         Invalid: a value is not what it has to be.
     """
     fields = verb.__struct_fields__
-    values = dict(zip(fields, args, strict=False))
-    if len(args) > len(fields) or not values.keys().isdisjoint(named):
-        raise TypeError(f"too many arguments: {verb.__name__} takes {', '.join(fields)}")
-    values.update(named)
-    if not values.keys() <= set(fields):
-        unknown = ", ".join(sorted(values.keys() - set(fields)))
-        raise TypeError(f"{verb.__name__} has no {unknown}; it takes {', '.join(fields)}")
+    values = named
+    if args:
+        values = dict(zip(fields, args, strict=False)) | named
+        if len(values) < len(args) + len(named):
+            raise TypeError(f"too many arguments: {verb.__name__} takes {', '.join(fields)}")
+    for name in named:
+        if name not in fields:
+            raise TypeError(f"{verb.__name__} has no {name}; it takes {', '.join(fields)}")
     if values.get("ttl_s") is UNSET:
         del values["ttl_s"]
     ref = values.get("ref")

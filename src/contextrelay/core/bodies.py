@@ -174,10 +174,6 @@ def _check_size(stores: Stores, size_bytes: int) -> None:
 # Giving a body out
 
 
-_checked_blobs: set[str] = set()
-_CHECKED_MAX = 100_000
-
-
 def opener(stores: Stores, sha256: str, start: int, stop: int) -> Callable[[int], Iterator[bytes]]:
     """What opens the bytes start:stop of a body, in chunks of a size then given.
 
@@ -185,6 +181,9 @@ def opener(stores: Stores, sha256: str, start: int, stop: int) -> Callable[[int]
         Broken: the bytes are missing or, where it is the complete body, not those that were
             stored; never after the last chunk.
     """
+    warm = stores.warm.get(sha256)
+    if warm is not None:
+        return lambda chunk_bytes: iter((warm[start:stop],))
     return lambda chunk_bytes: _chunks(stores, sha256, start, stop, chunk_bytes)
 
 
@@ -194,21 +193,21 @@ def _chunks(
     # Most bodies are small: their bytes are asked for first, and where they are only after that.
     row = stores.ledger.get(body_log(sha256), "body", ONLY) if stop <= ROW_BODY_BYTES_MAX else None
     if row is not None:
-        yield _row_checked(row, sha256)[start:stop]
+        stores.warm.keep(sha256, _row_checked(row, sha256))
+        yield row[start:stop]
         return
     at = where(stores.ledger, sha256)
-    if at is None:
-        raise _lost(sha256, "its bytes are missing")
-    if at.blob is None:
+    if at is None or at.blob is None:
         raise _lost(sha256, "its bytes are missing")
     chunks = stores.blobs.read(at.blob, start, stop, chunk_bytes)
-    if stop - start < at.size_bytes or at.blob in _checked_blobs:
+    if stop - start < at.size_bytes or stores.warm.is_checked(at.blob):
         yield from chunks
         return
-    yield from _checked(chunks, sha256)
-    if len(_checked_blobs) < _CHECKED_MAX:
-        # A blob never changes under its name: once a process is enough.
-        _checked_blobs.add(at.blob)
+    for chunk in _checked(chunks, sha256):
+        if len(chunk) == at.size_bytes:
+            stores.warm.keep(sha256, chunk)
+        yield chunk
+    stores.warm.check_off(at.blob)
 
 
 def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from contextrelay.core.warm import Warm
 from contextrelay.errors import Full
 from contextrelay.model.ref import new_ref
 from contextrelay.model.settings import Settings
@@ -30,6 +31,7 @@ class Stores(Struct, frozen=True):
     settings: Settings = Settings()
     now_ms: Callable[[], int] = clock_ms
     random_bytes: Callable[[int], bytes] = os.urandom
+    warm: Warm = field(default_factory=Warm)
 
     @property
     def ledger(self) -> Ledger:

@@ -179,8 +179,10 @@ class _Ticket:
 
     def wake(self) -> None:
         """Let the caller look again: its change is done, or it may lead the next group."""
-        with suppress(RuntimeError):  # It was woken before and has not looked yet.
+        try:
             self.gate.release()
+        except RuntimeError:
+            return  # It was woken before and has not looked yet.
 
 
 class SqliteLedger(_SqliteReads):
@@ -292,8 +294,9 @@ class SqliteLedger(_SqliteReads):
 
     def _wake_next(self) -> None:
         # After the release: who came before it is in the queue, who comes after finds it free.
-        with suppress(IndexError):
-            self._waiting[0].wake()
+        if self._waiting:
+            with suppress(IndexError):
+                self._waiting[0].wake()
 
     def _commit_waiting(self) -> None:
         group: list[_Ticket] = []
