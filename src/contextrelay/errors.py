@@ -2,7 +2,8 @@
 
     RelayError
     ├── Invalid          the request is wrong in itself
-    │   └── TooLarge     ... because it passes a limit
+    │   ├── TooLarge     ... because it passes a limit
+    │   └── Refused      ... because what it would lead to is not allowed
     ├── NotFound         no such thing, as far as the caller may know
     ├── Gone             it was there; a tombstone says when and why it went
     ├── Conflict         the state moved on since the caller read it
@@ -53,6 +54,12 @@ class TooLarge(Invalid):
     """The request passes a limit; the hint names the limit."""
 
     code, status = "too_large", 413
+
+
+class Refused(Invalid):
+    """The request is well formed, but its result would break a rule; nothing was changed."""
+
+    code, status = "refused", 422
 
 
 class NotFound(RelayError):
