@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ Result = TypeVar("Result")
 AsyncBody = Body | AsyncIterable[bytes]
 
 SETTINGS_NAME = "config.json"
+# Hints may be lost: the log itself is looked at this often.
+LISTEN_S_MAX = 1.0
 
 
 def default_address() -> str:
@@ -64,6 +67,26 @@ class _Answering:
             with suppress(RelayError):  # The push is done; the next sweep will tell.
                 answer(self.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
         return reply
+
+    def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
+        """Wait until a log has facts after a seq; False if the time is up before that."""
+        from threading import Event
+
+        news = Event()
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        stop = self.stores.ledger.listen(lambda heard: news.set() if heard in (log, None) else None)
+        try:
+            while self.stores.ledger.last(log) <= after:
+                left_s = LISTEN_S_MAX
+                if deadline is not None:
+                    left_s = min(left_s, deadline - time.monotonic())
+                    if left_s <= 0:
+                        return False
+                news.wait(left_s)
+                news.clear()
+            return True
+        finally:
+            stop()
 
 
 class Local(_Answering):

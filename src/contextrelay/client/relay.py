@@ -10,9 +10,11 @@ from typing import Any, Literal, Self
 
 from contextrelay.client.asks import as_body, asks, brings, build, sends, streams
 from contextrelay.client.local import AsyncLocal, Local, in_thread, open_stores
+from contextrelay.client.thread import AsyncThread, Thread
 from contextrelay.errors import Invalid
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import is_ref
 from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.model.settings import Settings
 from contextrelay.store.folders import write_whole
@@ -38,6 +40,10 @@ class _Verbs:
     sweep = asks(verbs.Sweep)
     verify = asks(verbs.Verify)
     survey = asks(verbs.Survey)
+    find_threads = asks(verbs.FindThreads)
+    threads = asks(verbs.ListThreads)
+    use_thread = asks(verbs.UseThread)
+    last_used_thread = asks(verbs.LastUsedThread)
     list = asks(verbs.List)
 
 
@@ -57,6 +63,27 @@ class Relay(_Verbs):
         """Store many bodies in one call; each item is a body, or a (body, options of push) pair."""
         verb, body = _many(items)
         return self.transport.ask(verb, body)
+
+    def new_thread(self, name: str | None = None, by: str = "you") -> Thread:
+        """Make a thread."""
+        made = self.transport.ask(build(verbs.NewThread, (name, by), {}))
+        return Thread(self, made.thread_id)
+
+    def thread(self, text: str, by: str = "you") -> Thread:
+        """The thread of an id, or the newest of a name, which is made if there is none."""
+        if is_ref(text):
+            return Thread(self, self.transport.ask(verbs.ShowThread(text)).thread_id)
+        for found in self.find_threads(text):
+            if found.name == text:
+                return Thread(self, found.thread_id)
+        return self.new_thread(text, by)
+
+    def import_thread(
+        self, path: str | os.PathLike[str], name: str | None = None, by: str = "you"
+    ) -> Thread:
+        """Make a thread from an exported zip file."""
+        verb = build(verbs.ImportThread, (name, by), {})
+        return Thread(self, self.transport.ask(verb, _file_chunks(path)).thread_id)
 
     def backup(self, path: str | os.PathLike[str]) -> BackupReport:
         """Write the whole store to one tar file, while others may go on writing."""
@@ -96,6 +123,28 @@ class AsyncRelay(_Verbs):
         """Store many bodies in one call; each item is a body, or a (body, options of push) pair."""
         verb, body = _many(items)
         return await self.transport.ask(verb, body)
+
+    async def new_thread(self, name: str | None = None, by: str = "you") -> AsyncThread:
+        """Make a thread."""
+        made = await self.transport.ask(build(verbs.NewThread, (name, by), {}))
+        return AsyncThread(self, made.thread_id)
+
+    async def thread(self, text: str, by: str = "you") -> AsyncThread:
+        """The thread of an id, or the newest of a name, which is made if there is none."""
+        if is_ref(text):
+            return AsyncThread(self, (await self.transport.ask(verbs.ShowThread(text))).thread_id)
+        for found in await self.find_threads(text):
+            if found.name == text:
+                return AsyncThread(self, found.thread_id)
+        return await self.new_thread(text, by)
+
+    async def import_thread(
+        self, path: str | os.PathLike[str], name: str | None = None, by: str = "you"
+    ) -> AsyncThread:
+        """Make a thread from an exported zip file."""
+        verb = build(verbs.ImportThread, (name, by), {})
+        made = await self.transport.ask(verb, _file_chunks(path))
+        return AsyncThread(self, made.thread_id)
 
     async def backup(self, path: str | os.PathLike[str]) -> BackupReport:
         """Write the whole store to one tar file, while others may go on writing."""
@@ -146,7 +195,5 @@ def _file_chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
         with Path(path).open("rb") as file:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
-    except OSError as error:
-        raise Invalid(
-            f"{os.fspath(path)!r} cannot be read: {error.strerror}", "check it"
-        ) from error
+    except (OSError, ValueError) as error:
+        raise Invalid(f"{os.fspath(path)!r} cannot be read: {error}", "check it") from error

@@ -63,7 +63,7 @@ def read(decoder: Decoder[Described], row: bytes, ref: str) -> Described:
     """
     try:
         return decoder.decode(row)
-    except DecodeError as error:
+    except (DecodeError, UnicodeDecodeError) as error:
         raise Broken(
             f"the description of {ref} cannot be read: {error}",
             "see what is damaged with: relay verify",

@@ -137,7 +137,7 @@ def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
         )
     try:
         return _restored(stores, body)
-    except (tarfile.TarError, DecodeError, EOFError) as error:
+    except (tarfile.TarError, DecodeError, EOFError, ValueError, OverflowError) as error:
         raise Invalid(f"this is no whole backup: {error}", "take another backup file") from error
 
 

@@ -57,7 +57,7 @@ def where(ledger: Reads, sha256: str) -> At | None:
     row = ledger.get(body_log(sha256), "at", ONLY)
     try:
         return None if row is None else _decoder.decode(row)
-    except DecodeError as error:
+    except (DecodeError, UnicodeDecodeError) as error:
         raise _lost(sha256, f"where its bytes are cannot be read: {error}") from error
 
 
@@ -133,7 +133,7 @@ def receive(stores: Stores, body: Body) -> Generator[Incoming]:
     """
     description = Description()
     if isinstance(body, bytes):
-        _check_size(stores, len(body))
+        check_size(stores, len(body))
         description.feed(body)
         yield Incoming(description, body, None)
         return
@@ -145,7 +145,7 @@ def receive(stores: Stores, body: Body) -> Generator[Incoming]:
     with stores.blobs.draft() as draft:
         draft.write(start)
         for chunk in chunks:
-            _check_size(stores, description.size_bytes + len(chunk))
+            check_size(stores, description.size_bytes + len(chunk))
             description.feed(chunk)
             draft.write(chunk)
         yield Incoming(description, None, draft)
@@ -155,7 +155,7 @@ def _up_to_a_row(stores: Stores, chunks: Iterator[bytes], description: Descripti
     """Read until the body ends or is too large for a row."""
     start: list[bytes] = []
     for chunk in chunks:
-        _check_size(stores, description.size_bytes + len(chunk))
+        check_size(stores, description.size_bytes + len(chunk))
         description.feed(chunk)
         start.append(chunk)
         if description.size_bytes > ROW_BODY_BYTES_MAX:
@@ -163,7 +163,7 @@ def _up_to_a_row(stores: Stores, chunks: Iterator[bytes], description: Descripti
     return b"".join(start)
 
 
-def _check_size(stores: Stores, size_bytes: int) -> None:
+def check_size(stores: Stores, size_bytes: int) -> None:
     if size_bytes > stores.settings.body_bytes_max:
         raise TooLarge(
             f"the body is over {stores.settings.body_bytes_max} bytes",

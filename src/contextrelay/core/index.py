@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from contextrelay.errors import Broken
 from contextrelay.limits import DAY_S, PAGE_ROWS_MAX
 from contextrelay.store.ledger import Reads, Row, Write
 
@@ -63,8 +64,19 @@ def _in_day(ledger: Reads, log: str, key: str) -> Iterator[Entry]:
     while page := ledger.rows(log, "ref", key, PAGE_ROWS_MAX):
         for row in page:
             key = row.key
-            left_ms, _, ref = key.partition("-")
-            yield Entry(f"{log}|{key}", ref, _END_MS - int(left_ms), (row.body or b"").decode())
+            yield _entry(log, row)
+
+
+def _entry(log: str, row: Row) -> Entry:
+    left_ms, _, ref = row.key.partition("-")
+    try:
+        created_ms, sha256 = _END_MS - int(left_ms), (row.body or b"").decode("ascii")
+    except ValueError as error:
+        raise Broken(
+            f"an index row in {log} cannot be read: {error}",
+            "see what is damaged with: relay verify",
+        ) from error
+    return Entry(f"{log}|{row.key}", ref, created_ms, sha256)
 
 
 def _log(created_ms: int) -> str:

@@ -101,29 +101,29 @@ class Freed(Struct, frozen=True):
 
 @answers(Remove)
 def remove(stores: Stores, verb: Remove, body: Body) -> Artifact:
-    def act() -> Artifact:
-        for _ in range(RETRIES_MAX):
-            artifact = live(stores, verb.ref)
-            if bury(stores, [artifact], "removed").artifacts:
-                return artifact
-        raise Conflict(f"others keep changing {verb.ref}", "try again")
-
-    return with_reserve(stores, act)
+    for _ in range(RETRIES_MAX):
+        artifact = live(stores, verb.ref)
+        if bury(stores, [artifact], "removed").artifacts:
+            return artifact
+    raise Conflict(f"others keep changing {verb.ref}", "try again")
 
 
 def bury(stores: Stores, dead: list[Artifact], reason: Reason) -> Freed:
-    """Put tombstones in the place of artifacts, then finish what follows from it."""
+    """Put tombstones in the place of artifacts, then finish what follows from it.
+
+    The disk may be full at each step. It is that step which is done again, not all of them: one
+    that began anew would find the tombstone and take it for another's.
+    """
     writes = [_tombstone_write(stores, artifact, reason) for artifact in dead]
-    done = commit_each(stores.ledger, writes)
+    done = with_reserve(stores, lambda: commit_each(stores.ledger, writes))
     tombstones = [
         tombstone
         for artifact, is_done in zip(dead, done, strict=True)
         if is_done and (tombstone := find_tombstone(stores.ledger, artifact.ref)) is not None
     ]
-    freed_bodies, freed_bytes = settle(stores, tombstones)
-    stores.ledger.commit(
-        *(unindex_write(artifact.ref, in_ms(artifact.created_at)) for artifact in dead)
-    )
+    freed_bodies, freed_bytes = with_reserve(stores, lambda: settle(stores, tombstones))
+    unindexed = [unindex_write(artifact.ref, in_ms(artifact.created_at)) for artifact in dead]
+    with_reserve(stores, lambda: stores.ledger.commit(*unindexed))
     return Freed(len(tombstones), freed_bodies, freed_bytes)
 
 

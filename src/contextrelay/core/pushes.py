@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from contextrelay.core.answering import answers
 from contextrelay.core.artifacts import artifact_log, artifact_row, live
-from contextrelay.core.bodies import Incoming, receive
+from contextrelay.core.bodies import Incoming, check_size, receive
 from contextrelay.core.index import index_write
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Invalid, Unavailable
@@ -31,6 +31,7 @@ from contextrelay.wire.verbs import Body, Push, PushMany
 @answers(Push)
 def push(stores: Stores, verb: Push, body: Body) -> Artifact:
     check_push(verb)
+    _check_threads(stores, [verb])
     with receive(stores, body) as incoming:
         return _store(stores, [(verb, incoming)])[0]
 
@@ -45,6 +46,7 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
         raise Invalid(f"{len(verb.items)} items, {len(verb.sizes)} sizes", "send a size per item")
     for item in verb.items:
         check_push(item)
+    check_size(stores, max(verb.sizes, default=0))
     pieces = _pieces(body, verb.sizes)
     stored: list[Artifact] = []
     while len(stored) < len(verb.items):
@@ -59,14 +61,24 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
                 if len(batch) == _BATCH_ITEMS_MAX or batch_bytes > _BATCH_BYTES_MAX:
                     break
             stored += _store(stores, batch)
+    next(pieces, None)  # Where there are no items, a body is still one too many.
     return stored
+
+
+def _check_threads(stores: Stores, verbs: list[Push]) -> None:
+    """Refuse to put into threads that are not there or closed, before anything is stored."""
+    for thread in dict.fromkeys(verb.thread for verb in verbs):
+        if thread is not None:
+            from contextrelay.core.threads import check_open
+
+            check_open(stores, thread)
 
 
 def _pieces(body: Body, sizes: list[int]) -> Iterator[bytes]:
     """Cut a stream of bodies that follow each other into the bodies."""
     chunks = iter((body,) if isinstance(body, bytes) else body)
     rest = b""
-    for size in sizes:
+    for index, size in enumerate(sizes):
         parts = [rest]
         have = len(rest)
         while have < size:
@@ -77,8 +89,15 @@ def _pieces(body: Body, sizes: list[int]) -> Iterator[bytes]:
             have += len(chunk)
         joined = b"".join(parts)
         rest = joined[size:]
+        if index + 1 == len(sizes):
+            _check_end(rest, chunks)  # Before the last is stored.
         yield joined[:size]
-    if rest or next(chunks, None) is not None:
+    if not sizes:
+        _check_end(rest, chunks)
+
+
+def _check_end(rest: bytes, chunks: Iterator[bytes]) -> None:
+    if rest or any(chunks):
         raise Invalid("the bodies are longer than their sizes say", "send a size per body")
 
 
@@ -120,6 +139,11 @@ def _store(stores: Stores, batch: list[tuple[Push, Incoming]]) -> list[Artifact]
                 # A sweep took this push for dead, and its holds with it.
                 raise Unavailable("the push took too long", "push it again") from stale
             continue
+        for artifact in made:
+            if artifact.thread is not None:
+                from contextrelay.core.putting import put
+
+                put(stores, artifact)
         return made
     raise Unavailable("others keep changing the same content", "try again")
 
@@ -129,7 +153,8 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, now_ms: int) -> Artifa
     guessed, media_type = artifact_type(
         verb.name, verb.media_type, description.head, description.is_text
     )
-    ttl_s = stores.settings.ttl_s if verb.ttl_s is UNSET else verb.ttl_s
+    default_s = stores.settings.ttl_s if verb.thread is None else None
+    ttl_s = default_s if verb.ttl_s is UNSET else verb.ttl_s
     created_at = moment(now_ms)
     return Artifact(
         ref=stores.new_ref(),
@@ -155,6 +180,8 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, now_ms: int) -> Artifa
             description.line_count,
             description.is_text,
         ),
+        thread=verb.thread,
+        has_own_ttl=verb.ttl_s is not UNSET and ttl_s is not None,
     )
 
 
@@ -166,5 +193,8 @@ def _created(stores: Stores, artifact: Artifact) -> Write:
         by=artifact.provenance.created_by,
         detail={"sha256": artifact.sha256, "size": artifact.size_bytes},
     )
-    row = artifact_row(artifact)
-    return Write(artifact_log(artifact.ref), (chain.encode(event, b""),), (row,), expect=0)
+    rows = [artifact_row(artifact)]
+    if artifact.thread is not None:
+        rows.append(Row("holder", artifact.thread, b""))
+    fact = chain.encode(event, b"")
+    return Write(artifact_log(artifact.ref), (fact,), tuple(rows), expect=0)

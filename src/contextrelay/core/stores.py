@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
+from contextrelay.core.heads import Heads
 from contextrelay.core.warm import Warm
 from contextrelay.errors import Full
 from contextrelay.model.ref import new_ref
@@ -32,6 +33,7 @@ class Stores(Struct, frozen=True):
     now_ms: Callable[[], int] = clock_ms
     random_bytes: Callable[[int], bytes] = os.urandom
     warm: Warm = field(default_factory=Warm)
+    live: Heads = field(default_factory=Heads)
 
     @property
     def ledger(self) -> Ledger:

@@ -61,7 +61,8 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     tombstones = [each for ref in refs["tombstone"] if (each := find_tombstone(stores.ledger, ref))]
     unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
     bodies_freed, bytes_freed = settle(stores, unsettled)
-    old = [tombstone for tombstone in tombstones if tombstone.is_released]
+    # Not `is_released` alone: a removal beside us may have settled its own since it was found due.
+    old = [tombstone for tombstone in tombstones if _is_old(tombstone, now_ms)]
     for tombstone in old:
         _forget(stores, tombstone)
     for log, row in page:
@@ -69,6 +70,10 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
             bodies.forget(stores, log)
         elif row.kind == "closed":
             stores.ledger.drop(log, expect=stores.ledger.last(log))
+        elif row.kind == "gone":
+            from contextrelay.core.threads import settle_gone  # Seldom: it brings a lot along.
+
+            settle_gone(stores, log.removeprefix("t/"))
     return _plus(
         report,
         expired=freed.artifacts,
@@ -77,6 +82,10 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
         forgotten_tombstones=len(old),
         mended=len(unsettled),
     )
+
+
+def _is_old(tombstone: Tombstone, now_ms: int) -> bool:
+    return tombstone.is_released and in_ms(tombstone.gone_at) + TOMBSTONE_S * 1000 <= now_ms
 
 
 def _forget(stores: Stores, tombstone: Tombstone) -> None:
@@ -116,7 +125,12 @@ def _pages(found: Iterator[Entry], checked_ms: int) -> Iterator[list[Entry]]:
 
 def _is_abandoned(stores: Stores, entry: Entry) -> bool:
     """Whether a push is dead. Its artifact's log is closed to it first, should it only be slow."""
-    if find(stores.ledger, entry.ref) or find_tombstone(stores.ledger, entry.ref):
+    artifact = find(stores.ledger, entry.ref)
+    if artifact is not None and artifact.thread is not None:
+        # Stored for a thread, which a crash kept from hearing of it.
+        if stores.ledger.get(f"t/{artifact.thread}", "artifact", entry.ref) is None:
+            bury(stores, [artifact], "removed")
+    if artifact is not None or find_tombstone(stores.ledger, entry.ref):
         return False
     closed = Row("closed", ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
     return commit_each(

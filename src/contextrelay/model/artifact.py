@@ -62,6 +62,10 @@ class Artifact(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any]
     provenance: Provenance
     preview: Preview
+    thread: str | None = None
+    """The thread it was put into."""
+    has_own_ttl: bool = False
+    """Whether its time to live was asked for: then it expires, whoever refers to it."""
 
 
 class Tombstone(Struct, frozen=True, kw_only=True):

@@ -74,7 +74,14 @@ def _embedded(folder: Path) -> Engine:
     from contextrelay.store.ledger.sqlite import SqliteLedger
 
     home = folder.expanduser().absolute()
-    if home.exists() and not home.is_dir():
+    try:
+        os.fsencode(home)
+        is_file = home.exists() and not home.is_dir()
+    except (OSError, ValueError) as error:
+        raise Invalid(
+            f"{str(folder)[:80]!r} is no folder: it cannot be named so", _KNOWN
+        ) from error
+    if is_file:
         raise Invalid(f"{home} is not a folder", "give the folder that holds relay.db")
     ledger = SqliteLedger(home / DATABASE_NAME)
     reserve = Reserve(home / "reserve")

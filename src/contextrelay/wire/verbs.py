@@ -34,6 +34,18 @@ from contextrelay.model.reports import (
     SweepReport,
     VerifyReport,
 )
+from contextrelay.model.thread import (
+    Changes,
+    EventPage,
+    HeaderView,
+    Mirrored,
+    Numbered,
+    Patched,
+    StateView,
+    Stats,
+    ThreadListing,
+    ThreadView,
+)
 
 Reply = TypeVar("Reply", covariant=True)
 Streamed = TypeVar("Streamed", covariant=True)
@@ -45,6 +57,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Label = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
 TtlS = Annotated[int, Meta(ge=1, le=TTL_S_MAX)]
 Index = Annotated[int, Meta(ge=0)]
+Version = Annotated[int, Meta(ge=1)]
 
 
 class Verb(Struct, Generic[Reply], frozen=True):
@@ -79,6 +92,8 @@ class Push(Verb[Artifact], frozen=True, kw_only=True):
     created_by: Label = "you"
     capability: Label | None = None
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
+    thread: Ref | None = None
+    """Put it into a thread: its state gets it in /artifacts, and it does not expire."""
 
 
 class PushMany(Verb[list[Artifact]], frozen=True):
@@ -161,6 +176,185 @@ class Backup(Verb[Stream[BackupReport]], frozen=True):
 
 class Restore(Verb[RestoreReport], frozen=True):
     """Fill an empty store from a backup, checking every hash."""
+
+
+# Threads
+
+
+class NewThread(Verb[ThreadView], frozen=True):
+    """Make a thread, its state at version 1."""
+
+    name: Label | None = None
+    by: Label = "you"
+
+
+class ShowThread(Verb[ThreadView], frozen=True):
+    """A thread as it stands."""
+
+    thread: Ref
+
+
+class FindThreads(Verb[list[ThreadView]], frozen=True):
+    """Threads of a name, newest first, or whose id starts so (six characters or more)."""
+
+    text: Label
+
+
+class ListThreads(Verb[ThreadListing], frozen=True):
+    """List threads, newest first; `after` is the `next` of the page before."""
+
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
+    after: Annotated[str, Meta(max_length=100)] = ""
+
+
+class ForkThread(Verb[ThreadView], frozen=True):
+    """Make a thread that begins with the state of another, at any version."""
+
+    thread: Ref
+    version: Version | None = None
+    name: Label | None = None
+    by: Label = "you"
+
+
+class CloseThread(Verb[ThreadView], frozen=True):
+    """Close a thread: it can be read, and no longer changed."""
+
+    thread: Ref
+    by: Label = "you"
+
+
+class RemoveThread(Verb[ThreadView], frozen=True):
+    """Remove a thread with its history, and the artifacts that only it holds."""
+
+    thread: Ref
+
+
+class ReadState(Verb[StateView], frozen=True):
+    """A whole state, as it is or was at a version."""
+
+    thread: Ref
+    version: Version | None = None
+
+
+class ReadHeader(Verb[HeaderView], frozen=True):
+    """The bounded view of a state that goes into a prompt."""
+
+    thread: Ref
+    version: Version | None = None
+
+
+class PatchState(Verb[Patched], frozen=True):
+    """Change a state by JSON Patch operations: all of them, or none.
+
+    `expected`: only if that is the version now. `merge`: also if what was changed since does not
+    touch what this patch touches.
+    """
+
+    thread: Ref
+    operations: list[Any]
+    expected: Version | None = None
+    merge: bool = False
+    by: Label = "you"
+
+
+class DiffState(Verb[Changes], frozen=True):
+    """What leads from one version to another."""
+
+    thread: Ref
+    old_version: Version
+    new_version: Version | None = None
+
+
+class RestoreState(Verb[Patched], frozen=True):
+    """Make an old version the newest one."""
+
+    thread: Ref
+    version: Version
+    by: Label = "you"
+
+
+class CompactState(Verb[Patched], frozen=True):
+    """Compact a state now, as every patch does when it has to."""
+
+    thread: Ref
+    by: Label = "you"
+
+
+class ReadEvents(Verb[EventPage], frozen=True):
+    """Events of a thread after a seq, in order."""
+
+    thread: Ref
+    after: Index = 0
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 100
+
+
+class AddEvent(Verb[Numbered], frozen=True):
+    """Add an event of one's own to a thread's log."""
+
+    thread: Ref
+    type: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$", max_length=64)]
+    detail: dict[str, Any] = {}
+    by: Label = "you"
+
+
+class MakeCheckpoint(Verb[Numbered], frozen=True):
+    """Give the version of now a label, by which it can be found again."""
+
+    thread: Ref
+    label: Label
+    by: Label = "you"
+
+
+class ReadStats(Verb[Stats], frozen=True):
+    """What refs have saved in a thread."""
+
+    thread: Ref
+
+
+class ListThreadArtifacts(Verb[list[Artifact]], frozen=True):
+    """The artifacts that were put into a thread, newest first."""
+
+    thread: Ref
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 200
+
+
+class ExportThread(Verb[Stream[ThreadView]], frozen=True):
+    """Stream a thread as one zip: manifest, history, events and the bytes of its artifacts."""
+
+    thread: Ref
+
+
+class ImportThread(Verb[ThreadView], frozen=True):
+    """Make a new thread from an exported zip."""
+
+    name: Label | None = None
+    by: Label = "you"
+
+
+class MirrorThread(Verb[Mirrored], frozen=True):
+    """Write the files in which people can read a thread; only an embedded store has them."""
+
+    thread: Ref
+
+
+class AdoptState(Verb[Patched], frozen=True):
+    """Take a hand edit of the mirrored state.json in as a patch."""
+
+    thread: Ref
+    by: Label = "you"
+
+
+class UseThread(Verb[ThreadView], frozen=True):
+    """Remember which thread was last used in a folder."""
+
+    thread: Ref
+    folder: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class LastUsedThread(Verb[list[ThreadView]], frozen=True):
+    """The thread that was last used in a folder, if any."""
+
+    folder: Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 class Survey(Verb[StoreReport], frozen=True):

@@ -58,6 +58,9 @@ TALLY = """INSERT INTO tally (name, field, amount) VALUES (?, ?, ?)
 
 LISTEN_POLL_S = 0.005
 
+# Python cannot read every complaint of SQLite: one that quotes a damaged schema may be no UTF-8.
+FOREIGN = (sqlite3.Error, UnicodeDecodeError)
+
 Connect = Callable[[Path], sqlite3.Connection]
 
 
@@ -124,7 +127,7 @@ class _View(_SqliteReads):
     def _ask(self, sql: str, values: tuple[object, ...]) -> list[Any]:
         try:
             return self._connection.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
+        except FOREIGN as error:
             raise translate(error, self._path) from error
 
 
@@ -216,7 +219,7 @@ class SqliteLedger(_SqliteReads):
             connection = self._another()
         try:
             return connection.execute(sql, values).fetchall()
-        except sqlite3.Error as error:
+        except FOREIGN as error:
             raise translate(error, self._path) from error
         finally:
             self._idle.append(connection)
@@ -329,7 +332,7 @@ class SqliteLedger(_SqliteReads):
                         # Checked before the write is begun: what came before it stands.
                         ticket.error = stale
         except Exception as error:
-            trouble = translate(error, self._path) if isinstance(error, sqlite3.Error) else error
+            trouble = translate(error, self._path) if isinstance(error, FOREIGN) else error
             for ticket in group:
                 ticket.error = trouble
             return False
@@ -384,7 +387,7 @@ class SqliteLedger(_SqliteReads):
             raise Unavailable(f"{self._path} was closed", "open the relay again")
         try:
             return self._connect(self._path)
-        except sqlite3.Error as error:
+        except FOREIGN as error:
             raise translate(error, self._path) from error
 
     def _open(self) -> sqlite3.Connection:
@@ -393,7 +396,7 @@ class SqliteLedger(_SqliteReads):
             if version_of(writer) != SCHEMA_VERSION:
                 with self._turns:
                     migrate(writer, self._path, migrations())
-        except sqlite3.Error as error:
+        except FOREIGN as error:
             writer.close()
             raise translate(error, self._path) from error
         except RelayError:
@@ -421,6 +424,8 @@ class SqliteLedger(_SqliteReads):
         self._poller = None
         self._hearers = []
         if not self._is_closed:
+            # While we have the parent's files open, its locks outlive it in us.
+            self._turns.close()
             self._turns = Turns(self._path.parent)
             self._writer = self._open()
 
@@ -444,7 +449,7 @@ def _one(connection: sqlite3.Connection, sql: str, values: tuple[object, ...]) -
 # Foreign errors
 
 
-def translate(error: sqlite3.Error, path: Path) -> RelayError:
+def translate(error: Exception, path: Path) -> RelayError:
     """Say what SQLite complains of, about which file, and what to do."""
     # A primary code is the low byte of SQLite's extended ones.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF

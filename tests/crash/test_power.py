@@ -1,0 +1,45 @@
+"""Power loss: what was acknowledged is on the disk, whatever part of the rest is.
+
+The rig is recording.py (a real writer under strace) and disk.py (which disks may be left of it).
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.crash.power import losses_in, points_in, shoot
+from tests.crash.recorded import UNSAFE_KINDS
+from tests.parts import has_command, needs
+
+SHARDS = 8
+POINTS_A_SHARD = 250
+POINTS_UNSAFE = 60
+
+
+@pytest.fixture(autouse=True)
+def has_strace() -> None:
+    needs("strace", has_command("strace"))
+
+
+@pytest.mark.parametrize("seed", range(SHARDS))
+def test_nothing_acknowledged_is_lost_when_the_power_goes(seed: int) -> None:
+    """Promise G1. Each shard stops a recording of its own at 250 points."""
+    film = shoot(seed)
+    chance = Random(seed)
+
+    losses = losses_in(film, points_in(film, POINTS_A_SHARD, chance), chance)
+
+    assert losses == []
+
+
+@pytest.mark.parametrize("kind", UNSAFE_KINDS)
+def test_the_rig_notices_a_writer_that_does_not_sync(kind: str) -> None:
+    """A rig that finds nothing in a broken store would prove nothing about ours."""
+    film = shoot(1, kind)
+    chance = Random(1)
+
+    losses = losses_in(film, points_in(film, POINTS_UNSAFE, chance), chance)
+
+    assert losses, f"{kind}: nothing lost at {POINTS_UNSAFE} points"

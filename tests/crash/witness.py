@@ -1,0 +1,177 @@
+"""The witness: what writers were told by a store, and whether the store still says so.
+
+Rule: what was acknowledged has to be there to the byte. A verb that was under way when its writer
+died may have happened or not; which of the two is read from the store, and holds from then on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.json import Decoder, Encoder
+
+from contextrelay import Gone, NotFound, Relay
+from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.model.artifact import Artifact, in_ms
+
+What = Literal["push", "remove", "pin", "extend", "sweep", "failed"]
+
+
+class Told(Struct, frozen=True, omit_defaults=True):
+    """One line of a writer: a verb it begins, or the answer that it got."""
+
+    what: What
+    is_done: bool = False
+    ref: str = ""
+    sha256: str = ""
+    expires_ms: int | None = None
+    error: str = ""
+
+
+class Kept(Struct, frozen=True):
+    """An artifact as it was last acknowledged."""
+
+    sha256: str
+    expires_ms: int | None
+
+
+class Lost(AssertionError):
+    """The store does not say what it said before."""
+
+
+encode = Encoder().encode
+decode = Decoder(Told).decode
+
+
+class Witness:
+    """Everything acknowledged so far."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Kept] = {}
+        self.removed: dict[str, None] = {}
+        self._under_way: dict[int, Told] = {}
+
+    def copy(self) -> Witness:
+        """One that can be asked without this one settling anything."""
+        other = Witness()
+        other.kept = dict(self.kept)
+        other.removed = dict(self.removed)
+        other._under_way = dict(self._under_way)
+        return other
+
+    def hear(self, told: Told, writer: int = 0) -> None:
+        """Take down a line; a writer has one verb under way at a time."""
+        if told.what == "failed":
+            raise Lost(f"a writer met an error:\n{told.error}")
+        if not told.is_done:
+            self._under_way[writer] = told
+            return
+        self._under_way.pop(writer, None)
+        match told.what:
+            case "push" | "pin" | "extend":
+                sha256 = told.sha256 or self.kept[told.ref].sha256
+                self.kept[told.ref] = Kept(sha256, told.expires_ms)
+            case "remove":
+                del self.kept[told.ref]
+                self.removed[told.ref] = None
+            case _:
+                pass
+
+    def check(self, relay: Relay, now_ms: Callable[[], int]) -> None:
+        """Compare with the store, and settle what was under way.
+
+        Raises:
+            Lost: something acknowledged is not there, or not as it was.
+        """
+        doubtful = {told.ref: told for told in self._under_way.values() if told.ref}
+        self._under_way.clear()
+        listed = {artifact.ref: artifact for artifact in _listed(relay)}
+        for ref, kept in tuple(self.kept.items()):
+            self._check_kept(relay, ref, kept, now_ms, doubtful.get(ref), ref in listed)
+        for ref in self.removed:
+            _check_removed(relay, ref)
+        for ref, artifact in listed.items():
+            if ref in self.removed:
+                raise Lost(f"{ref} was removed and is listed")
+            if ref not in self.kept:
+                self._adopt(relay, artifact)
+
+    def _check_kept(
+        self,
+        relay: Relay,
+        ref: str,
+        kept: Kept,
+        now_ms: Callable[[], int],
+        doubt: Told | None,
+        is_listed: bool,
+    ) -> None:
+        try:
+            artifact = relay.peek(ref)
+            body = relay.pull(ref)
+        except Gone as gone:
+            self._check_gone(ref, kept, now_ms(), doubt, str(gone.details["reason"]))
+            return
+        except NotFound as error:
+            raise Lost(f"{ref} was acknowledged, and there is no trace of it") from error
+        if not is_listed and kept.expires_ms is None:
+            raise Lost(f"{ref} is there, but not listed")
+        if hashlib.sha256(body).hexdigest() != kept.sha256:
+            raise Lost(f"{ref} has {len(body)} other bytes than those that were acknowledged")
+        expires_ms = None if artifact.expires_at is None else in_ms(artifact.expires_at)
+        if expires_ms != kept.expires_ms and (doubt is None or doubt.what not in ("pin", "extend")):
+            raise Lost(f"{ref} expires at {expires_ms}, not at {kept.expires_ms} as acknowledged")
+        self.kept[ref] = Kept(kept.sha256, expires_ms)
+
+    def _check_gone(
+        self, ref: str, kept: Kept, now_ms: int, doubt: Told | None, reason: str
+    ) -> None:
+        if reason == "expired" and kept.expires_ms is not None and kept.expires_ms <= now_ms:
+            del self.kept[ref]
+        elif reason == "removed" and doubt is not None and doubt.what == "remove":
+            del self.kept[ref]
+            self.removed[ref] = None
+        else:
+            raise Lost(f"{ref} is gone ({reason}), and nobody was told so")
+
+    def _adopt(self, relay: Relay, artifact: Artifact) -> None:
+        """An artifact of a push that was not acknowledged: it is whole, or it is a bug."""
+        try:
+            body = relay.pull(artifact.ref)
+        except Gone as gone:
+            if gone.details["reason"] != "expired":
+                raise Lost(f"{artifact.ref} was listed, then {gone}") from gone
+            return
+        if hashlib.sha256(body).hexdigest() != artifact.sha256:
+            raise Lost(f"{artifact.ref} was not acknowledged, is there, and has other bytes")
+        expires_ms = None if artifact.expires_at is None else in_ms(artifact.expires_at)
+        self.kept[artifact.ref] = Kept(artifact.sha256, expires_ms)
+
+
+def check_verified(relay: Relay) -> None:
+    """Ask the store itself whether all is well."""
+    report = relay.verify()
+    if report.problem_count:
+        raise Lost(f"verify: {report.problem_count} problems, first {report.problems[:3]}")
+
+
+def _check_removed(relay: Relay, ref: str) -> None:
+    try:
+        relay.peek(ref)
+    except Gone as gone:
+        if gone.details["reason"] == "removed":
+            return
+        raise Lost(f"{ref} was removed; its tombstone says {gone}") from gone
+    except NotFound as error:
+        raise Lost(f"{ref} was removed, and has no tombstone") from error
+    raise Lost(f"{ref} was removed and is back")
+
+
+def _listed(relay: Relay) -> Iterator[Artifact]:
+    page = relay.list(limit=LIST_ITEMS_MAX)
+    yield from page.artifacts
+    while page.next:
+        page = relay.list(limit=LIST_ITEMS_MAX, after=page.next)
+        yield from page.artifacts

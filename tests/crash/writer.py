@@ -1,0 +1,41 @@
+"""A writer: acts on one store until it is killed, and tells on its standard output.
+
+    python -m tests.crash.writer FOLDER SEED [ACTS_MAX]
+
+It waits for one line on its standard input, the refs that are its own, so that the interpreter is
+up and the clock of the one who kills starts with the first verb.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from msgspec.json import decode
+
+from contextrelay import Relay
+from tests.crash.acts import Acts
+from tests.crash.witness import Told, encode
+
+STDOUT = 1
+
+
+def tell(told: Told) -> None:
+    """One write a line: a pipe takes up to 4,096 bytes whole, or not at all."""
+    os.write(STDOUT, encode(told) + b"\n")
+
+
+def main(folder: str, seed: int, acts_max: int) -> None:
+    mine = decode(sys.stdin.readline(), type=list[str])
+    try:
+        with Relay(folder) as relay:
+            acts = Acts(relay, seed, tell, mine)
+            for _ in range(acts_max):
+                acts.one()
+    except Exception:
+        tell(Told("failed", is_done=True, error=traceback.format_exc()[-3_000:]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1_000_000)
