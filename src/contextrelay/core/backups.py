@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
-from collections.abc import Iterator
-from typing import IO, cast
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import IO
 
 from msgspec import DecodeError, Struct
 from msgspec import msgpack as codec
 from msgspec.structs import replace
 
 from contextrelay.core.answering import answers
-from contextrelay.core.bodies import where
+from contextrelay.core.bodies import BLOB_NAME, where
 from contextrelay.core.stores import Stores
 from contextrelay.core.verify import all_logs
-from contextrelay.errors import Broken, Conflict, Invalid
+from contextrelay.errors import Broken, Conflict, Invalid, RelayError
 from contextrelay.limits import CHUNK_BYTES, MIB, PAGE_ROWS_MAX
 from contextrelay.model.artifact import moment
 from contextrelay.model.reports import BackupReport, RestoreReport
-from contextrelay.store.ledger import Reads, Row, Write
+from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import Backup, Body, Restore, Stream
 
 _PAGE_BYTES = MIB
@@ -128,79 +129,135 @@ def _padding(size_bytes: int) -> bytes:
 # In
 
 
+RESTORE_LOG = "restore"
+
+
 @answers(Restore)
 def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
-    if stores.ledger.logs("", "", 1):
+    """Read the whole backup twice: to check it, and, only if all of it is right, to store it."""
+    with tempfile.TemporaryFile() as spool:
+        for chunk in (body,) if isinstance(body, bytes) else body:
+            spool.write(chunk)
+        end = _guarded(lambda: _read(spool, _Check()))
+        _clear_unfinished(stores)
+        # A crash from here on leaves this mark, and the next restore begins anew.
+        stores.ledger.commit(Write(RESTORE_LOG, rows=(Row("unfinished", ONLY, b""),)))
+        try:
+            _guarded(lambda: _read(spool, _Fill(stores)))
+        except RelayError:
+            _clear_unfinished(stores)
+            stores.ledger.drop(RESTORE_LOG, expect=stores.ledger.last(RESTORE_LOG))
+            raise
+        stores.ledger.drop(RESTORE_LOG, expect=stores.ledger.last(RESTORE_LOG))
+    return RestoreReport(
+        logs=end.logs,
+        bodies=end.bodies,
+        body_bytes=end.body_bytes,
+        created_at=moment(end.created_ms),
+    )
+
+
+def _clear_unfinished(stores: Stores) -> None:
+    """Make sure that the store is empty; what an unfinished restore left is taken away."""
+    is_unfinished = stores.ledger.get(RESTORE_LOG, "unfinished", ONLY) is not None
+    if stores.ledger.logs("", "", 1) and not is_unfinished:
         raise Conflict(
             f"{stores.engine.address} is not empty",
             "restore into a new one: relay --store FOLDER restore FILE",
         )
+    for log in [each for each in all_logs(stores.ledger, "") if each != RESTORE_LOG]:
+        stores.ledger.drop(log, expect=stores.ledger.last(log))
+
+
+def _guarded(act: Callable[[], End]) -> End:
     try:
-        return _restored(stores, body)
+        return act()
     except (tarfile.TarError, DecodeError, EOFError, ValueError, OverflowError) as error:
         raise Invalid(f"this is no whole backup: {error}", "take another backup file") from error
 
 
-def _restored(stores: Stores, body: Body) -> RestoreReport:
-    logs = bodies = body_bytes = 0
-    reader = cast("IO[bytes]", _Reader(body))
-    with tarfile.open(fileobj=reader, mode="r|") as tar:
+def _read(spool: IO[bytes], taker: _Check) -> End:
+    """Go through a backup from its beginning; `taker` is shown every member."""
+    spool.seek(0)
+    with tarfile.open(fileobj=spool, mode="r|") as tar:
         for info in tar:
             content = tar.extractfile(info)
             folder, _, name = info.name.partition("/")
-            if content is None or info.size > _MEMBER_BYTES_MAX:
+            if content is None or not info.isreg() or info.size > _MEMBER_BYTES_MAX:
                 raise Invalid(f"{info.name[:80]!r} has no place in a backup", "check the file")
             if folder == "blobs":
-                _restore_blob(stores, name, content)
-                bodies, body_bytes = bodies + 1, body_bytes + info.size
+                taker.take_blob(name, content, info.size)
             elif folder == "ledger":
-                logs += _restore_page(stores, codec.decode(content.read(), type=list[Part]))
+                taker.take_page(codec.decode(content.read(), type=list[Part]))
             elif info.name == "end":
-                end = codec.decode(content.read(), type=End)
-                if (end.logs, end.bodies) != (logs, bodies):
-                    raise Invalid("this backup lacks a part", "take another backup file")
-                return RestoreReport(
-                    logs=logs,
-                    bodies=bodies,
-                    body_bytes=body_bytes,
-                    created_at=moment(end.created_ms),
-                )
+                return taker.take_end(codec.decode(content.read(), type=End))
+            else:
+                raise Invalid(f"{info.name[:80]!r} has no place in a backup", "check the file")
     raise Invalid("this backup was cut short", "take another backup file")
 
 
-def _restore_blob(stores: Stores, name: str, content: IO[bytes]) -> None:
-    digest = hashlib.sha256()
-    with stores.blobs.draft() as draft:
-        while chunk := content.read(CHUNK_BYTES):
+class _Check:
+    """Finds out whether a backup is whole and right, and stores nothing."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, int] = {}
+        self._bodies = self._body_bytes = 0
+
+    def take_blob(self, name: str, content: IO[bytes], size_bytes: int) -> None:
+        digest = hashlib.sha256()
+        for chunk in _chunks(content):
             digest.update(chunk)
-            draft.write(chunk)
-        if digest.hexdigest() != name.partition("-")[0]:
-            raise Broken(f"body {name[:12]} in the backup has changed", "take another backup file")
-        draft.keep(name)
+        if not BLOB_NAME.fullmatch(name) or digest.hexdigest() != name.partition("-")[0]:
+            raise Broken(f"body {name[:12]!r} in the backup has changed", "take another backup")
+        self._bodies += 1
+        self._body_bytes += size_bytes
+
+    def take_page(self, parts: list[Part]) -> None:
+        for part in parts:
+            head = self._heads.get(part.log)
+            if not part.log or part.is_first != (head is None) or part.after < 0:
+                raise Invalid(f"{part.log[:40]!r} is out of order in the backup", "take another")
+            if head is not None and part.after != head:
+                raise Invalid(f"{part.log[:40]!r} lacks facts in the backup", "take another")
+            if any(row.body is None or not row.kind or not row.key for row in part.rows):
+                raise Invalid(f"{part.log[:40]!r} has a bad row in the backup", "take another")
+            self._heads[part.log] = part.after + len(part.facts)
+
+    def take_end(self, end: End) -> End:
+        if (end.logs, end.bodies, end.body_bytes) != (
+            len(self._heads),
+            self._bodies,
+            self._body_bytes,
+        ):
+            raise Invalid("this backup lacks a part", "take another backup file")
+        moment(end.created_ms)
+        return end
 
 
-def _restore_page(stores: Stores, parts: list[Part]) -> int:
-    """Write parts; how many logs began with them."""
-    for part in parts:
-        if part.after > stores.ledger.last(part.log):
-            stores.ledger.trim(part.log, part.after + 1)
-    stores.ledger.commit(*(Write(part.log, tuple(part.facts), tuple(part.rows)) for part in parts))
-    return sum(part.is_first for part in parts)
+class _Fill(_Check):
+    """Stores a backup that was checked: bodies first, then what points to them."""
+
+    def __init__(self, stores: Stores) -> None:
+        super().__init__()
+        self._stores = stores
+
+    def take_blob(self, name: str, content: IO[bytes], size_bytes: int) -> None:
+        with self._stores.blobs.draft() as draft:
+            for chunk in _chunks(content):
+                draft.write(chunk)
+            draft.keep(name)
+
+    def take_page(self, parts: list[Part]) -> None:
+        ledger = self._stores.ledger
+        for part in parts:
+            if part.after > ledger.last(part.log):
+                ledger.trim(part.log, part.after + 1)
+            ledger.commit(Write(part.log, tuple(part.facts), tuple(part.rows)))
+
+    def take_end(self, end: End) -> End:
+        return end
 
 
-class _Reader:
-    """Chunks as a file that tarfile can read."""
-
-    def __init__(self, body: Body) -> None:
-        self._chunks = iter((body,) if isinstance(body, bytes) else body)
-        self._rest = b""
-
-    def read(self, size: int) -> bytes:
-        parts = [self._rest]
-        have = len(self._rest)
-        while have < size and (chunk := next(self._chunks, None)) is not None:
-            parts.append(chunk)
-            have += len(chunk)
-        joined = b"".join(parts)
-        self._rest = joined[size:]
-        return joined[:size]
+def _chunks(content: IO[bytes]) -> Iterator[bytes]:
+    while chunk := content.read(CHUNK_BYTES):
+        yield chunk

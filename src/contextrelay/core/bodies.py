@@ -17,6 +17,7 @@ no clock; a grace period only keeps a sweep from disturbing a push under way.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
@@ -35,6 +36,8 @@ from contextrelay.logic.describe import Description
 from contextrelay.store.blobs import Blobs, Draft
 from contextrelay.store.ledger import ONLY, Reads, Row, Stale, Write
 from contextrelay.wire.verbs import Body
+
+BLOB_NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{16}")
 
 
 class At(Struct, frozen=True):
@@ -117,6 +120,12 @@ class Incoming:
             raise Unavailable("the push took too long", "push it again")
         return self._blob
 
+    def abandon(self, stores: Stores) -> None:
+        """Take back a blob after a commit that is known to have failed, unless it counts already."""
+        at = where(stores.ledger, self.description.sha256)
+        if at is None or at.blob != self._blob:
+            self._withdraw(stores)
+
     def _withdraw(self, stores: Stores) -> None:
         """Somebody kept the same content first; nobody else knows the name of our blob."""
         if self._blob is not None:
@@ -174,31 +183,35 @@ def check_size(stores: Stores, size_bytes: int) -> None:
 # Giving a body out
 
 
-def opener(stores: Stores, sha256: str, start: int, stop: int) -> Callable[[int], Iterator[bytes]]:
-    """What opens the bytes start:stop of a body, in chunks of a size then given.
+def opener(
+    stores: Stores, sha256: str, size_bytes: int, start: int, stop: int
+) -> Callable[[int], Iterator[bytes]]:
+    """What opens the bytes start:stop of a body of a size, in chunks of a size then given.
 
     Raises (when read):
         Broken: the bytes are missing or, where it is the complete body, not those that were
             stored; never after the last chunk.
     """
     warm = stores.warm.get(sha256)
-    if warm is not None:
+    if warm is not None and len(warm) == size_bytes:
         return lambda chunk_bytes: iter((warm[start:stop],))
-    return lambda chunk_bytes: _chunks(stores, sha256, start, stop, chunk_bytes)
+    return lambda chunk_bytes: _chunks(stores, sha256, size_bytes, start, stop, chunk_bytes)
 
 
 def _chunks(
-    stores: Stores, sha256: str, start: int, stop: int, chunk_bytes: int
+    stores: Stores, sha256: str, size_bytes: int, start: int, stop: int, chunk_bytes: int
 ) -> Iterator[bytes]:
     # Most bodies are small: their bytes are asked for first, and where they are only after that.
     row = stores.ledger.get(body_log(sha256), "body", ONLY) if stop <= ROW_BODY_BYTES_MAX else None
     if row is not None:
+        _check_told_size(sha256, len(row), size_bytes)
         stores.warm.keep(sha256, _row_checked(row, sha256))
         yield row[start:stop]
         return
     at = where(stores.ledger, sha256)
     if at is None or at.blob is None:
         raise _lost(sha256, "its bytes are missing")
+    _check_told_size(sha256, at.size_bytes, size_bytes)
     chunks = stores.blobs.read(at.blob, start, stop, chunk_bytes)
     if stop - start < at.size_bytes or stores.warm.is_checked(at.blob):
         yield from chunks
@@ -208,6 +221,11 @@ def _chunks(
             stores.warm.keep(sha256, chunk)
         yield chunk
     stores.warm.check_off(at.blob)
+
+
+def _check_told_size(sha256: str, size_bytes: int, told_bytes: int) -> None:
+    if size_bytes != told_bytes:
+        raise _lost(sha256, f"it has {size_bytes} bytes, and is told to have {told_bytes}")
 
 
 def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:

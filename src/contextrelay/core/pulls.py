@@ -18,7 +18,7 @@ def pull(stores: Stores, verb: Pull, body: Body) -> Stream[Artifact]:
     start = min(verb.start, stop)
     if stores.settings.extend_on_read:
         artifact = _renewed(stores, artifact)
-    return Stream(artifact, opener(stores, artifact.sha256, start, stop))
+    return Stream(artifact, opener(stores, artifact.sha256, artifact.size_bytes, start, stop))
 
 
 def _renewed(stores: Stores, artifact: Artifact) -> Artifact:

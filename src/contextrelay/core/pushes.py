@@ -16,7 +16,7 @@ from contextrelay.core.artifacts import artifact_log, artifact_row, live
 from contextrelay.core.bodies import Incoming, check_size, receive
 from contextrelay.core.index import index_write
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Invalid, Unavailable
+from contextrelay.errors import Full, Invalid, Unavailable
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
 from contextrelay.logic import chain
 from contextrelay.logic.bounds import check_json, check_label, check_name
@@ -139,6 +139,10 @@ def _store(stores: Stores, batch: list[tuple[Push, Incoming]]) -> list[Artifact]
                 # A sweep took this push for dead, and its holds with it.
                 raise Unavailable("the push took too long", "push it again") from stale
             continue
+        except Full:
+            for incoming, _ in by_hash.values():
+                incoming.abandon(stores)
+            raise
         for artifact in made:
             if artifact.thread is not None:
                 from contextrelay.core.putting import put

@@ -18,7 +18,7 @@ from contextrelay.core.index import Entry, entries_before, unindex_write
 from contextrelay.core.lives import bury, settle
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
-from contextrelay.model.artifact import Tombstone, in_ms
+from contextrelay.model.artifact import Artifact, Tombstone, in_ms
 from contextrelay.model.reports import SweepReport
 from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.wire.verbs import Body, Sweep
@@ -126,16 +126,19 @@ def _pages(found: Iterator[Entry], checked_ms: int) -> Iterator[list[Entry]]:
 def _is_abandoned(stores: Stores, entry: Entry) -> bool:
     """Whether a push is dead. Its artifact's log is closed to it first, should it only be slow."""
     artifact = find(stores.ledger, entry.ref)
-    if artifact is not None and artifact.thread is not None:
+    if artifact is not None and artifact.thread is not None and not _is_put(stores, artifact):
         # Stored for a thread, which a crash kept from hearing of it.
-        if stores.ledger.get(f"t/{artifact.thread}", "artifact", entry.ref) is None:
-            bury(stores, [artifact], "removed")
+        bury(stores, [artifact], "removed")
     if artifact is not None or find_tombstone(stores.ledger, entry.ref):
         return False
     closed = Row("closed", ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
     return commit_each(
         stores.ledger, [Write(artifact_log(entry.ref), (b"",), (closed,), expect=0)]
     )[0]
+
+
+def _is_put(stores: Stores, artifact: Artifact) -> bool:
+    return stores.ledger.get(f"t/{artifact.thread}", "artifact", artifact.ref) is not None
 
 
 # Blobs that nothing points to

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from contextrelay.errors import Invalid
+from contextrelay.errors import Broken, Full, Invalid
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.ledger import Ledger
 from contextrelay.store.reserve import Reserve
@@ -83,9 +83,21 @@ def _embedded(folder: Path) -> Engine:
         ) from error
     if is_file:
         raise Invalid(f"{home} is not a folder", "give the folder that holds relay.db")
-    ledger = SqliteLedger(home / DATABASE_NAME)
+    database, blobs = home / DATABASE_NAME, FileBlobs(home / "blobs")
+    if not (database.exists() and database.stat().st_size) and next(blobs.walk(), None):
+        # A new ledger would know nothing of these blobs, and a sweep would take them for leftovers.
+        raise Broken(
+            f"{database} is missing or empty, beside blobs that belong to it",
+            "bring it back, or restore a backup into a new folder: relay --store NEW restore FILE",
+        )
     reserve = Reserve(home / "reserve")
-    return Engine(str(folder), ledger, FileBlobs(home / "blobs"), reserve, home)
+    try:
+        ledger = SqliteLedger(database)
+    except Full:
+        if not reserve.free():
+            raise
+        ledger = SqliteLedger(database)
+    return Engine(str(folder), ledger, blobs, reserve, home)
 
 
 _named_memories: dict[str, Engine] = {}

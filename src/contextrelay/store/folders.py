@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
+
+from contextrelay.store.troubles import cannot_write
 
 
 def sync_folder(folder: Path) -> None:
@@ -30,19 +33,45 @@ def make_folder(folder: Path) -> None:
 def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
     """Write a file so that it is either whole or as it was before; its size in bytes.
 
-    A link at `path` is replaced, not followed.
+    It is its owner's alone. A link at `path` is replaced, not followed.
+
+    Raises:
+        Invalid: nothing can be written there; Full: there is no room.
     """
-    draft = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.part")
+    try:
+        draft = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.part")
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except (OSError, ValueError) as error:
+        raise cannot_write(path, error) from error
     size_bytes = 0
     try:
-        with draft.open("xb") as file:
-            for chunk in chunks:
-                size_bytes += file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        for chunk in chunks:
+            size_bytes += len(chunk)
+            with _told_of(path):
+                write_all(handle, chunk)
+        with _told_of(path):
+            os.fsync(handle)
+            draft.replace(path)
+            sync_folder(path.parent)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    finally:
+        os.close(handle)
     return size_bytes
+
+
+def write_all(handle: int, chunk: bytes | memoryview) -> None:
+    """Write a chunk whole: one call may write less than it is given."""
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+@contextmanager
+def _told_of(path: Path) -> Generator[None]:
+    """Tell of troubles with a file; those of whoever gives the chunks are their own."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from contextrelay.errors import Broken, Full, RelayError, Unavailable
+from contextrelay.errors import Broken, Full, Invalid, RelayError, Unavailable
 
 
 def no_room(path: Path | str, why: object) -> RelayError:
@@ -41,6 +41,13 @@ def busy(path: Path | str, why: object) -> RelayError:
         f"{path} is being written by another program: {why}",
         "try again; if it lasts, look for a stuck process with: relay doctor",
     )
+
+
+def cannot_write(path: Path | str, error: OSError | ValueError) -> RelayError:
+    """The trouble with a file that somebody wanted written outside the store."""
+    if isinstance(error, OSError) and _BY_ERRNO.get(error.errno or 0) is no_room:
+        return Full(f"{str(path)!r} cannot be written: {error}", "free some room there")
+    return Invalid(f"{str(path)!r} cannot be written: {error}", "name a file in a folder of yours")
 
 
 def from_os(error: OSError, path: Path | str) -> RelayError:

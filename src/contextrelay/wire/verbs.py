@@ -57,6 +57,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Label = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
 TtlS = Annotated[int, Meta(ge=1, le=TTL_S_MAX)]
 Index = Annotated[int, Meta(ge=0)]
+Cursor = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
 Version = Annotated[int, Meta(ge=1)]
 
 
@@ -143,7 +144,7 @@ class List(Verb[Listing], frozen=True):
     """List artifacts, newest first; `after` is the `next` of the page before."""
 
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
-    after: Annotated[str, Meta(max_length=100)] = ""
+    after: Cursor = ""
 
 
 class Find(Verb[list[Artifact]], frozen=True):
@@ -204,7 +205,7 @@ class ListThreads(Verb[ThreadListing], frozen=True):
     """List threads, newest first; `after` is the `next` of the page before."""
 
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
-    after: Annotated[str, Meta(max_length=100)] = ""
+    after: Cursor = ""
 
 
 class ForkThread(Verb[ThreadView], frozen=True):

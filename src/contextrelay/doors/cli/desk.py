@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from contextrelay.errors import RelayError
+from contextrelay.errors import Invalid, RelayError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Desk:
 
     def __init__(self) -> None:
         wanted = os.environ.get("RELAY_OUTPUT", "")
-        self.is_json = wanted == "json" or "--json" in sys.argv
+        self.is_json = wanted == "json"
         self.is_human = wanted == "human" or (not wanted and sys.stdout.isatty())
         self.has_color = (
             sys.stdout.isatty()
@@ -76,6 +76,28 @@ class Desk:
 
     def bold(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self.has_color else text
+
+    def line(self, value: object, human: str) -> None:
+        """Give one line of an answer that comes in lines: as JSON, or for people."""
+        if self.is_json:
+            from msgspec.json import encode
+
+            human = encode(value).decode()
+        print(human, flush=True)
+
+    def confirm(self, question: str, is_said: bool) -> None:
+        """Go on only if a person says yes, or has said so beforehand with --yes.
+
+        Raises:
+            Invalid: there is nobody to ask; RelayError where the answer is no.
+        """
+        if is_said:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise Invalid(f"not asked: {question}", "there is nobody to ask; say --yes")
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise RelayError("nothing was done", "say y, or --yes")
 
     def note(self, text: str) -> None:
         """Tell people something beside the answer."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from contextrelay.client.relay import Relay
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import CHUNK_BYTES
+from contextrelay.logic.hidden import spell_hidden
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref, parse_ref
+from contextrelay.store.folders import write_whole
 
 SHORT_REF_CHARS = 8
 PREFIX_CHARS_MIN = 6
@@ -60,9 +62,19 @@ def short(ref: str) -> str:
     return ref[:SHORT_REF_CHARS]
 
 
+def clean(text: str) -> str:
+    """Somebody's text in one line, with nothing in it that would command a terminal."""
+    return spell_hidden(" ".join(text.split()))
+
+
+def cut(text: str, chars_max: int) -> str:
+    """A text of at most so many characters, with a mark where it was cut."""
+    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
+
+
 def line(artifact: Artifact) -> str:
     """An artifact in one line."""
-    name = f"  {artifact.name}" if artifact.name else ""
+    name = f"  {clean(artifact.name)}" if artifact.name else ""
     told = f"{artifact.type}  {size(artifact.size_bytes)}  {tokens(artifact.size_bytes)}"
     return f"{short(artifact.ref)}  {told}  {life(artifact)}{name}"
 
@@ -147,6 +159,21 @@ def _chunks_of(path: Path) -> Iterator[bytes]:
 def _chunks_of_stdin() -> Iterator[bytes]:
     while chunk := sys.stdin.buffer.read(CHUNK_BYTES):
         yield chunk
+
+
+def save(file: str, chunks: Iterable[bytes]) -> int:
+    """Write a file, whole or not at all; its size in bytes.
+
+    Raises:
+        Invalid: it cannot be written there.
+    """
+    try:
+        return write_whole(Path(file), chunks)
+    except (OSError, ValueError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise Invalid(
+            f"{file} cannot be written: {why}", "name a file in a folder that exists"
+        ) from error
 
 
 def name_of(file: str | None, given: str | None) -> str | None:

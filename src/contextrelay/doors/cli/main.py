@@ -7,16 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 
 from contextrelay.doors.cli.desk import Desk
-from contextrelay.doors.cli.tree import COMMANDS, GROUPS, close_to, overview
+from contextrelay.doors.cli.tree import ALIASES, COMMANDS, GROUPS, Entry, close_to, overview
 from contextrelay.errors import Invalid, RelayError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
 
 INTERRUPTED = 130
 
@@ -45,17 +39,20 @@ def run(words: list[str]) -> int:
 
 def _dispatch(words: list[str], desk: Desk) -> None:
     options, rest = _leading_options(words)
+    desk.is_json = desk.is_json or "--json" in options
     if not rest or rest[0] in ("help", "--help", "-h"):
         desk.show(overview(rest[1:]))
         return
     if rest[0] in ("--version", "-V"):
         rest = ["version"]
-    name, module, arguments = _command(rest)
-    declare: Callable[[ArgumentParser], None] = getattr(module, f"{name}_arguments")
-    act: Callable[[Namespace, Desk], None] = getattr(module, name)
-    parser = _parser(" ".join(rest[: len(rest) - len(arguments)]), act.__doc__ or "")
-    declare(parser)
-    args = parser.parse_args([*options, *arguments])
+    name, entry, arguments = _command([*ALIASES.get(rest[0], rest[:1]), *rest[1:]])
+    # Known before the options are read, so that a mistake in them is told as JSON too.
+    desk.is_json = desk.is_json or ("--json" in arguments and not entry.takes_json)
+
+    from contextrelay.doors.cli.parser import command
+
+    parser, act = command(name, entry)
+    args = parser.parse_args([*(each for each in options if each != "--json"), *arguments])
     desk.obey(args)
     act(args, desk)
 
@@ -63,25 +60,34 @@ def _dispatch(words: list[str], desk: Desk) -> None:
 def _leading_options(words: list[str]) -> tuple[list[str], list[str]]:
     """Global options may stand before the command too."""
     index = 0
-    while index < len(words) and words[index] in GLOBAL_OPTIONS:
-        index += GLOBAL_OPTIONS[words[index]]
+    while index < len(words):
+        option, equals, _ = words[index].partition("=")
+        if option not in GLOBAL_OPTIONS or (equals and GLOBAL_OPTIONS[option] == 1):
+            break
+        index += 1 if equals else GLOBAL_OPTIONS[option]
     return words[:index], words[index:]
 
 
-GLOBAL_OPTIONS = {"--json": 1, "--quiet": 1, "-q": 1, "--no-color": 1, "--store": 2}
+GLOBAL_OPTIONS = {
+    "--json": 1,
+    "--quiet": 1,
+    "-q": 1,
+    "--no-color": 1,
+    "--store": 2,
+    "--thread": 2,
+    "-t": 2,
+    "--yes": 1,
+}
 
 
-def _command(words: list[str]) -> tuple[str, object, list[str]]:
-    """The function's name, the module it is in, and the words left for it."""
+def _command(words: list[str]) -> tuple[str, Entry, list[str]]:
+    """The command as it is typed, its entry, and the words left for it."""
     if words[0] in COMMANDS:
-        file = COMMANDS[words[0]].file
-        return words[0], import_module(f"contextrelay.doors.cli.commands.{file}"), words[1:]
+        return words[0], COMMANDS[words[0]], words[1:]
     if words[0] in GROUPS:
         commands = GROUPS[words[0]]
         if len(words) > 1 and words[1] in commands:
-            file = commands[words[1]].file
-            module = import_module(f"contextrelay.doors.cli.commands.{file}")
-            return f"{words[0]}_{words[1]}", module, words[2:]
+            return f"{words[0]} {words[1]}", commands[words[1]], words[2:]
         if len(words) > 1 and not words[1].startswith("-"):
             raise Invalid(
                 f"relay {words[0]} has no {words[1]!r}", close_to(words[1], commands, words[0])
@@ -90,16 +96,5 @@ def _command(words: list[str]) -> tuple[str, object, list[str]]:
             f"relay {words[0]} needs one of: {', '.join(commands)}",
             f"see: relay help {words[0]}",
         )
-    raise Invalid(f"there is no command {words[0]!r}", close_to(words[0], {**COMMANDS, **GROUPS}))
-
-
-def _parser(name: str, description: str) -> ArgumentParser:
-    from contextrelay.doors.cli.parser import Parser
-
-    parser = Parser(prog=f"relay {name}", description=description)
-    everywhere = parser.add_argument_group("everywhere")
-    everywhere.add_argument("--json", action="store_true", help="answer as one JSON value")
-    everywhere.add_argument("-q", "--quiet", action="store_true", help="no notes on stderr")
-    everywhere.add_argument("--no-color", action="store_true", help="no colour")
-    everywhere.add_argument("--store", metavar="ADDRESS", help="a folder or URL; else RELAY_HOME")
-    return parser
+    known = {**COMMANDS, **GROUPS, **ALIASES}
+    raise Invalid(f"there is no command {words[0]!r}", close_to(words[0], known))

@@ -6,33 +6,66 @@ from collections.abc import Iterable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 class Entry:
-    """One command."""
+    """One command. `takes_json`: its own --json brings a document, the answer is `relay --json`."""
 
-    __slots__ = ("file", "help", "usage")
+    __slots__ = ("file", "help", "takes_json", "usage")
 
-    def __init__(self, file: str, usage: str, help: str) -> None:
+    def __init__(self, file: str, usage: str, help: str, takes_json: bool = False) -> None:
         self.file = file
         self.usage = usage
         self.help = help
+        self.takes_json = takes_json
 
 
 COMMANDS = {
+    "demo": Entry("demo", "[--clean|--show-code]", "see it work: offline, no key, in seconds"),
     "init": Entry("store", "", "make the store and its config.json"),
     "push": Entry("relay", "[FILE|-]", "store a file or stdin, print its URL"),
     "pull": Entry("relay", "REF [-o FILE]", "get a body back"),
     "peek": Entry("relay", "REF", "what a ref is, without loading it"),
+    "events": Entry("events", "[THREAD]", "what happened in a thread"),
+    "tail": Entry("events", "[THREAD]", "follow what happens in a thread"),
+    "checkpoint": Entry("events", "LABEL", "give the version of now a label"),
+    "stats": Entry("insight", "[THREAD]", "what refs have saved in a thread"),
+    "report": Entry("insight", "[THREAD]", "a thread to read: md, json or html"),
+    "export": Entry("portable", "[THREAD] [-o FILE]", "write a thread to one zip"),
+    "import": Entry("portable", "FILE [--name NAME]", "make a thread from an exported zip"),
     "gc": Entry("store", "", "expire what is due, free what nothing holds"),
     "verify": Entry("store", "", "re-derive every hash, follow every reference"),
     "backup": Entry("store", "[-o FILE]", "write the whole store to one file"),
     "restore": Entry("store", "FILE", "fill an empty store from a backup"),
     "doctor": Entry("doctor", "", "is everything all right, and what to do if not"),
+    "completion": Entry("completion", "bash|zsh|fish", "print a script that completes commands"),
     "version": Entry("version", "", "print the version"),
 }
 GROUPS = {
+    "thread": {
+        "new": Entry("thread", "[--name NAME]", "make a thread, print its id"),
+        "list": Entry("thread", "", "list threads, newest first (also: relay runs)"),
+        "show": Entry("thread", "[THREAD]", "a thread as it stands (also: relay show)"),
+        "fork": Entry("thread", "THREAD[@vN]", "begin a thread with the state of another"),
+        "close": Entry("thread", "[THREAD]", "end a thread: it stays readable"),
+        "rm": Entry("thread", "THREAD", "remove a thread and what only it holds"),
+        "files": Entry("thread", "[THREAD]", "write the files to read a thread in"),
+    },
+    "state": {
+        "header": Entry("state", "[THREAD[@vN]]", "the bounded view that goes into a prompt"),
+        "show": Entry("state", "[THREAD][@vN][:/PATH]", "a whole state, or a place in it"),
+        "patch": Entry("state", "--json P | --file F | -", "change a state by JSON Patch", True),
+        "diff": Entry("state", "vA [vB]", "what changed between two versions"),
+        "log": Entry("state", "[THREAD]", "versions: when, who, what"),
+        "restore": Entry("state", "vN", "make an old version the newest"),
+        "add": Entry(
+            "entries", "fact|... TEXT", "add a fact, constraint, question, step, decision"
+        ),
+        "resolve": Entry("entries", "ID", "a question is resolved, a step is done"),
+        "compact": Entry("state", "[THREAD]", "shorten the lists that grow by themselves"),
+        "adopt": Entry("state", "[THREAD]", "take in a hand edit of state.json"),
+    },
     "artifact": {
         "put": Entry("artifact", "FILE|-", "store a file for good, print its ref"),
         "get": Entry("artifact", "REF [--out FILE]", "get an artifact's content"),
@@ -41,7 +74,22 @@ GROUPS = {
         "pin": Entry("artifact", "REF", "keep an artifact until it is removed"),
         "rm": Entry("artifact", "REF...", "remove artifacts; tombstones stay"),
     },
+    "config": {
+        "list": Entry("config", "", "every setting, its value and what it means"),
+        "get": Entry("config", "KEY", "one setting"),
+        "set": Entry("config", "KEY VALUE", "change a setting"),
+        "path": Entry("config", "", "where config.json is"),
+    },
 }
+ALIASES = {"runs": ("thread", "list"), "show": ("thread", "show")}
+
+
+def every_command() -> Iterator[tuple[str, Entry]]:
+    """All commands as they are typed, in the order of the overview."""
+    yield from COMMANDS.items()
+    for group, commands in GROUPS.items():
+        for name, entry in commands.items():
+            yield f"{group} {name}", entry
 
 
 def overview(words: list[str]) -> str:
@@ -62,13 +110,15 @@ def overview(words: list[str]) -> str:
     lines += [
         "",
         "REF is a ref, its first six characters or more, a URL that ends in /pull/<ref>, or @last.",
+        "THREAD is an id, its first six characters or more, or a name; none for RELAY_THREAD, or",
+        "else the thread last used in this folder.",
         "relay COMMAND --help tells more. --json works everywhere.",
     ]
     return "\n".join(lines)
 
 
 def _lines(entries: Iterable[tuple[str, Entry]]) -> list[str]:
-    return [f"  {f'{name} {entry.usage}':32} {entry.help}" for name, entry in entries]
+    return [f"  {f'{name} {entry.usage}':36} {entry.help}" for name, entry in entries]
 
 
 def close_to(word: str, known: Mapping[str, object], group: str = "") -> str:

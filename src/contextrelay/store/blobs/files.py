@@ -15,7 +15,7 @@ from pathlib import Path
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.store.blobs import BlobFact
-from contextrelay.store.folders import make_folder, sync_folder
+from contextrelay.store.folders import make_folder, sync_folder, write_all
 from contextrelay.store.troubles import from_os
 
 try:
@@ -111,8 +111,11 @@ class FileBlobs:
         if fcntl is None:
             yield True
             return
-        make_folder(self.folder)
-        handle = os.open(self._prefix + "hold.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            make_folder(self.folder)
+            handle = os.open(self._prefix + "hold.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise from_os(error, self._prefix + "hold.lock") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
             is_mine = True
@@ -138,10 +141,8 @@ class FileDraft:
         self._is_open = True
 
     def write(self, chunk: bytes | memoryview) -> None:
-        rest = memoryview(chunk)
         try:
-            while rest:
-                rest = rest[os.write(self._handle, rest) :]
+            write_all(self._handle, chunk)
         except OSError as error:
             raise from_os(error, self._path) from error
 

@@ -204,9 +204,11 @@ class SqliteLedger(_SqliteReads):
         self._is_closed = False
         try:
             make_folder(path.parent)
+            # Made here, for its owner alone: SQLite gives its other files the same permissions.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._turns = Turns(path.parent)
         except OSError as error:
-            raise troubles.from_os(error, path.parent) from error
+            raise troubles.from_os(error, error.filename or path) from error
         self._writer = self._open()
         _ledgers.add(self)
 
@@ -290,10 +292,20 @@ class SqliteLedger(_SqliteReads):
                     self._turn.release()
                     self._wake_next()
             else:
-                ticket.gate.acquire()
+                self._wait(ticket)
         if ticket.error is not None:
             raise ticket.error
         return ticket.answer
+
+    def _wait(self, ticket: _Ticket) -> None:
+        try:
+            ticket.gate.acquire()
+        except BaseException:
+            # Ctrl-C: withdraw, and pass on the lead, which may have been offered just now.
+            with suppress(ValueError):
+                self._waiting.remove(ticket)
+            self._wake_next()
+            raise
 
     def _wake_next(self) -> None:
         # After the release: who came before it is in the queue, who comes after finds it free.
@@ -451,9 +463,11 @@ def _one(connection: sqlite3.Connection, sql: str, values: tuple[object, ...]) -
 
 def translate(error: Exception, path: Path) -> RelayError:
     """Say what SQLite complains of, about which file, and what to do."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # There is no room for the shared memory file.
+        return troubles.no_room(path, error)
     # A primary code is the low byte of SQLite's extended ones.
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    return _BY_CODE.get(code, troubles.damaged)(path, error)
+    return _BY_CODE.get(code & 0xFF, troubles.damaged)(path, error)
 
 
 _BY_CODE = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from msgspec import UNSET
 
@@ -14,7 +13,6 @@ from contextrelay.doors.cli.parser import pair, ttl
 from contextrelay.errors import Invalid
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import local_url
-from contextrelay.store.folders import write_whole
 
 
 def describe_arguments(parser: ArgumentParser) -> None:
@@ -83,7 +81,7 @@ def pull(args: Namespace, desk: Desk) -> None:
     start, stop = _range(args.bytes)
     chunks = desk.relay.stream(ref, start, stop)
     if args.out is not None and args.out != "-":
-        size_bytes = write_whole(Path(args.out), chunks)
+        size_bytes = forms.save(args.out, chunks)
         desk.answer({"ref": ref, "file": args.out, "size": size_bytes}, args.out)
         return
     for chunk in chunks:
