@@ -11,18 +11,19 @@ from typing import Any, cast
 import pytest
 
 from contextrelay import AsyncRelay, Relay, Settings
+from contextrelay.client.thread import AsyncThread
 from tests.store.engines import Servers, new_prefix, url_of
 
 
-class Awaited:
-    """An AsyncRelay that can be used like a Relay: each call is run to its end on one loop."""
+class Driven:
+    """Something awaited that can be used as if it blocked: each call is run to its end."""
 
-    def __init__(self, address: str, settings: Settings | None) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._relay = AsyncRelay(address, settings=settings)
+    def __init__(self, target: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._target = target
+        self._loop = loop
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._relay, name)
+        found = getattr(self._target, name)
         return self._driven(found) if callable(found) else found
 
     def _driven(self, method: Any) -> Any:
@@ -30,15 +31,23 @@ class Awaited:
             async def run() -> Any:
                 reply = method(*args, **named)
                 if inspect.isasyncgen(reply):
-                    return iter([chunk async for chunk in cast("AsyncIterator[bytes]", reply)])
+                    return iter([each async for each in cast("AsyncIterator[Any]", reply)])
                 return await reply
 
-            return self._loop.run_until_complete(run())
+            reply = self._loop.run_until_complete(run())
+            return Driven(reply, self._loop) if isinstance(reply, AsyncThread) else reply
 
         return call
 
+
+class Awaited(Driven):
+    """An AsyncRelay, driven on a loop of its own."""
+
+    def __init__(self, address: str, settings: Settings | None) -> None:
+        super().__init__(AsyncRelay(address, settings=settings), asyncio.new_event_loop())
+
     def end(self) -> None:
-        self._loop.run_until_complete(self._relay.close())
+        self._loop.run_until_complete(self._target.close())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 

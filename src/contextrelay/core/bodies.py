@@ -121,7 +121,7 @@ class Incoming:
         return self._blob
 
     def abandon(self, stores: Stores) -> None:
-        """Take back a blob after a commit that is known to have failed, unless it counts already."""
+        """Take back a blob after a commit that failed for sure, unless something points to it."""
         at = where(stores.ledger, self.description.sha256)
         if at is None or at.blob != self._blob:
             self._withdraw(stores)

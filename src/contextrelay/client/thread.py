@@ -1,0 +1,168 @@
+"""Thread handles: a thread's verbs without naming it each time, blocking or awaited."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from msgspec.json import decode
+
+from contextrelay.client.asks import as_body, build
+from contextrelay.client.local import AsyncBody, in_thread
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.thread import EventPage, HeaderView, Numbered, StateView, ThreadView
+from contextrelay.store.folders import write_whole
+from contextrelay.wire import verbs
+from contextrelay.wire.verbs import Body, Verb
+
+if TYPE_CHECKING:
+    from contextrelay.client.relay import AsyncRelay, Relay
+
+Args = ParamSpec("Args")
+Reply = TypeVar("Reply")
+Result = TypeVar("Result")
+Document = dict[str, Any]
+
+
+def same(reply: Reply) -> Reply:
+    return reply
+
+
+class asks_of_thread(Generic[Args, Reply, Result]):  # noqa: N801
+    """A verb about one thread, which the handle names; `then` makes a result of the reply."""
+
+    def __init__(
+        self, verb: Callable[Concatenate[str, Args], Verb[Reply]], then: Callable[[Reply], Result]
+    ) -> None:
+        self._verb: Any = verb
+        self._then = then
+        self.__doc__ = verb.__doc__
+
+    @overload
+    def __get__(self, thread: Thread, owner: type) -> Callable[Args, Result]: ...
+    @overload
+    def __get__(self, thread: AsyncThread, owner: type) -> Callable[Args, Awaitable[Result]]: ...
+    def __get__(self, thread: Any, owner: type) -> Any:
+        def method(*args: Any, **named: Any) -> Any:
+            return self._then(thread.ask(build(self._verb, (thread.id, *args), named)))
+
+        async def awaited(*args: Any, **named: Any) -> Any:
+            return self._then(await thread.ask(build(self._verb, (thread.id, *args), named)))
+
+        return awaited if thread.is_async else method
+
+
+def _state(view: StateView) -> Document:
+    return decode(view.state)
+
+
+def _header(view: HeaderView) -> Document:
+    return decode(view.header)
+
+
+def _events(page: EventPage) -> list[Numbered]:
+    return page.events
+
+
+class _ThreadVerbs:
+    """What both handles can do."""
+
+    show = asks_of_thread(verbs.ShowThread, same)
+    state = asks_of_thread(verbs.ReadState, _state)
+    header = asks_of_thread(verbs.ReadHeader, _header)
+    patch = asks_of_thread(verbs.PatchState, same)
+    diff = asks_of_thread(verbs.DiffState, same)
+    restore = asks_of_thread(verbs.RestoreState, same)
+    compact = asks_of_thread(verbs.CompactState, same)
+    events = asks_of_thread(verbs.ReadEvents, _events)
+    add_event = asks_of_thread(verbs.AddEvent, same)
+    checkpoint = asks_of_thread(verbs.MakeCheckpoint, same)
+    stats = asks_of_thread(verbs.ReadStats, same)
+    artifacts = asks_of_thread(verbs.ListThreadArtifacts, same)
+    mirror = asks_of_thread(verbs.MirrorThread, same)
+    adopt = asks_of_thread(verbs.AdoptState, same)
+    close = asks_of_thread(verbs.CloseThread, same)
+    remove = asks_of_thread(verbs.RemoveThread, same)
+
+
+class Thread(_ThreadVerbs):
+    """A thread of a `Relay`."""
+
+    is_async = False
+
+    def __init__(self, relay: Relay, thread: str) -> None:
+        self.relay = relay
+        self.id = thread
+
+    def ask(self, verb: Verb[Reply], body: Body = b"") -> Reply:
+        return self.relay.transport.ask(verb, body)
+
+    def put(self, body: str | Body, **options: Any) -> Artifact:
+        """Store a body and put it into this thread; the options are those of `Relay.push`."""
+        sent = as_body(body)
+        return self.ask(build(verbs.Push, (), {**options, "thread": self.id}), sent)  # pyright: ignore[reportArgumentType]
+
+    def fork(self, version: int | None = None, name: str | None = None, by: str = "you") -> Thread:
+        """Make a thread that begins with this one's state, at any version."""
+        verb = build(verbs.ForkThread, (self.id, version, name, by), {})
+        return Thread(self.relay, self.ask(verb).thread_id)
+
+    def export(self, path: str | os.PathLike[str]) -> ThreadView:
+        """Write the thread to one zip file."""
+        stream = self.ask(verbs.ExportThread(self.id))
+        write_whole(Path(path), stream.chunks())
+        return stream.value
+
+    def tail(self, after: int = 0, timeout_s: float | None = None) -> Iterator[Numbered]:
+        """Yield events as they come, whoever writes them; end after `timeout_s` without one."""
+        while True:
+            page = self.events(after)
+            yield from page
+            after = page[-1].seq if page else after
+            if not page and not self.relay.transport.wait_for(f"t/{self.id}", after, timeout_s):
+                return
+
+
+class AsyncThread(_ThreadVerbs):
+    """A thread of an `AsyncRelay`."""
+
+    is_async = True
+
+    def __init__(self, relay: AsyncRelay, thread: str) -> None:
+        self.relay = relay
+        self.id = thread
+
+    async def ask(self, verb: Verb[Reply], body: AsyncBody = b"") -> Reply:
+        return await self.relay.transport.ask(verb, body)
+
+    async def put(self, body: str | AsyncBody, **options: Any) -> Artifact:
+        """Store a body and put it into this thread; the options are those of `Relay.push`."""
+        return await self.ask(build(verbs.Push, (), {**options, "thread": self.id}), as_body(body))
+
+    async def fork(
+        self, version: int | None = None, name: str | None = None, by: str = "you"
+    ) -> AsyncThread:
+        """Make a thread that begins with this one's state, at any version."""
+        made = await self.ask(build(verbs.ForkThread, (self.id, version, name, by), {}))
+        return AsyncThread(self.relay, made.thread_id)
+
+    async def export(self, path: str | os.PathLike[str]) -> ThreadView:
+        """Write the thread to one zip file."""
+        stream = await self.ask(verbs.ExportThread(self.id))
+        await in_thread(lambda: write_whole(Path(path), stream.chunks()))
+        return stream.value
+
+    async def tail(self, after: int = 0, timeout_s: float | None = None) -> AsyncIterator[Numbered]:
+        """Yield events as they come, whoever writes them; end after `timeout_s` without one."""
+        wait_for = self.relay.transport.wait_for
+        while True:
+            page = await self.events(after)
+            for each in page:
+                yield each
+            after = page[-1].seq if page else after
+            wait = partial(wait_for, f"t/{self.id}", after, timeout_s)
+            if not page and not await in_thread(wait):
+                return

@@ -1,0 +1,227 @@
+"""Changes: a patch becomes the next version of a thread's state.
+
+Rule: a patch is applied to the live state in place, under its lock, and committed with the head
+that was seen. Where others were faster it is undone, their changes are followed, and it is tried
+again; a deep copy is made nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import convert, to_builtins
+from msgspec.json import decode, encode
+
+from contextrelay.core.holding import hold_writes, is_known
+from contextrelay.core.live import (
+    PATCHED,
+    Live,
+    catch_up,
+    find_record,
+    head_of,
+    state_at,
+    take_snapshot_if_due,
+    thread_log,
+)
+from contextrelay.core.savings import metrics_of
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Conflict, NotFound, Refused, Unavailable
+from contextrelay.limits import BUSY_MS_MAX, CHANGES_TOLD_MAX, STATE_BYTES_MAX
+from contextrelay.logic import chain
+from contextrelay.logic.compaction import compaction
+from contextrelay.logic.merging import touches_others
+from contextrelay.logic.patch import Applied, Operation, apply, undo
+from contextrelay.logic.state import check_touched
+from contextrelay.model.artifact import moment
+from contextrelay.model.event import Event
+from contextrelay.model.thread import Patched
+from contextrelay.store.ledger import Row, Stale, Write
+
+
+def change(
+    stores: Stores,
+    thread: str,
+    operations: list[Operation],
+    by: str,
+    *,
+    expected: int | None = None,
+    merge: bool = False,
+    detail: dict[str, Any] | None = None,
+    beside: tuple[Event, ...] = (),
+    rows: tuple[Row, ...] = (),
+) -> Patched:
+    """Make the next version of a state; `beside`: events and `rows` that belong to the same write.
+
+    Raises:
+        Conflict: the version is not the expected one, or a `test` failed.
+        Refused: the result would break the schema, or the thread is closed.
+    """
+    live = head_of(stores, thread)
+    deadline_ms = stores.now_ms() + BUSY_MS_MAX
+    with live.lock:
+        if live.seq == 0:
+            catch_up(stores, thread, live)
+        while True:
+            _check_expected(stores, thread, live, operations, expected, merge)
+            patched = _try_change(stores, thread, live, operations, by, detail or {}, beside, rows)
+            if patched is not None:
+                take_snapshot_if_due(stores, thread, live)
+                return patched
+            catch_up(stores, thread, live)
+            if stores.now_ms() > deadline_ms:
+                raise Unavailable(f"others keep changing thread {thread}", "try again")
+
+
+def _check_expected(
+    stores: Stores,
+    thread: str,
+    live: Live,
+    operations: list[Operation],
+    expected: int | None,
+    merge: bool,
+) -> None:
+    if expected is None or expected == live.version:
+        return
+    catch_up(stores, thread, live)
+    if expected == live.version:
+        return
+    if expected > live.version:
+        raise NotFound(
+            f"thread {thread} has no version {expected}; the newest is {live.version}",
+            "read the state again",
+        )
+    since = _changes_since(stores, thread, live, expected)
+    if merge and touches_others(operations, since, live.document):
+        return
+    raise Conflict(
+        f"thread {thread} is at version {live.version}, not {expected}",
+        "read what changed, then patch that version; or patch with merge",
+        {
+            "version": live.version,
+            "changed": [to_builtins(each) for each in since[:CHANGES_TOLD_MAX]],
+        },
+    )
+
+
+def _changes_since(stores: Stores, thread: str, live: Live, version: int) -> list[Operation]:
+    """What was done to the state after a version."""
+    past = state_at(stores, thread, version)
+    replayed = Live()
+    replayed.state, replayed.version, replayed.seq = past.state, past.version, past.seq
+    replayed.size_bytes = past.size_bytes
+    done = catch_up(stores, thread, replayed)
+    told = [each for event in done for each in event.detail["operations"]]
+    return convert(told, list[Operation])
+
+
+def _try_change(
+    stores: Stores,
+    thread: str,
+    live: Live,
+    operations: list[Operation],
+    by: str,
+    detail: dict[str, Any],
+    beside: tuple[Event, ...],
+    rows: tuple[Row, ...],
+) -> Patched | None:
+    """Apply a patch to the live state and commit it; None, and undone, if others were faster."""
+    if find_record(stores.ledger, thread).status == "closed":
+        raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
+    new_refs = {row.key for row in rows if row.kind == "artifact"}
+    referred: set[str] = set()
+
+    def is_there(ref: str) -> bool:
+        referred.add(ref)
+        return ref in new_refs or is_known(stores, thread, ref)
+
+    told = _told(operations)
+    applied = apply(live.state, operations, live.size_bytes, STATE_BYTES_MAX)
+    done = [applied]
+    try:
+        check_touched(live.document, applied.steps, is_there)
+        compacting = compaction(live.document)
+        if compacting:
+            told += _told(compacting)
+            done.append(apply(live.state, compacting, applied.size_bytes, STATE_BYTES_MAX))
+        event = Event(
+            id=stores.random_bytes(8).hex(),
+            type=PATCHED,
+            at=moment(stores.now_ms()),
+            by=by,
+            detail={
+                "version": live.version + 1,
+                "operations": told,
+                "metrics": metrics_of(stores, thread, live),
+                **detail,
+            },
+        )
+        facts = _chained(live.last, (*beside, event))
+        head = _commit(stores, thread, live, facts, rows, referred - new_refs)
+    except BaseException:
+        _undo(done)
+        raise
+    if head is None:
+        _undo(done)
+        return None
+    live.seq, live.last, live.size_bytes = head, facts[-1], done[-1].size_bytes
+    live.version += 1
+    live.patch_bytes += len(facts[-1])
+    live.stamp(event)
+    return Patched(thread_id=thread, version=live.version, operations=event.detail["operations"])
+
+
+def _undo(done: list[Applied]) -> None:
+    for applied in reversed(done):
+        undo(applied.steps)
+
+
+def _told(operations: list[Operation]) -> list[dict[str, Any]]:
+    return decode(encode(operations))
+
+
+def _chained(last: bytes, events: tuple[Event, ...]) -> tuple[bytes, ...]:
+    """The bodies of facts that follow each other."""
+    bodies: list[bytes] = []
+    for event in events:
+        last = chain.encode(event, last)
+        bodies.append(last)
+    return tuple(bodies)
+
+
+def _commit(
+    stores: Stores,
+    thread: str,
+    live: Live,
+    facts: tuple[bytes, ...],
+    rows: tuple[Row, ...],
+    referred: set[str],
+) -> int | None:
+    """Write to the thread's log, after the holds on what it refers to; None if the head moved."""
+    holds, held_rows = hold_writes(stores, thread, referred)
+    write = Write(thread_log(thread), facts, (*rows, *held_rows), expect=live.seq)
+    try:
+        return stores.ledger.commit(*holds, write)[-1]
+    except Stale:
+        return None
+    except Unavailable:
+        # The reply was lost; whether the write was, the log tells.
+        found = stores.ledger.read(thread_log(thread), live.seq, len(facts))
+        if tuple(fact.body for fact in found) == facts:
+            return found[-1].seq
+        raise
+
+
+def append_event(stores: Stores, thread: str, event: Event, rows: tuple[Row, ...] = ()) -> int:
+    """Add an event that does not change the state; its seq."""
+    live = head_of(stores, thread)
+    deadline_ms = stores.now_ms() + BUSY_MS_MAX
+    with live.lock:
+        while True:
+            catch_up(stores, thread, live)
+            facts = _chained(live.last, (event,))
+            head = _commit(stores, thread, live, facts, rows, set())
+            if head is not None:
+                live.seq, live.last = head, facts[-1]
+                return head
+            if stores.now_ms() > deadline_ms:
+                raise Unavailable(f"others keep changing thread {thread}", "try again")

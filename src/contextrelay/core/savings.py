@@ -1,0 +1,49 @@
+"""Savings: what refs have kept out of prompts, by the seed's formula, marked as an estimate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contextrelay.core.answering import answers
+from contextrelay.core.holding import held
+from contextrelay.core.live import Live, Weights, catch_up, head_of
+from contextrelay.core.stores import Stores
+from contextrelay.model.thread import Stats
+from contextrelay.wire.verbs import Body, ReadStats
+
+
+@answers(ReadStats)
+def read_stats(stores: Stores, verb: ReadStats, body: Body) -> Stats:
+    live = head_of(stores, verb.thread)
+    with live.lock:
+        catch_up(stores, verb.thread, live)
+        weights = weights_of(stores, verb.thread, live)
+    return Stats(
+        thread_id=verb.thread,
+        artifacts=weights.count,
+        naive_tokens=weights.naive_tokens,
+        actual_tokens=weights.actual_tokens,
+        tokens_avoided=weights.naive_tokens - weights.actual_tokens,
+    )
+
+
+def weights_of(stores: Stores, thread: str, live: Live) -> Weights:
+    """What the thread's artifacts weigh; counted once, then kept up. The caller holds the lock."""
+    if live.weights is None:
+        total = Weights()
+        for _, each in held(stores.ledger, thread):
+            total = total.plus(each)
+        live.weights = total
+    return live.weights
+
+
+def metrics_of(stores: Stores, thread: str, live: Live) -> dict[str, Any]:
+    """The figures that a version of the state shows."""
+    weights = weights_of(stores, thread, live)
+    return {
+        "cache_hits": 0,
+        "cache_misses": 0,
+        "tokens_estimate": live.size_bytes // 4,
+        "tokens_avoided": weights.naive_tokens - weights.actual_tokens,
+        "hop_count": 0,
+    }

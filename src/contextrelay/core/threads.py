@@ -1,0 +1,321 @@
+"""Threads: made, found, listed, forked, closed and removed.
+
+The log `i/t` has a row for each thread, newest first; `i/n` the newest thread of each name; `i/u`
+the thread last used in each folder. All are hints: the thread's own log tells.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from msgspec.json import decode, encode
+from msgspec.structs import asdict, replace
+
+from contextrelay.core.answering import answers
+from contextrelay.core.artifacts import find
+from contextrelay.core.changes import append_event
+from contextrelay.core.holding import held, hold_writes, is_held, unhold_write
+from contextrelay.core.live import (
+    CREATED,
+    catch_up,
+    find_record,
+    head_of,
+    state_at,
+    thread_log,
+)
+from contextrelay.core.lives import bury
+from contextrelay.core.savings import weights_of
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Gone, NotFound, Refused
+from contextrelay.limits import FIND_ITEMS_MAX, PAGE_ROWS_MAX, TOMBSTONE_S
+from contextrelay.logic import chain
+from contextrelay.logic.state import new_state
+from contextrelay.model.artifact import Artifact, in_ms, moment
+from contextrelay.model.event import Event
+from contextrelay.model.thread import EventPage, Numbered, ThreadListing, ThreadRecord, ThreadView
+from contextrelay.store.ledger import ONLY, Row, Write
+from contextrelay.wire.verbs import (
+    AddEvent,
+    Body,
+    CloseThread,
+    FindThreads,
+    ForkThread,
+    LastUsedThread,
+    ListThreadArtifacts,
+    ListThreads,
+    MakeCheckpoint,
+    NewThread,
+    ReadEvents,
+    RemoveThread,
+    ShowThread,
+    UseThread,
+)
+
+INDEX, NAMES, USED = "i/t", "i/n", "i/u"
+_END_MS = 10**14 - 1
+
+
+# Making
+
+
+@answers(NewThread)
+def new_thread(stores: Stores, verb: NewThread, body: Body) -> ThreadView:
+    return make(stores, verb.name, verb.by, None, None)
+
+
+@answers(ForkThread)
+def fork_thread(stores: Stores, verb: ForkThread, body: Body) -> ThreadView:
+    version = verb.version
+    if version is None:
+        version = show(stores, verb.thread).version
+    past = state_at(stores, verb.thread, version)
+    return make(stores, verb.name, verb.by, past.document, f"{verb.thread}@v{version}")
+
+
+def make(
+    stores: Stores, name: str | None, by: str, state: dict[str, Any] | None, origin: str | None
+) -> ThreadView:
+    """Make a thread that begins with a state, or with an empty one; its version is 1."""
+    thread = stores.new_ref()
+    created_at = moment(stores.now_ms())
+    record = ThreadRecord(
+        thread_id=thread,
+        name=name,
+        status="open",
+        created_at=created_at,
+        created_by=by,
+        forked_from=origin,
+    )
+    fresh = new_state(thread, spelled(created_at))
+    begun = {**fresh, **state, **{key: fresh[key] for key in OWN}} if state else fresh
+    refs = {str(each["ref"]) for each in begun["artifacts"]}
+    holds, rows = hold_writes(stores, thread, refs)
+    first = chain.encode(
+        new_event(stores, "thread.created", by, {"name": name, "from": origin}), b""
+    )
+    second = chain.encode(new_event(stores, CREATED, by, {"state": begun}), first)
+    stores.ledger.commit(
+        *index_writes(record),
+        *holds,
+        Write(thread_log(thread), (first, second), (record_row(record), *rows), expect=0),
+    )
+    return show(stores, thread)
+
+
+# What a fork does not take over: it is another thread, at its first version.
+OWN = ("$schema", "thread_id", "version", "updated_at", "metrics")
+
+
+def index_writes(record: ThreadRecord) -> list[Write]:
+    """What makes a thread findable; written before the thread itself."""
+    key = _key(record.created_at, record.thread_id)
+    writes = [Write(INDEX, rows=(Row("thread", key, b""),))]
+    if record.name:
+        row = Row("thread", record.name, record.thread_id.encode())
+        writes.append(Write(NAMES, rows=(row,)))
+    return writes
+
+
+def new_event(stores: Stores, type: str, by: str, detail: dict[str, Any]) -> Event:
+    return Event(
+        id=stores.random_bytes(8).hex(),
+        type=type,
+        at=moment(stores.now_ms()),
+        by=by,
+        detail=detail,
+    )
+
+
+def _key(created_at: datetime, thread: str) -> str:
+    return f"{_END_MS - in_ms(created_at):014d}-{thread}"
+
+
+def record_row(record: ThreadRecord) -> Row:
+    return Row("thread", ONLY, encode(record))
+
+
+def spelled(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")
+
+
+# Finding
+
+
+@answers(ShowThread)
+def show_thread(stores: Stores, verb: ShowThread, body: Body) -> ThreadView:
+    return show(stores, verb.thread)
+
+
+def show(stores: Stores, thread: str) -> ThreadView:
+    record = find_record(stores.ledger, thread)
+    live = head_of(stores, thread)
+    with live.lock:
+        catch_up(stores, thread, live)
+        return ThreadView(
+            **asdict(record),
+            version=live.version,
+            updated_at=datetime.fromisoformat(live.document["updated_at"]),
+            artifacts=weights_of(stores, thread, live).count,
+            events=live.seq,
+        )
+
+
+@answers(FindThreads)
+def find_threads(stores: Stores, verb: FindThreads, body: Body) -> list[ThreadView]:
+    found: list[str] = []
+    newest = stores.ledger.get(NAMES, "thread", verb.text)
+    if newest is not None:
+        found.append(newest.decode())
+    if len(verb.text) >= 6 and not set(verb.text) - set("0123456789abcdef-"):
+        logs = stores.ledger.logs(thread_log(verb.text), "", FIND_ITEMS_MAX)
+        found += [log.removeprefix("t/") for log in logs]
+    return _shown(stores, dict.fromkeys(found))
+
+
+@answers(ListThreads)
+def list_threads(stores: Stores, verb: ListThreads, body: Body) -> ThreadListing:
+    rows = stores.ledger.rows(INDEX, "thread", verb.after, verb.limit + 1)
+    page = rows[: verb.limit]
+    return ThreadListing(
+        threads=_shown(stores, (row.key.partition("-")[2] for row in page)),
+        next=page[-1].key if len(rows) > len(page) else "",
+    )
+
+
+def _shown(stores: Stores, threads: Any) -> list[ThreadView]:
+    """Those of the threads that are there."""
+    views: list[ThreadView] = []
+    for thread in threads:
+        try:
+            views.append(show(stores, thread))
+        except (NotFound, Gone):
+            continue
+    return views
+
+
+@answers(UseThread)
+def use_thread(stores: Stores, verb: UseThread, body: Body) -> ThreadView:
+    view = show(stores, verb.thread)
+    if stores.ledger.get(USED, "folder", verb.folder) != verb.thread.encode():
+        row = Row("folder", verb.folder, verb.thread.encode())
+        stores.ledger.commit(Write(USED, rows=(row,)))
+    return view
+
+
+@answers(LastUsedThread)
+def last_used_thread(stores: Stores, verb: LastUsedThread, body: Body) -> list[ThreadView]:
+    thread = stores.ledger.get(USED, "folder", verb.folder)
+    return [] if thread is None else _shown(stores, [thread.decode()])
+
+
+@answers(ListThreadArtifacts)
+def list_thread_artifacts(stores: Stores, verb: ListThreadArtifacts, body: Body) -> list[Artifact]:
+    find_record(stores.ledger, verb.thread)
+    every = (find(stores.ledger, ref) for ref, _ in held(stores.ledger, verb.thread))
+    there = [artifact for artifact in every if artifact is not None]
+    there.sort(key=lambda artifact: artifact.created_at, reverse=True)
+    return there[: verb.limit]
+
+
+# Events
+
+
+@answers(ReadEvents)
+def read_events(stores: Stores, verb: ReadEvents, body: Body) -> EventPage:
+    find_record(stores.ledger, verb.thread)
+    facts = stores.ledger.read(thread_log(verb.thread), verb.after, verb.limit)
+    return EventPage(
+        events=[Numbered(seq=fact.seq, event=chain.decode(fact.body)) for fact in facts]
+    )
+
+
+@answers(AddEvent)
+def add_event(stores: Stores, verb: AddEvent, body: Body) -> Numbered:
+    event = new_event(stores, verb.type, verb.by, verb.detail)
+    return Numbered(seq=append_event(stores, verb.thread, event), event=event)
+
+
+@answers(MakeCheckpoint)
+def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbered:
+    version = show(stores, verb.thread).version
+    detail = {"label": verb.label, "version": version}
+    event = new_event(stores, "checkpoint.created", verb.by, detail)
+    row = Row("checkpoint", verb.label, b"%d" % version)
+    return Numbered(seq=append_event(stores, verb.thread, event, (row,)), event=event)
+
+
+# Ending
+
+
+@answers(CloseThread)
+def close_thread(stores: Stores, verb: CloseThread, body: Body) -> ThreadView:
+    record = find_record(stores.ledger, verb.thread)
+    if record.status == "open":
+        event = new_event(stores, "thread.closed", verb.by, {})
+        row = record_row(replace(record, status="closed"))
+        append_event(stores, verb.thread, event, (row,))
+    return show(stores, verb.thread)
+
+
+@answers(RemoveThread)
+def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
+    view = show(stores, verb.thread)
+    gone_at = moment(stores.now_ms())
+    told = {"gone_at": spelled(gone_at), "reason": "removed", "name": view.name}
+    rows = (Row("thread", ONLY, None), Row("gone", ONLY, encode(told), in_ms(gone_at)))
+    append_event(stores, verb.thread, new_event(stores, "thread.removed", "you", {}), rows)
+    stores.live.drop(verb.thread)
+    unindexed = Row("thread", _key(view.created_at, verb.thread), None)
+    stores.ledger.commit(Write(INDEX, rows=(unindexed,)))
+    settle_gone(stores, verb.thread)
+    return view
+
+
+def settle_gone(stores: Stores, thread: str) -> None:
+    """Let go of what a removed thread held, then, when its time is up, of its name as well.
+
+    A sweep comes here when the row `gone` is due: at once, if a crash cut the removal short.
+    """
+    log = thread_log(thread)
+    told: dict[str, Any] = decode(stores.ledger.get(log, "gone", ONLY) or b"{}")
+    if told.get("is_settled"):
+        _forget(stores, log, told)
+        return
+    _let_go(stores, thread)
+    row = Row("gone", ONLY, encode({**told, "is_settled": True}), stores.now_ms() + _STAYS_MS)
+    stores.ledger.commit(Write(log, rows=(row,)))
+
+
+_STAYS_MS = TOMBSTONE_S * 1000
+
+
+def _let_go(stores: Stores, thread: str) -> None:
+    log = thread_log(thread)
+    while refs := [ref for ref, _ in islice(held(stores.ledger, thread), PAGE_ROWS_MAX)]:
+        stores.ledger.commit(*(unhold_write(ref, thread) for ref in refs))
+        every = [find(stores.ledger, ref) for ref in refs if not is_held(stores.ledger, ref)]
+        # What was put into a thread goes with the last one that holds it.
+        bury(stores, [each for each in every if each and each.thread], "removed")
+        stores.ledger.commit(Write(log, rows=tuple(Row("artifact", ref, None) for ref in refs)))
+    for kind in ("snapshot", "checkpoint"):
+        while rows := stores.ledger.rows(log, kind, "", PAGE_ROWS_MAX):
+            gone = tuple(Row(kind, row.key, None) for row in rows)
+            stores.ledger.commit(Write(log, rows=gone))
+    stores.ledger.trim(log, stores.ledger.last(log) + 1)
+
+
+def _forget(stores: Stores, log: str, told: dict[str, Any]) -> None:
+    """Drop what is left of a thread that was removed long ago."""
+    name = told.get("name")
+    thread = log.removeprefix("t/")
+    if name and stores.ledger.get(NAMES, "thread", name) == thread.encode():
+        stores.ledger.commit(Write(NAMES, rows=(Row("thread", name, None),)))
+    stores.ledger.drop(log, expect=stores.ledger.last(log))
+
+
+def check_open(stores: Stores, thread: str) -> None:
+    """Refuse what would change a closed thread, before anything is done."""
+    if find_record(stores.ledger, thread).status == "closed":
+        raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")

@@ -1,0 +1,113 @@
+"""Threads: execution contexts, each with a state that is changed only by patches."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import Raw, Struct
+
+from contextrelay.model.event import Event
+
+
+class ThreadRecord(Struct, frozen=True, kw_only=True):
+    """What is fixed about a thread, or changes seldom."""
+
+    thread_id: str
+    name: str | None
+    status: Literal["open", "closed"]
+    created_at: datetime
+    created_by: str
+    forked_from: str | None = None
+    """`<thread id>@v<version>` of the state it began with."""
+
+
+class ThreadView(Struct, frozen=True, kw_only=True):
+    """A thread as it stands."""
+
+    thread_id: str
+    name: str | None
+    status: Literal["open", "closed"]
+    created_at: datetime
+    created_by: str
+    forked_from: str | None
+    version: int
+    updated_at: datetime
+    artifacts: int
+    events: int
+
+
+class ThreadListing(Struct, frozen=True, kw_only=True):
+    """One page of threads, newest first; `next` is "" on the last one."""
+
+    threads: list[ThreadView]
+    next: str = ""
+
+
+class StateView(Struct, frozen=True, kw_only=True):
+    """A state at one version: the whole document, as JSON."""
+
+    thread_id: str
+    version: int
+    state: Raw
+
+
+class HeaderView(Struct, frozen=True, kw_only=True):
+    """The bounded view of a state: JSON of at most 2,048 bytes, the same for the same state."""
+
+    truncated: bool
+    header: Raw
+
+
+class Patched(Struct, frozen=True, kw_only=True):
+    """What a patch led to."""
+
+    thread_id: str
+    version: int
+    operations: list[dict[str, Any]]
+    """What was done, compaction included."""
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """The operations that lead from one version to another."""
+
+    thread_id: str
+    old_version: int
+    new_version: int
+    operations: list[dict[str, Any]]
+
+
+class Numbered(Struct, frozen=True, kw_only=True):
+    """An event with its place in the thread's log."""
+
+    seq: int
+    event: Event
+
+
+class EventPage(Struct, frozen=True, kw_only=True):
+    """Some events of a thread, in order."""
+
+    events: list[Numbered]
+
+
+class Stats(Struct, frozen=True, kw_only=True):
+    """What refs have saved in a thread, by seed's formula: characters / 4, an estimate."""
+
+    thread_id: str
+    artifacts: int
+    naive_tokens: int
+    """If every artifact were pasted: the sum of size // 4."""
+    actual_tokens: int
+    """If only previews are: the sum of len(preview.text) // 4."""
+    tokens_avoided: int
+    cache_hits: int = 0
+    session_cache_hits: int = 0
+    basis: Literal["estimated: characters / 4"] = "estimated: characters / 4"
+
+
+class Mirrored(Struct, frozen=True, kw_only=True):
+    """The files in which people can read a thread."""
+
+    thread_id: str
+    folder: str
+    files: int

@@ -1,0 +1,414 @@
+"""Threads through the clients, blocking and awaited, on every engine, from one body each."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contextrelay import Conflict, Gone, Invalid, NotFound, Refused, Relay
+
+Document = dict[str, Any]
+
+
+def fact(key: str, value: object) -> Document:
+    return {
+        "op": "add",
+        "path": "/facts/-",
+        "value": {"id": key, "key": key, "value": value},
+    }
+
+
+def values(state: Document) -> list[object]:
+    return [each["value"] for each in state["facts"]]
+
+
+def test_a_new_thread_is_at_version_1_with_an_empty_state(relay: Relay) -> None:
+    """Promise T2."""
+    thread = relay.new_thread("release notes")
+
+    state = thread.state()
+
+    assert state["$schema"] == "com.relay.state.v1"
+    assert (state["thread_id"], state["version"]) == (thread.id, 1)
+    assert thread.show().name == "release notes"
+    for name in ("facts", "constraints", "open_questions", "decisions", "plan", "artifacts"):
+        assert state[name] == []
+    assert set(state["metrics"]) == {
+        "cache_hits",
+        "cache_misses",
+        "tokens_estimate",
+        "tokens_avoided",
+        "hop_count",
+    }
+
+
+def test_a_patch_makes_the_next_version_and_one_event(relay: Relay) -> None:
+    """Promise T3."""
+    thread = relay.new_thread()
+    before = thread.show().events
+
+    patched = thread.patch([fact("a", 1), fact("b", {"deep": [1, None]})], by="coder")
+
+    assert patched.version == 2
+    assert values(thread.state()) == [1, {"deep": [1, None]}]
+    (event,) = thread.events(after=before)
+    assert (event.event.type, event.event.by) == ("state.patch.applied", "coder")
+
+
+def test_a_patch_is_done_whole_or_not_at_all(relay: Relay) -> None:
+    """Promise T3."""
+    thread = relay.new_thread()
+    thread.patch([fact("a", 1)])
+    before = thread.state()
+
+    for bad in (
+        [fact("b", 2), {"op": "remove", "path": "/facts/9"}],
+        [fact("b", 2), {"op": "add", "path": "/facts/-", "value": {"id": "c"}}],
+        [fact("b", 2), {"op": "replace", "path": "/version", "value": 9}],
+        [{"op": "replace", "path": "/facts", "value": "none"}],
+        [{"op": "add", "path": "/artifacts/-", "value": {"ref": "nothing", "type": "text"}}],
+    ):
+        with pytest.raises(Refused):
+            thread.patch(bad)
+    with pytest.raises(Conflict):
+        thread.patch([fact("b", 2), {"op": "test", "path": "/facts/0/value", "value": 2}])
+    with pytest.raises(Invalid):
+        thread.patch([{"op": "increment", "path": "/facts/0/value"}])
+
+    assert thread.state() == before
+
+
+def test_what_is_given_to_a_patch_is_no_longer_tied_to_the_state(relay: Relay) -> None:
+    thread = relay.new_thread()
+    mine = {"inner": [1]}
+    thread.patch([fact("a", mine)])
+
+    mine["inner"].append(2)
+    thread.state()["facts"].clear()
+
+    assert values(thread.state()) == [{"inner": [1]}]
+
+
+def test_a_patch_against_an_old_version_is_refused_and_tells_what_changed(relay: Relay) -> None:
+    """Promise T4."""
+    thread = relay.new_thread()
+    thread.patch([fact("a", 1)])
+    thread.patch([fact("b", 2)])
+
+    with pytest.raises(Conflict) as conflict:
+        thread.patch([{"op": "remove", "path": "/facts/0"}], expected=2)
+
+    assert conflict.value.details["version"] == 3
+    assert conflict.value.details["changed"] == [fact("b", 2)]
+    assert values(thread.state()) == [1, 2]
+
+
+def test_a_merge_takes_what_touches_other_paths_and_refuses_the_rest(relay: Relay) -> None:
+    """Promise T4."""
+    thread = relay.new_thread()
+    thread.patch([fact("a", 1)])
+    thread.patch([fact("b", 2), {"op": "replace", "path": "/facts/0/value", "value": 9}])
+
+    merged = thread.patch([fact("c", 3)], expected=2, merge=True)
+
+    assert merged.version == 4
+    assert values(thread.state()) == [9, 2, 3]
+    with pytest.raises(Conflict):
+        thread.patch([{"op": "remove", "path": "/facts/0"}], expected=2, merge=True)
+
+
+def test_every_version_can_be_read_again(relay: Relay) -> None:
+    """Promise T5."""
+    thread = relay.new_thread()
+    seen = [thread.state()]
+    for number in range(30):
+        thread.patch([fact(f"f{number}", number)])
+        if number % 7 == 3:
+            thread.patch([{"op": "remove", "path": "/facts/0"}])
+        seen.append(thread.state())
+
+    for state in seen:
+        assert thread.state(state["version"]) == state
+    with pytest.raises(NotFound):
+        thread.state(seen[-1]["version"] + 1)
+
+
+def test_any_two_versions_can_be_compared(relay: Relay) -> None:
+    """Promise T5."""
+    thread = relay.new_thread()
+    thread.patch([fact("a", 1)])
+    thread.patch([{"op": "replace", "path": "/facts/0/value", "value": 2}])
+
+    changes = thread.diff(2, 3)
+
+    assert changes.operations == [{"op": "replace", "path": "/facts/0/value", "value": 2}]
+    assert thread.diff(3).operations == []
+
+
+def test_an_old_version_is_restored_as_a_new_one(relay: Relay) -> None:
+    """Promise T5."""
+    thread = relay.new_thread()
+    thread.patch([fact("a", 1)])
+    thread.patch([fact("b", 2), {"op": "add", "path": "/note", "value": "kept"}])
+
+    restored = thread.restore(2)
+
+    assert restored.version == 4
+    assert values(thread.state()) == [1]
+    assert "note" not in thread.state()
+    assert values(thread.state(3)) == [1, 2]
+
+
+def test_a_thread_is_forked_from_any_version(relay: Relay) -> None:
+    """Promise T5."""
+    thread = relay.new_thread()
+    thread.put("evidence", name="e.txt")
+    thread.patch([fact("a", 1)])
+    thread.patch([fact("b", 2)])
+
+    fork = thread.fork(version=3, name="other")
+    fork.patch([fact("c", 3)])
+
+    assert values(fork.state()) == [1, 3]
+    assert values(thread.state()) == [1, 2]
+    assert fork.show().forked_from == f"{thread.id}@v3"
+    assert fork.state(1)["version"] == 1
+
+
+def test_what_a_fork_refers_to_outlives_the_thread_it_came_from(relay: Relay) -> None:
+    """Promise R6: refs held by a state do not expire."""
+    thread = relay.new_thread()
+    artifact = thread.put("evidence")
+    fork = thread.fork()
+
+    thread.remove()
+
+    assert relay.pull(artifact.ref) == b"evidence"
+    fork.remove()
+    with pytest.raises(Gone):
+        relay.pull(artifact.ref)
+
+
+def test_an_artifact_put_into_a_thread_is_one_patch_and_does_not_expire(relay: Relay) -> None:
+    """Promises R6, T3."""
+    thread = relay.new_thread()
+
+    artifact = thread.put("# Notes", name="notes.md", created_by="coder")
+
+    assert artifact.expires_at is None
+    assert thread.show().version == 2
+    assert thread.state()["artifacts"] == [
+        {"ref": artifact.ref, "type": "markdown", "name": "notes.md"}
+    ]
+    types = [each.event.type for each in thread.events()]
+    assert types == [
+        "thread.created",
+        "state.created",
+        "artifact.created",
+        "state.patch.applied",
+    ]
+    assert thread.artifacts() == [relay.peek(artifact.ref)]
+
+
+def test_a_state_that_refers_to_an_artifact_keeps_it_from_expiring(relay: Relay) -> None:
+    """Promise R6."""
+    thread = relay.new_thread()
+    artifact = relay.push("found elsewhere")
+    leased = relay.push("short", ttl_s=60)
+
+    for each in (artifact, leased):
+        entry = {"ref": each.ref, "type": each.type}
+        thread.patch([{"op": "add", "path": "/artifacts/-", "value": entry}])
+
+    assert relay.peek(artifact.ref).expires_at is None
+    assert relay.peek(leased.ref).ttl_s == 60
+
+
+def test_the_header_is_bounded_and_the_same_for_the_same_state(relay: Relay) -> None:
+    """Promise T6."""
+    thread = relay.new_thread()
+    thread.patch([fact(f"f{number}", "x" * 200) for number in range(40)])
+
+    header = thread.header()
+
+    assert len(json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()) <= 2_048
+    assert header["truncated"] is True
+    assert header == thread.header()
+    assert thread.header(1)["top_facts"] == []
+
+
+def test_events_are_chained_by_hash(relay: Relay) -> None:
+    """Promise T8."""
+    thread = relay.new_thread()
+    thread.patch([fact("a", 1)])
+    thread.add_event("message.received", {"text": "hello"}, by="user")
+    thread.checkpoint("before the release")
+
+    events = thread.events()
+
+    assert [each.seq for each in events] == [1, 2, 3, 4, 5]
+    assert [each.event.type for each in events[3:]] == ["message.received", "checkpoint.created"]
+    assert events[4].event.detail == {"label": "before the release", "version": 2}
+    assert len({each.event.hash for each in events}) == 5
+    assert relay.verify().problem_count == 0
+
+
+def test_a_closed_thread_can_be_read_and_forked_but_not_changed(relay: Relay) -> None:
+    """Promise T1."""
+    thread = relay.new_thread()
+    thread.patch([fact("a", 1)])
+    thread.close()
+
+    with pytest.raises(Refused, match="closed"):
+        thread.patch([fact("b", 2)])
+    with pytest.raises(Refused, match="closed"):
+        thread.put("x")
+
+    assert thread.show().status == "closed"
+    assert values(thread.fork().state()) == [1]
+    assert relay.survey().artifacts == 0
+
+
+def test_a_removed_thread_is_gone_with_its_artifacts_and_says_so(relay: Relay) -> None:
+    """Promise T1."""
+    thread = relay.new_thread("short lived")
+    artifact = thread.put("x" * 100_000)
+    other = relay.new_thread("other")
+
+    thread.remove()
+
+    with pytest.raises(Gone):
+        thread.state()
+    with pytest.raises(Gone):
+        relay.peek(artifact.ref)
+    assert relay.survey().bodies == 0
+    assert [each.thread_id for each in relay.threads().threads] == [other.id]
+    assert relay.verify().problem_count == 0
+
+
+def test_threads_are_found_by_name_by_prefix_and_listed_newest_first(relay: Relay) -> None:
+    """Promise T1."""
+    made = [relay.new_thread(name).id for name in ("one", "two", "two")]
+
+    assert relay.find_threads("one")[0].thread_id == made[0]
+    assert relay.find_threads("two")[0].thread_id == made[2]
+    assert relay.find_threads(made[1][:8])[0].thread_id == made[1]
+    assert relay.find_threads("three") == []
+    first = relay.threads(limit=2)
+    rest = relay.threads(limit=2, after=first.next)
+    listed = [each.thread_id for each in (*first.threads, *rest.threads)]
+    assert sorted(listed) == sorted(made)
+    assert rest.next == ""
+
+
+def test_a_thread_is_opened_by_name_and_made_if_there_is_none(relay: Relay) -> None:
+    first = relay.thread("notes")
+
+    assert relay.thread("notes").id == first.id
+    assert relay.thread(first.id).id == first.id
+    with pytest.raises(NotFound):
+        relay.thread("00000000-0000-4000-8000-000000000000")
+
+
+def test_the_thread_last_used_in_a_folder_is_remembered(relay: Relay) -> None:
+    """Promise T1."""
+    one, two = relay.new_thread(), relay.new_thread()
+
+    relay.use_thread(one.id, "/projects/a")
+    relay.use_thread(two.id, "/projects/b")
+
+    assert [each.thread_id for each in relay.last_used_thread("/projects/a")] == [one.id]
+    assert relay.last_used_thread("/projects/c") == []
+
+
+def test_stats_follow_the_formula_of_the_seed(relay: Relay) -> None:
+    """Promise U1: the seed's formula."""
+    thread = relay.new_thread()
+    bodies = ["x" * 1_001, "line\n" * 2_000, "short"]
+    artifacts = [thread.put(body) for body in bodies]
+
+    stats = thread.stats()
+
+    assert stats.artifacts == 3
+    assert stats.naive_tokens == sum(len(body) // 4 for body in bodies)
+    assert stats.actual_tokens == sum(len(each.preview.text) // 4 for each in artifacts)
+    assert stats.tokens_avoided == stats.naive_tokens - stats.actual_tokens
+    assert stats.basis.startswith("estimated")
+    assert thread.state()["metrics"]["tokens_avoided"] == stats.tokens_avoided
+
+
+def test_a_thread_is_exported_and_imported_as_a_new_one(
+    leg: Callable[..., Relay], tmp_path: Path
+) -> None:
+    """Promise T10."""
+    relay = leg()
+    thread = relay.new_thread("travels")
+    large = bytes(range(256)) * 400
+    first = thread.put(large, name="data.bin", metadata={"k": 1})
+    second = thread.put("# Sum", name="sum.md", source_refs=(first.ref,))
+    thread.patch([fact("a", {"see": second.ref})])
+
+    thread.export(tmp_path / "t.zip")
+    other = leg("two")
+    copy = other.import_thread(tmp_path / "t.zip")
+
+    state = copy.state()
+    new_first, new_second = (each["ref"] for each in state["artifacts"])
+    assert copy.id != thread.id
+    assert other.pull(new_first) == large
+    assert other.peek(new_first).metadata == {"k": 1}
+    assert other.peek(new_second).type == "markdown"
+    assert other.trace(new_first).derived == [new_second]
+    assert values(state) == [{"see": new_second}]
+    assert state["version"] == thread.show().version
+    assert values(copy.state(2)) == []
+    assert other.verify().problem_count == 0
+
+
+def test_an_import_into_the_same_store_keeps_both(relay: Relay, tmp_path: Path) -> None:
+    """Promise T10."""
+    thread = relay.new_thread()
+    thread.put("content")
+    thread.export(tmp_path / "t.zip")
+
+    copy = relay.import_thread(tmp_path / "t.zip", name="copy")
+    thread.remove()
+
+    (artifact,) = copy.artifacts()
+    assert relay.pull(artifact.ref) == b"content"
+    assert copy.show().name == "copy"
+    assert relay.verify().problem_count == 0
+
+
+def test_tail_ends_when_nothing_comes_in_time(relay: Relay) -> None:
+    thread = relay.new_thread()
+
+    seen = list(thread.tail(timeout_s=0.05))
+
+    assert [each.event.type for each in seen] == ["thread.created", "state.created"]
+
+
+def test_many_hands_on_one_thread_lose_nothing(leg: Callable[..., Relay]) -> None:
+    """Promise T4."""
+    relay = leg()
+    thread = relay.new_thread()
+    if type(relay) is not Relay:
+        pytest.skip("an awaited relay is driven by one thread here")
+
+    def work(hand: int) -> None:
+        for number in range(10):
+            thread.patch([fact(f"{hand}-{number}", number)])
+
+    hands = [threading.Thread(target=work, args=(hand,)) for hand in range(4)]
+    for hand in hands:
+        hand.start()
+    for hand in hands:
+        hand.join()
+
+    assert thread.show().version == 41
+    assert len({each["id"] for each in thread.state()["facts"]}) == 40
