@@ -76,6 +76,9 @@ class StutterLedger:
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         return self._alive().listen(hear)
 
+    def patience(self) -> AbstractContextManager[None]:
+        return self._alive().patience()
+
     def still(self) -> AbstractContextManager[Reads]:
         return self._alive().still()
 

@@ -7,17 +7,16 @@ again; a deep copy is made nowhere.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from msgspec import convert, to_builtins
-from msgspec.json import decode, encode
 
 from contextrelay.core.holding import hold_writes, is_known
 from contextrelay.core.live import (
     PATCHED,
     Live,
     catch_up,
-    find_record,
     head_of,
     state_at,
     take_snapshot_if_due,
@@ -35,7 +34,7 @@ from contextrelay.logic.state import check_touched
 from contextrelay.model.artifact import moment
 from contextrelay.model.event import Event
 from contextrelay.model.thread import Patched
-from contextrelay.store.ledger import Row, Stale, Write
+from contextrelay.store.ledger import Fact, Row, Stale, Write
 
 
 def change(
@@ -58,18 +57,23 @@ def change(
     """
     live = head_of(stores, thread)
     deadline_ms = stores.now_ms() + BUSY_MS_MAX
-    with live.lock:
+    with live.lock, ExitStack() as others_wait:
         if live.seq == 0:
             catch_up(stores, thread, live)
+        is_alone = False
         while True:
             _check_expected(stores, thread, live, operations, expected, merge)
             patched = _try_change(stores, thread, live, operations, by, detail or {}, beside, rows)
             if patched is not None:
-                take_snapshot_if_due(stores, thread, live)
-                return patched
-            catch_up(stores, thread, live)
+                break
             if stores.now_ms() > deadline_ms:
                 raise Unavailable(f"others keep changing thread {thread}", "try again")
+            if not is_alone:
+                others_wait.enter_context(stores.ledger.patience())
+                is_alone = True
+            catch_up(stores, thread, live)
+        take_snapshot_if_due(stores, thread, live)
+        return patched
 
 
 def _check_expected(
@@ -125,7 +129,7 @@ def _try_change(
     rows: tuple[Row, ...],
 ) -> Patched | None:
     """Apply a patch to the live state and commit it; None, and undone, if others were faster."""
-    if find_record(stores.ledger, thread).status == "closed":
+    if live.is_closed:
         raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
     new_refs = {row.key for row in rows if row.kind == "artifact"}
     referred: set[str] = set()
@@ -176,7 +180,7 @@ def _undo(done: list[Applied]) -> None:
 
 
 def _told(operations: list[Operation]) -> list[dict[str, Any]]:
-    return decode(encode(operations))
+    return [to_builtins(operation) for operation in operations]
 
 
 def _chained(last: bytes, events: tuple[Event, ...]) -> tuple[bytes, ...]:
@@ -215,13 +219,13 @@ def append_event(stores: Stores, thread: str, event: Event, rows: tuple[Row, ...
     """Add an event that does not change the state; its seq."""
     live = head_of(stores, thread)
     deadline_ms = stores.now_ms() + BUSY_MS_MAX
-    with live.lock:
+    with live.lock, stores.ledger.patience():
         while True:
             catch_up(stores, thread, live)
             facts = _chained(live.last, (event,))
             head = _commit(stores, thread, live, facts, rows, set())
             if head is not None:
-                live.seq, live.last = head, facts[-1]
+                live.take(Fact(head, facts[-1]))
                 return head
             if stores.now_ms() > deadline_ms:
                 raise Unavailable(f"others keep changing thread {thread}", "try again")

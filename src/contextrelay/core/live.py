@@ -64,6 +64,7 @@ class Live:
 
     __slots__ = (
         "due_bytes",
+        "is_closed",
         "last",
         "lock",
         "patch_bytes",
@@ -88,6 +89,7 @@ class Live:
         self.due_bytes = 0
         """How many of them make another snapshot worth a try, once that is known."""
         self.weights: Weights | None = None
+        self.is_closed = False
 
     @property
     def document(self) -> dict[str, Any]:
@@ -105,6 +107,8 @@ class Live:
             self.patch_bytes += len(fact.body)
         elif event.type == "artifact.created":
             self.weights = None
+        elif event.type == "thread.closed":
+            self.is_closed = True
         self.seq, self.last = fact.seq, fact.body
         return event
 
@@ -147,8 +151,9 @@ def head_of(stores: Stores, thread: str) -> Live:
     """The live state of a thread, not necessarily up to date; made when it is first asked for."""
     live = stores.live.get(thread)
     if live is None:
-        find_record(stores.ledger, thread)
-        live = stores.live.keep(thread, Live())
+        fresh = Live()
+        fresh.is_closed = find_record(stores.ledger, thread).status == "closed"
+        live = stores.live.keep(thread, fresh)
     return live
 
 
@@ -161,10 +166,19 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
     if live.seq == 0:
         _start(stores.ledger, thread, live, _END_VERSION)
     patches: list[Event] = []
+    log = thread_log(thread)
     try:
-        while page := stores.ledger.read(thread_log(thread), live.seq, PAGE_ROWS_MAX):
+        # The head is asked first: what is missing after that was not written later, but cut off.
+        while (head := stores.ledger.last(log)) != live.seq:
+            page = stores.ledger.read(log, live.seq, PAGE_ROWS_MAX)
+            if not page or head < live.seq:
+                stores.live.drop(thread)
+                find_record(stores.ledger, thread)
+                raise _unreadable(thread, "its events are not all there")
             taken = [live.take(fact) for fact in page]
             patches += [event for event in taken if event.type == PATCHED]
+    except (Gone, NotFound):
+        raise
     except (DecodeError, KeyError, TypeError, RelayError) as error:
         stores.live.drop(thread)
         raise _unreadable(thread, error) from error
@@ -228,6 +242,33 @@ def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
     row = Row("snapshot", _key(live.version), _pack(snapshot))
     stores.ledger.commit(Write(thread_log(thread), rows=(row,)))
     live.patch_bytes = 0
+
+
+def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
+    """Versions whose snapshot differs from what the events lead to, all of them replayed.
+
+    Raises:
+        Broken: the events cannot be followed.
+    """
+    log = thread_log(thread)
+    told = {
+        snapshot.version: decode(zlib.decompress(snapshot.packed))
+        for row in ledger.rows(log, "snapshot", "", PAGE_ROWS_MAX)
+        if (snapshot := _read(row.body or b"", Snapshot, thread))
+    }
+    live, wrong = Live(), list[int]()
+    try:
+        while page := ledger.read(log, live.seq, PAGE_ROWS_MAX):
+            for fact in page:
+                before = live.version
+                live.take(fact)
+                if live.version != before and told.get(live.version, live.document) != (
+                    live.document
+                ):
+                    wrong.append(live.version)
+    except (DecodeError, KeyError, TypeError, RelayError) as error:
+        raise _unreadable(thread, error) from error
+    return wrong
 
 
 def _key(version: int) -> str:

@@ -1,6 +1,6 @@
 """The mirror: files in which people can read a thread, and one they may edit.
 
-`threads/<id>/` in the store's folder, with state.json, events.log and artifacts/<ref>.<ext>: written
+`threads/<id>/` in the store's folder has state.json, events.log and artifacts/<ref>.<ext>: written
 on demand, and rebuilt from the ledger at any time. An edit of state.json is taken in when asked.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Raw, to_builtins
-from msgspec.json import decode, encode
+from msgspec.json import encode
 
 from contextrelay.core.answering import answers
 from contextrelay.core.changes import change
@@ -16,8 +16,6 @@ from contextrelay.core.live import (
     state_at,
 )
 from contextrelay.core.stores import Stores
-from contextrelay.limits import STATE_BYTES_MAX
-from contextrelay.logic.bounds import check_json
 from contextrelay.logic.compaction import compaction
 from contextrelay.logic.difference import difference
 from contextrelay.logic.header import header
@@ -106,9 +104,7 @@ def plain_difference(old: dict[str, Any], new: dict[str, Any]) -> list[Operation
 
 @answers(PatchState)
 def patch_state(stores: Stores, verb: PatchState, body: Body) -> Patched:
-    # Decoded anew: what the live state takes in must be nobody else's.
-    raw = check_json(verb.operations, "operations", STATE_BYTES_MAX)
-    operations = read_operations(decode(raw))
+    operations = read_operations(verb.operations)
     check_patch(operations)
     return change(
         stores, verb.thread, operations, verb.by, expected=verb.expected, merge=verb.merge

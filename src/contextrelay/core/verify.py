@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextrelay.core import bodies
 from contextrelay.core.answering import answers
 from contextrelay.core.artifacts import artifact_log, find, find_tombstone
+from contextrelay.core.holding import held
 from contextrelay.core.index import is_indexed
+from contextrelay.core.live import find_record, thread_log, wrong_snapshots
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken
+from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import PAGE_ROWS_MAX, PROBLEMS_MAX
 from contextrelay.logic import chain
 from contextrelay.model.artifact import Artifact, in_ms
@@ -45,6 +47,8 @@ def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
                 _check_artifact(view, log.removeprefix("a/"), findings)
             for log in all_logs(view, "b/"):
                 _check_body(stores, view, log.removeprefix("b/"), findings)
+            for log in all_logs(view, "t/"):
+                _check_thread(view, log.removeprefix("t/"), findings)
     except Broken as error:
         findings.add(f"cannot go on: {error.message}")
     return VerifyReport(
@@ -74,7 +78,7 @@ def _check_artifact(view: Reads, ref: str, findings: _Findings) -> None:
         return
     if artifact is None and tombstone is None:
         return  # A push that was cut short; it was never acknowledged.
-    _check_chain(view, ref, findings)
+    _check_chain(view, artifact_log(ref), ref, findings)
     if artifact is not None and artifact.ref != ref:
         findings.add(f"its description is that of {artifact.ref}", ref)
     elif artifact is not None:
@@ -92,18 +96,35 @@ def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> N
         findings.add("it is missing in the index", artifact.ref)
 
 
-def _check_chain(view: Reads, ref: str, findings: _Findings) -> None:
+def _check_chain(view: Reads, log: str, ref: str, findings: _Findings) -> None:
     previous = b""
     seq = 0
-    while page := view.read(artifact_log(ref), seq, PAGE_ROWS_MAX):
+    while page := view.read(log, seq, PAGE_ROWS_MAX):
         broken = chain.first_break((fact.body for fact in page), previous)
         if broken is not None:
             findings.add(f"event {page[broken].seq} was changed or is missing", ref)
             return
         findings.events += len(page)
         seq, previous = page[-1].seq, page[-1].body
-    if seq != view.last(artifact_log(ref)):
+    if seq != view.last(log):
         findings.add(f"events after {seq} are missing", ref)
+
+
+def _check_thread(view: Reads, thread: str, findings: _Findings) -> None:
+    """Check the chain of a thread's events, and that snapshots and holds are what they say."""
+    try:
+        find_record(view, thread)
+    except (NotFound, Gone):
+        return  # Never made, or removed: its events are trimmed.
+    _check_chain(view, thread_log(thread), thread, findings)
+    try:
+        for version in wrong_snapshots(view, thread):
+            findings.add(f"its snapshot of v{version} is not what its events lead to", thread)
+        for ref, _ in held(view, thread):
+            if find(view, ref) is None and find_tombstone(view, ref) is None:
+                findings.add(f"it holds {ref}, which is not there", thread)
+    except Broken as error:
+        findings.add(error.message, thread)
 
 
 def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -> None:

@@ -8,6 +8,7 @@ behind the one already waiting there. Both locks end with the process that holds
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from types import TracebackType
 
@@ -45,6 +46,36 @@ class Turns:
     def close(self) -> None:
         os.close(self._gate)
         os.close(self._work)
+
+
+class Patience:
+    """A lock between all threads of all processes, for who needs to be alone for a moment."""
+
+    def __init__(self, folder: Path) -> None:
+        self._inside = threading.Lock()
+        self._between = _open(folder / "turn.patience")
+
+    def __enter__(self) -> None:
+        self._inside.acquire()
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._between, fcntl.LOCK_EX)
+            except BaseException:
+                self._inside.release()
+                raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if fcntl is not None:
+            fcntl.flock(self._between, fcntl.LOCK_UN)
+        self._inside.release()
+
+    def close(self) -> None:
+        os.close(self._between)
 
 
 def _open(path: Path) -> int:

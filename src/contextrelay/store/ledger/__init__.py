@@ -129,6 +129,14 @@ class Ledger(Reads, Protocol):
         """
         ...
 
+    def patience(self) -> AbstractContextManager[None]:
+        """Make others who ask for the same wait meanwhile, where the engine can.
+
+        For who lost a race and tries again: without it, many who read, change and write one log
+        undo each other's chances. It protects nothing; `expect` does.
+        """
+        ...
+
     def still(self) -> AbstractContextManager[Reads]:
         """A view that stands still while others write, where the engine can; else a live one."""
         ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 
 from contextrelay.store.ledger import Fact, Reads, Row, Stale, Write
@@ -110,6 +110,9 @@ class MemoryLedger:
             self._views_taken += 1
             view = self._tables.copy()
         yield view
+
+    def patience(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def check(self) -> list[str]:
         return []

@@ -237,6 +237,9 @@ class RedisLedger:
         """A live view: Redis has none that stands still."""
         return nullcontext(self)
 
+    def patience(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def check(self) -> list[str]:
         return []
 

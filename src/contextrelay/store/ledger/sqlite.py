@@ -27,7 +27,7 @@ from contextrelay.store.ledger.sqlite_schema import (
     migrations,
     version_of,
 )
-from contextrelay.store.turns import Turns
+from contextrelay.store.turns import Patience, Turns
 
 LAST = """SELECT coalesce((SELECT max(seq) FROM fact WHERE log = ?1),
                           (SELECT seq FROM trimmed WHERE log = ?1), 0)"""
@@ -207,6 +207,7 @@ class SqliteLedger(_SqliteReads):
             # Made here, for its owner alone: SQLite gives its other files the same permissions.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._turns = Turns(path.parent)
+            self._patience = Patience(path.parent)
         except OSError as error:
             raise troubles.from_os(error, error.filename or path) from error
         self._writer = self._open()
@@ -236,6 +237,9 @@ class SqliteLedger(_SqliteReads):
             yield view
         finally:
             connection.close()
+
+    def patience(self) -> Patience:
+        return self._patience
 
     def check(self) -> list[str]:
         found = self._ask("PRAGMA integrity_check", ())
@@ -425,6 +429,7 @@ class SqliteLedger(_SqliteReads):
                 self._idle.pop().close()
             self._writer.close()
             self._turns.close()
+            self._patience.close()
 
     def reopen_after_fork(self) -> None:
         """Leave the parent's connections alone and open our own: SQLite forbids sharing them."""
@@ -438,7 +443,9 @@ class SqliteLedger(_SqliteReads):
         if not self._is_closed:
             # While we have the parent's files open, its locks outlive it in us.
             self._turns.close()
+            self._patience.close()
             self._turns = Turns(self._path.parent)
+            self._patience = Patience(self._path.parent)
             self._writer = self._open()
 
 
