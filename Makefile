@@ -6,8 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# What `make demo` runs, and how many rounds `make crash` does.
-DEMO ?= examples/first.py
+# What `make demo` runs, in a store of its own that git ignores and `make clean` removes; and how
+# many rounds `make crash` does.
+DEMO_STORE := .demo-store
+DEMO ?= $(BIN)/relay --store $(DEMO_STORE) demo
 CRASH_ROUNDS ?= 3000
 # What `make app` runs on: the Python of .venv, and on Linux every other one that we support.
 APP_PYTHONS ?= 311 312 313 314
@@ -28,7 +30,8 @@ help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY) ## show what it does: offline, no key, in seconds
-	@$(BIN)/python $(DEMO)
+	@rm -rf $(DEMO_STORE)
+	@$(DEMO)
 
 test: check ## check, then every test
 	@echo "==> pytest"
@@ -51,7 +54,8 @@ fix: $(READY) ## format, and mend what a machine can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(READY) ## measure
+bench: $(READY) ## measure, side by side with what you would use instead
+	@$(BIN)/python -m pip install -q -e '.[bench]'
 	@$(BIN)/python -m bench
 
 crash: $(READY) ## kill it CRASH_ROUNDS times (3000) and see that nothing acknowledged is lost
@@ -62,7 +66,7 @@ app: dist/relay.pex ## one file that runs with only a Python: dist/relay.pex
 setup: $(READY) ## make .venv, once and whenever pyproject.toml changes
 
 clean: ## remove .venv and everything else that was made
-	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(DEMO_STORE) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

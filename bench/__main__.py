@@ -15,11 +15,11 @@ from pathlib import Path
 
 from msgspec.json import encode, format
 
-from bench import bodies, ledger, start
+from bench import bodies, ledger, start, state
 from bench.measure import Curve, Result
 
 RESULTS = Path(__file__).parent / "results"
-FILES = {"start": start, "ledger": ledger, "bodies": bodies}
+FILES = {"start": start, "ledger": ledger, "bodies": bodies, "state": state}
 
 
 def main(words: list[str]) -> int:

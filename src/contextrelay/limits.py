@@ -67,6 +67,8 @@ PROBLEMS_MAX = 100
 
 # Threads. All snapshots of a thread together weigh at most this share of its patches: 1 / 3.
 SNAPSHOT_WEIGHT = 3
+# Fewer patches than this are replayed faster than a snapshot is worth.
+SNAPSHOT_PATCH_BYTES_MIN = 64 * KIB
 LIVE_THREADS_MAX = 256
 LIVE_BYTES_MAX = 256 * MIB
 CHANGES_TOLD_MAX = 100
@@ -80,6 +82,10 @@ LOG_CHARS_MAX = 600
 GROUP_COMMITS_MAX = 512
 BUSY_MS_MAX = 30_000
 RESERVE_BYTES = 4 * MIB
+
+# Reports
+REPORT_PREVIEWS_MAX = 20
+REPORT_EVENTS_MAX = 200
 
 assert PREVIEW_BYTES_MAX < HEAD_BYTES_MAX < ROW_BODY_BYTES_MAX < BODY_BYTES_MAX
 assert TTL_S_DEFAULT < TOMBSTONE_S < TTL_S_MAX

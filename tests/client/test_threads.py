@@ -138,6 +138,22 @@ def test_every_version_can_be_read_again(relay: Relay) -> None:
         thread.state(seen[-1]["version"] + 1)
 
 
+def test_the_history_tells_every_version_as_it_was(relay: Relay) -> None:
+    """Promise T5."""
+    thread = relay.new_thread()
+    thread.put("evidence")
+    thread.patch([fact("a", {"deep": [1, 2]})])
+    thread.patch([{"op": "add", "path": "/facts/0/value/deep/0", "value": 0}])
+    thread.patch([{"op": "move", "from": "/facts/0/value/deep", "path": "/moved"}])
+    thread.patch([fact("b", 2), {"op": "copy", "from": "/facts/1", "path": "/facts/0"}])
+    thread.patch([{"op": "remove", "path": "/facts/0"}, {"op": "remove", "path": "/moved/1"}])
+
+    history = list(thread.history())
+
+    assert len(history) == 7
+    assert history == [thread.state(version) for version in range(1, 8)]
+
+
 def test_any_two_versions_can_be_compared(relay: Relay) -> None:
     """Promise T5."""
     thread = relay.new_thread()

@@ -26,15 +26,15 @@ def move(source: str, path: str) -> Operation:
 @pytest.mark.parametrize(
     ("operations", "expected"),
     [
-        ([add("/l/-")], {"l": {"3": None}}),
-        ([add("/l/0")], {"l": {"0": None}}),
-        ([add("/l/0"), add("/l/0")], {"l": {"0": None, "1": None}}),
-        ([add("/l/-"), remove("/l/0")], {"l": {"2": None}}),
+        ([add("/l/-")], {"l": {3: None}}),
+        ([add("/l/0")], {"l": {0: None}}),
+        ([add("/l/0"), add("/l/0")], {"l": {0: None, 1: None}}),
+        ([add("/l/-"), remove("/l/0")], {"l": {2: None}}),
         ([add("/l/1"), remove("/l/1")], {"l": {}}),
-        ([add("/l/-"), add("/l/1"), remove("/l/0")], {"l": {"0": None, "3": None}}),
-        ([move("/l/0", "/l/2")], {"l": {"2": None}}),
+        ([add("/l/-"), add("/l/1"), remove("/l/0")], {"l": {0: None, 3: None}}),
+        ([move("/l/0", "/l/2")], {"l": {2: None}}),
         ([move("/l/0", "/o/x")], {"l": {}, "o": {"x": None}}),
-        ([add("/l/1/x"), add("/l/0")], {"l": {"0": None, "2": {"x": None}}}),
+        ([add("/l/1/x"), add("/l/0")], {"l": {0: None, 2: {"x": None}}}),
         ([add("/l/1/x"), remove("/l/1")], {"l": {}}),
         ([add("/l", []), add("/l/-")], {"l": None}),
         ([add("/l/0"), add("/l", [])], {"l": None}),
@@ -60,5 +60,5 @@ def test_what_is_deeper_than_asked_is_told_at_that_depth() -> None:
 
     steps = applied_to(holder, remove("/a/0/0/b/0"), remove("/a/0/0/b/0")).steps
 
-    assert touched(steps, depth_max=2) == {"a": {"0": None}}
-    assert touched(steps, depth_max=5) == {"a": {"0": {"0": {"b": {}}}}}
+    assert touched(steps, depth_max=2) == {"a": {0: None}}
+    assert touched(steps, depth_max=5) == {"a": {0: {0: {"b": {}}}}}

@@ -22,7 +22,8 @@ SCALARS = (
     | st.text()
 )
 # Few names and few values, so that two documents have much in common.
-ALIKE = st.sampled_from([0, 1, 1.0, True, False, None, "", "1", "a", {}, []])
+_ALIKE: list[Any] = [0, 1, 1.0, True, False, None, "", "1", "a", {}, []]
+ALIKE = st.sampled_from(_ALIKE)
 NAMES = st.sampled_from(["a", "b", "0", "1", "-", "", "~", "/", "~1", "id"]) | st.text(max_size=3)
 
 
@@ -62,9 +63,9 @@ def patched(document: Any, operations: Sequence[Operation]) -> Any:
 
 
 # Texts that are short, long, wide and full of what JSON escapes.
-TEXTS = st.text(max_size=20) | st.builds(
-    lambda text, times: text * times, st.text(min_size=1, max_size=8), st.integers(1, 2_000)
-)
+TEXTS = st.text(max_size=20) | st.tuples(
+    st.text(min_size=1, max_size=8), st.integers(1, 2_000)
+).map(lambda drawn: drawn[0] * drawn[1])
 IDS = st.text(max_size=8) | TEXTS
 
 

@@ -12,6 +12,7 @@ from msgspec.json import decode
 
 from contextrelay.client.asks import as_body, build
 from contextrelay.client.local import AsyncBody, in_thread
+from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import EventPage, HeaderView, Numbered, StateView, ThreadView
 from contextrelay.store.folders import write_whole
@@ -110,6 +111,18 @@ class Thread(_ThreadVerbs):
         verb = build(verbs.ForkThread, (self.id, version, name, by), {})
         return Thread(self.relay, self.ask(verb).thread_id)
 
+    def history(self) -> Iterator[Document]:
+        """Yield the state at every version, oldest first; to be read only: versions share parts."""
+        from contextrelay.logic.history import states
+
+        return states(each.event for each in self._all_events())
+
+    def _all_events(self) -> Iterator[Numbered]:
+        after = 0
+        while page := self.events(after, LIST_ITEMS_MAX):
+            yield from page
+            after = page[-1].seq
+
     def export(self, path: str | os.PathLike[str]) -> ThreadView:
         """Write the thread to one zip file."""
         stream = self.ask(verbs.ExportThread(self.id))
@@ -148,6 +161,16 @@ class AsyncThread(_ThreadVerbs):
         """Make a thread that begins with this one's state, at any version."""
         made = await self.ask(build(verbs.ForkThread, (self.id, version, name, by), {}))
         return AsyncThread(self.relay, made.thread_id)
+
+    async def history(self) -> AsyncIterator[Document]:
+        """Yield the state at every version, oldest first; to be read only: versions share parts."""
+        events: list[Numbered] = []
+        while page := await self.events(events[-1].seq if events else 0, LIST_ITEMS_MAX):
+            events += page
+        from contextrelay.logic.history import states
+
+        for document in states(each.event for each in events):
+            yield document
 
     async def export(self, path: str | os.PathLike[str]) -> ThreadView:
         """Write the thread to one zip file."""

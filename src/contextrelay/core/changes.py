@@ -14,7 +14,6 @@ from msgspec import convert, to_builtins
 
 from contextrelay.core.holding import hold_writes, is_known
 from contextrelay.core.live import (
-    PATCHED,
     Live,
     catch_up,
     head_of,
@@ -32,7 +31,7 @@ from contextrelay.logic.merging import touches_others
 from contextrelay.logic.patch import Applied, Operation, apply, undo
 from contextrelay.logic.state import check_touched
 from contextrelay.model.artifact import moment
-from contextrelay.model.event import Event
+from contextrelay.model.event import PATCHED, Event
 from contextrelay.model.thread import Patched
 from contextrelay.store.ledger import Fact, Row, Stale, Write
 

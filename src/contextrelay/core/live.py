@@ -18,15 +18,14 @@ from msgspec.json import decode, encode
 
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound, RelayError
-from contextrelay.limits import PAGE_ROWS_MAX, SNAPSHOT_WEIGHT
+from contextrelay.limits import PAGE_ROWS_MAX, SNAPSHOT_PATCH_BYTES_MIN, SNAPSHOT_WEIGHT
 from contextrelay.logic import chain
 from contextrelay.logic.patch import Operation, apply
-from contextrelay.model.event import Event
+from contextrelay.model.artifact import spell
+from contextrelay.model.event import CREATED, PATCHED, Event
 from contextrelay.model.thread import ThreadRecord
 from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
-CREATED = "state.created"
-PATCHED = "state.patch.applied"
 _END_VERSION = 10**12 - 1
 _UNBOUNDED = 1 << 62
 
@@ -122,7 +121,7 @@ class Live:
         """Write down what each version says of itself."""
         document = self.document
         document["version"] = self.version
-        document["updated_at"] = event.at.isoformat().replace("+00:00", "Z")
+        document["updated_at"] = spell(event.at)
         document["metrics"] = event.detail["metrics"]
 
 
@@ -232,7 +231,8 @@ def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
     All snapshots together then weigh a fraction of the patches, and a start reads few of these.
     """
     # Before anything is known, compressing is worth a try if ten to one could be enough.
-    if live.patch_bytes < (live.due_bytes or live.size_bytes * SNAPSHOT_WEIGHT // 10):
+    worth_bytes = live.due_bytes or live.size_bytes * SNAPSHOT_WEIGHT // 10
+    if live.patch_bytes < max(worth_bytes, SNAPSHOT_PATCH_BYTES_MIN):
         return
     packed = zlib.compress(encode(live.document), 1)
     live.due_bytes = len(packed) * SNAPSHOT_WEIGHT

@@ -23,7 +23,7 @@ from msgspec.json import decode, encode
 from contextrelay.core.answering import answers
 from contextrelay.core.artifacts import find
 from contextrelay.core.holding import held, held_row
-from contextrelay.core.live import CREATED, PATCHED, Live, find_record, state_at, thread_log
+from contextrelay.core.live import Live, find_record, state_at, thread_log
 from contextrelay.core.lives import bury
 from contextrelay.core.pulls import pull
 from contextrelay.core.pushes import push
@@ -33,7 +33,6 @@ from contextrelay.core.threads import (
     new_event,
     record_row,
     show,
-    spelled,
 )
 from contextrelay.errors import Broken, Invalid, RelayError, TooLarge
 from contextrelay.limits import (
@@ -47,8 +46,8 @@ from contextrelay.limits import (
 from contextrelay.logic import chain
 from contextrelay.logic.patch import Operation, apply
 from contextrelay.logic.state import check_patch, check_state
-from contextrelay.model.artifact import Artifact, moment
-from contextrelay.model.event import Event
+from contextrelay.model.artifact import Artifact, moment, spell
+from contextrelay.model.event import CREATED, PATCHED, Event
 from contextrelay.model.thread import ThreadRecord, ThreadView
 from contextrelay.store.ledger import Row, Write
 from contextrelay.wire.verbs import Body, ExportThread, ImportThread, Pull, Push, Stream
@@ -93,7 +92,7 @@ def _zip(stores: Stores, view: ThreadView) -> Iterator[bytes]:
         version=view.version,
         events=view.events,
         artifacts=[artifact.ref for artifact in kept],
-        exported_at=spelled(moment(stores.now_ms())),
+        exported_at=spell(moment(stores.now_ms())),
     )
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("manifest.json", encode(manifest))

@@ -18,7 +18,6 @@ from contextrelay.core.artifacts import find
 from contextrelay.core.changes import append_event
 from contextrelay.core.holding import held, hold_writes, is_held, unhold_write
 from contextrelay.core.live import (
-    CREATED,
     catch_up,
     find_record,
     head_of,
@@ -32,8 +31,8 @@ from contextrelay.errors import Gone, NotFound, Refused
 from contextrelay.limits import FIND_ITEMS_MAX, PAGE_ROWS_MAX, TOMBSTONE_S
 from contextrelay.logic import chain
 from contextrelay.logic.state import new_state
-from contextrelay.model.artifact import Artifact, in_ms, moment
-from contextrelay.model.event import Event
+from contextrelay.model.artifact import Artifact, in_ms, moment, spell
+from contextrelay.model.event import CREATED, Event
 from contextrelay.model.thread import EventPage, Numbered, ThreadListing, ThreadRecord, ThreadView
 from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.wire.verbs import (
@@ -88,7 +87,7 @@ def make(
         created_by=by,
         forked_from=origin,
     )
-    fresh = new_state(thread, spelled(created_at))
+    fresh = new_state(thread, spell(created_at))
     begun = {**fresh, **state, **{key: fresh[key] for key in OWN}} if state else fresh
     refs = {str(each["ref"]) for each in begun["artifacts"]}
     holds, rows = hold_writes(stores, thread, refs)
@@ -134,10 +133,6 @@ def _key(created_at: datetime, thread: str) -> str:
 
 def record_row(record: ThreadRecord) -> Row:
     return Row("thread", ONLY, encode(record))
-
-
-def spelled(at: datetime) -> str:
-    return at.isoformat().replace("+00:00", "Z")
 
 
 # Finding
@@ -263,7 +258,7 @@ def close_thread(stores: Stores, verb: CloseThread, body: Body) -> ThreadView:
 def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
     view = show(stores, verb.thread)
     gone_at = moment(stores.now_ms())
-    told = {"gone_at": spelled(gone_at), "reason": "removed", "name": view.name}
+    told = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
     rows = (Row("thread", ONLY, None), Row("gone", ONLY, encode(told), in_ms(gone_at)))
     append_event(stores, verb.thread, new_event(stores, "thread.removed", "you", {}), rows)
     stores.live.drop(verb.thread)

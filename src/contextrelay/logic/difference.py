@@ -7,7 +7,7 @@ costs two encodings of it, and gives one operation.
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 import msgspec
@@ -19,6 +19,8 @@ from contextrelay.logic.pointer import APPEND, escape
 
 # Runs of items are compared by their encoding, this many at a time.
 _RUN_ITEMS = 256
+
+_encode = msgspec.json.encode
 
 
 def difference(old: Any, new: Any, path: str = "") -> list[Operation]:
@@ -75,7 +77,10 @@ def _of_lists(old: list[Any], new: list[Any], path: str) -> list[Operation]:
     size = len(old) - len(found)
     for index, value in enumerate(new_middle):
         if index in old_index_of:
-            found += difference(old_middle[old_index_of[index]], value, f"{path}/{start + index}")
+            before = old_middle[old_index_of[index]]
+            # Most are as they were, and that is seen soonest by their encoding.
+            if _encode(before) != _encode(value):
+                found += difference(before, value, f"{path}/{start + index}")
             continue
         place = APPEND if start + index == size else str(start + index)
         found.append(Operation("add", f"{path}/{place}", value))
@@ -85,41 +90,45 @@ def _of_lists(old: list[Any], new: list[Any], path: str) -> list[Operation]:
 
 def _alike(old: list[Any], new: list[Any]) -> int:
     """How many items two lists of one length have in common at their start."""
-    encode = msgspec.json.encode
     for start in range(0, len(old), _RUN_ITEMS):
         stop = start + _RUN_ITEMS
-        if encode(old[start:stop]) != encode(new[start:stop]):
+        if _encode(old[start:stop]) != _encode(new[start:stop]):
             pairs = zip(old[start:stop], new[start:stop], strict=True)
-            alike = takewhile(lambda pair: encode(pair[0]) == encode(pair[1]), pairs)
+            alike = takewhile(lambda pair: _encode(pair[0]) == _encode(pair[1]), pairs)
             return start + sum(1 for _ in alike)
     return len(old)
 
 
 def _kept(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
-    """Which items stay, by their ids, as pairs that rise in both; None where ids do not tell."""
+    """Which items stay, by their ids, as pairs that rise in both; None where ids do not tell.
+
+    The others are removed, and added again where they moved.
+    """
     old_ids, new_ids = _ids(old), _ids(new)
     if old_ids is None or new_ids is None:
         return None
     pairs = [(old_ids[id], index) for id, index in new_ids.items() if id in old_ids]
-    # The longest rising run of old indexes; the others are removed and added again.
-    lasts: list[int] = []
-    chains: list[tuple[int, int]] = []  # of the pair that ends a run of each length
-    before: dict[int, int] = {}
+    if all(one < other for (one, _), (other, _) in pairwise(pairs)):
+        return pairs
+    return _rising(pairs)
+
+
+def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest run of pairs, in order, whose first numbers rise; found by patience sorting."""
+    lowest: list[int] = []  # The least number that ends a run of each length,
+    enders: list[int] = []  # and which pair that is.
+    before: list[int] = []  # For each pair, the one before it in its run.
     for number, (old_index, _) in enumerate(pairs):
-        length = bisect_left(lasts, old_index)
-        if length == len(lasts):
-            lasts.append(old_index)
-            chains.append((number, old_index))
-        else:
-            lasts[length] = old_index
-            chains[length] = (number, old_index)
-        before[number] = chains[length - 1][0] if length else -1
-    kept: list[tuple[int, int]] = []
-    number = chains[-1][0] if chains else -1
+        length = bisect_left(lowest, old_index)
+        before.append(enders[length - 1] if length else -1)
+        lowest[length : length + 1] = [old_index]
+        enders[length : length + 1] = [number]
+    rising: list[tuple[int, int]] = []
+    number = enders[-1] if enders else -1
     while number >= 0:
-        kept.append(pairs[number])
+        rising.append(pairs[number])
         number = before[number]
-    return kept[::-1]
+    return rising[::-1]
 
 
 def _ids(items: list[Any]) -> dict[str, int] | None:

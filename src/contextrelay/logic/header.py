@@ -8,7 +8,6 @@ here depends on the order of an object's members: the same state gives the same 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import compress, islice
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
@@ -65,12 +64,12 @@ class Header(NamedTuple):
 def header(state: dict[str, Any]) -> Header:
     """Make the header of a state."""
     draft = _Draft(state)
+    made = draft.fitting()
     for name, which in _DROPS:
-        while draft.is_over() and draft.shown[name]:
+        while made is None and draft.shown[name]:
             draft.shown[name].pop(which)
-    if draft.is_over():
-        draft.shorten_constraints()
-    return Header(draft.json(), draft.is_truncated())
+            made = draft.fitting()
+    return Header(made or draft.with_short_constraints(), draft.is_truncated())
 
 
 class _Draft:
@@ -108,15 +107,17 @@ class _Draft:
         metrics = state["metrics"]
         self._metrics = _encode({name: metrics[name] for name in METRICS})
 
-    def is_over(self) -> bool:
-        return any(None in items for items in self.shown.values()) or (
-            len(self.json()) > HEADER_BYTES_MAX
-        )
+    def fitting(self) -> bytes | None:
+        """The header as JSON, if it fits."""
+        if any(None in items for items in self.shown.values()):
+            return None
+        made = self._json()
+        return made if len(made) <= HEADER_BYTES_MAX else None
 
     def is_truncated(self) -> bool:
         return self._is_shortened or bool(self._omitted())
 
-    def json(self) -> bytes:
+    def _json(self) -> bytes:
         parts = [self._first]
         for name, told in _SECTIONS.items():
             items = cast("list[bytes]", self.shown[name])
@@ -138,9 +139,11 @@ class _Draft:
         left_out = {name: self._totals[name] - len(items) for name, items in self.shown.items()}
         return {name: count for name, count in left_out.items() if count}
 
-    def shorten_constraints(self) -> None:
-        """Shorten the texts of constraints, hard ones last; drop some if that is too little."""
-        # By now they are all there is: whatever else has a text was dropped.
+    def with_short_constraints(self) -> bytes:
+        """The header with the texts of constraints cut, hard ones last; or some dropped.
+
+        By now constraints are all there is: whatever else has a text was dropped.
+        """
         self._is_shortened = True
         text_bytes_max = {"soft": HEADER_BYTES_MAX, "hard": HEADER_BYTES_MAX}
         for severity in ("soft", "hard"):
@@ -148,35 +151,42 @@ class _Draft:
             fits, over = _CUT_BYTES, HEADER_BYTES_MAX
             while fits < over - 1:
                 middle = (fits + over) // 2
-                if self._is_over_with(text_bytes_max | {severity: middle}):
-                    over = middle
-                else:
+                if self._fitting_with(text_bytes_max | {severity: middle}):
                     fits = middle
+                else:
+                    over = middle
             text_bytes_max[severity] = fits
-            if not self._is_over_with(text_bytes_max):
-                return
+            if made := self._fitting_with(text_bytes_max):
+                return made
         for severity in ("soft", "hard"):
             for item in reversed(self._constraints):
                 if item["severity"] == severity:
                     self._constraints = [kept for kept in self._constraints if kept is not item]
-                    if not self._is_over_with(text_bytes_max):
-                        return
+                    if made := self._fitting_with(text_bytes_max):
+                        return made
+        raise AssertionError("a header without items is too large")
 
-    def _is_over_with(self, text_bytes_max: dict[str, int]) -> bool:
+    def _fitting_with(self, text_bytes_max: dict[str, int]) -> bytes | None:
         cut = (
             {**item, "description": _cut(item["description"], text_bytes_max[item["severity"]])}
             for item in self._constraints
         )
         self.shown["constraints"] = _items("constraints", cut)
-        return self.is_over()
+        return self.fitting()
 
 
 def _with_status(
     items: list[dict[str, Any]], status: str, count_max: int
 ) -> tuple[list[dict[str, Any]], int]:
     """The first items of a status, and how many there are: one quick look at each."""
-    has_status = [found == status for found in map(_status_of, items)]
-    return list(islice(compress(items, has_status), count_max)), sum(has_status)
+    statuses = list(map(_status_of, items))
+    count = statuses.count(status)
+    first: list[dict[str, Any]] = []
+    index = -1
+    for _ in range(min(count, count_max)):
+        index = statuses.index(status, index + 1)
+        first.append(items[index])
+    return first, count
 
 
 def _items(name: str, items: Iterable[dict[str, Any]]) -> list[bytes | None]:

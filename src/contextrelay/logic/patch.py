@@ -19,7 +19,7 @@ from contextrelay.errors import Conflict, Invalid, Refused, RelayError, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX, STATE_BYTES_MAX
 from contextrelay.logic.bounds import check_json
 from contextrelay.logic.documents import check_depth, encoded_bytes, is_list, is_object, same, shown
-from contextrelay.logic.pointer import Tokens, find, index_of, missing, parse
+from contextrelay.logic.pointer import Place, Tokens, find, index_of, missing, parse, walk
 
 NEEDS_VALUE = ("add", "replace", "test")
 NEEDS_FROM = ("move", "copy")
@@ -39,7 +39,7 @@ class Step(NamedTuple):
     """One change that was made, with what it takes to go back."""
 
     kind: Literal["insert", "remove", "replace"]
-    tokens: Tokens
+    place: Place
     """Where; a `-` is told as the index that it became."""
     container: Any
     key: Any
@@ -47,7 +47,7 @@ class Step(NamedTuple):
     is_shift: bool = False
     """Whether later items of the list have another index now."""
     names: tuple[str, ...] = ()
-    """The names of an object in their order, where taking one away would lose it."""
+    """The names of an object in their order, where it was first lost."""
 
 
 class Applied(NamedTuple):
@@ -80,7 +80,8 @@ def read_operations(value: object) -> list[Operation]:
 def _read_operation(item: object, index: int) -> Operation:
     where = f"operation {index}"
     if isinstance(item, Operation):
-        item = cast("object", msgspec.to_builtins(item))
+        given = {"op": item.op, "path": item.path, "value": item.value, "from": item.from_}
+        item = {name: member for name, member in given.items() if member is not UNSET}
     if not is_object(item):
         raise Invalid(
             f"{where} is no object", 'write {"op": ..., "path": ...}', {"operation": index}
@@ -183,7 +184,8 @@ class _Run:
         self.size_bytes = size_bytes
         self._holder = holder
         self._size_bytes_max = size_bytes_max
-        self._copied_bytes = 0
+        self._spent_bytes = 0
+        self._ordered: set[int] = set()
 
     def do(self, operation: Operation) -> None:
         tokens = parse(operation.path)
@@ -224,14 +226,20 @@ class _Run:
 
     def _copy(self, source: Tokens, tokens: Tokens) -> None:
         value = find(self._holder[0], source)
-        encoded = msgspec.json.encode(value)
-        self._copied_bytes += len(encoded)
-        if self._copied_bytes > self._size_bytes_max:
-            # Copying and removing in turn never grows the document, but it costs all the same.
-            raise self._too_large("one patch may copy")
+        encoded = self._encoded_once_more(value)
         if len(tokens) > len(source):
             check_depth(value, "what is copied", JSON_DEPTH_MAX - len(tokens))
         self._put(tokens, value, encoded)
+
+    def _encoded_once_more(self, value: Any) -> bytes:
+        """A value of the document as JSON, within what a patch may spend on such."""
+        # Copying and removing in turn, or moving to and fro, never grows the document; but it
+        # costs what is copied or moved each time.
+        encoded = msgspec.json.encode(value)
+        self._spent_bytes += len(encoded)
+        if self._spent_bytes > self._size_bytes_max:
+            raise self._too_large("one patch may copy and move")
+        return encoded
 
     def _move(self, source: Tokens, tokens: Tokens) -> None:
         if source == tokens:
@@ -241,6 +249,7 @@ class _Run:
             raise Refused("a value cannot be moved into itself", "copy it, or move it elsewhere")
         value = self._take(source, value_bytes=0)
         if len(tokens) > len(source):
+            self._encoded_once_more(value)
             check_depth(value, "what is moved", JSON_DEPTH_MAX - len(tokens))
         # Its bytes were never taken off, so they are not added; a whole document has no others.
         self._put(tokens, value, b"" if tokens else msgspec.json.encode(value))
@@ -255,33 +264,33 @@ class _Run:
             self.steps.append(Step("replace", (), self._holder, 0, self._holder[0]))
             self._holder[0] = _unshared(value, encoded)
             return
-        parent = find(self._holder[0], tokens[:-1])
+        parent, place = walk(self._holder[0], tokens[:-1])
         key: Any = tokens[-1]
         if is_list(parent):
             key = index_of(parent, tokens, is_insert=not is_there)
             if not is_there:
                 self._grow(len(encoded) + bool(parent))
-                place, is_shift = (*tokens[:-1], str(key)), key < len(parent)
+                is_shift = key < len(parent)
                 parent.insert(key, _unshared(value, encoded))
-                self.steps.append(Step("insert", place, parent, key, is_shift=is_shift))
+                self.steps.append(Step("insert", (*place, key), parent, key, is_shift=is_shift))
                 return
         elif not is_object(parent) or (is_there and key not in parent):
             raise missing(parent, tokens)
         elif key not in parent:
             self._grow(len(encoded) + encoded_bytes(key) + 1 + bool(parent))
             parent[key] = _unshared(value, encoded)
-            self.steps.append(Step("insert", tokens, parent, key))
+            self.steps.append(Step("insert", (*place, key), parent, key))
             return
         old = parent[key]
         self._grow(len(encoded) - encoded_bytes(old))
         parent[key] = _unshared(value, encoded)
-        self.steps.append(Step("replace", tokens, parent, key, old))
+        self.steps.append(Step("replace", (*place, key), parent, key, old))
 
     def _take(self, tokens: Tokens, value_bytes: int | None = None) -> Any:
         """Take a value away, and its bytes, or as many of them as the caller says."""
         if not tokens:
             raise Refused("the whole document cannot be removed", "replace it instead")
-        value = find(self._holder[0], tokens)
+        value, place = walk(self._holder[0], tokens)
         parent = find(self._holder[0], tokens[:-1])
         if value_bytes is None:
             value_bytes = encoded_bytes(value)
@@ -289,13 +298,17 @@ class _Run:
             index = int(tokens[-1])
             is_shift = index < len(parent) - 1
             del parent[index]
-            self.steps.append(Step("remove", tokens, parent, index, value, is_shift))
+            self.steps.append(Step("remove", place, parent, index, value, is_shift))
             self.size_bytes -= value_bytes + bool(parent)
             return value
         name = tokens[-1]
-        names = () if next(reversed(parent)) == name else tuple(parent)
+        names: tuple[str, ...] = ()
+        if id(parent) not in self._ordered and next(reversed(parent)) != name:
+            # Once for each object: to go back past here puts all of its members in order.
+            self._ordered.add(id(parent))
+            names = tuple(parent)
         del parent[name]
-        self.steps.append(Step("remove", tokens, parent, name, value, names=names))
+        self.steps.append(Step("remove", place, parent, name, value, names=names))
         self.size_bytes -= value_bytes + encoded_bytes(name) + 1 + bool(parent)
         return value
 

@@ -14,6 +14,7 @@ from contextrelay.limits import JSON_DEPTH_MAX, POINTER_CHARS_MAX
 from contextrelay.logic.documents import is_list, is_object, shown
 
 Tokens = tuple[str, ...]
+Place = tuple[str | int, ...]
 
 APPEND = "-"
 
@@ -75,15 +76,26 @@ def find(document: object, tokens: Sequence[str]) -> Any:
     Raises:
         Refused: nothing is there.
     """
+    return walk(document, tokens)[0]
+
+
+def walk(document: object, tokens: Sequence[str]) -> tuple[Any, Place]:
+    """What is at a place, and the way there, on which the index of a list is a number.
+
+    Raises:
+        Refused: nothing is there.
+    """
     here: Any = document
+    place: list[str | int] = []
     for depth, token in enumerate(tokens):
-        if is_object(here) and token in here:
-            here = here[token]
-        elif is_list(here):
-            here = here[index_of(here, tokens[: depth + 1])]
-        else:
+        key: Any = token
+        if is_list(here):
+            key = index_of(here, tokens[: depth + 1])
+        elif not is_object(here) or token not in here:
             raise missing(here, tokens[: depth + 1])
-    return here
+        place.append(key)
+        here = here[key]
+    return here, tuple(place)
 
 
 def index_of(items: list[Any], tokens: Sequence[str], is_insert: bool = False) -> int:

@@ -7,7 +7,7 @@ looked at when it came in. Fields that we do not know are kept, and are nobody's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from contextrelay.errors import Refused
 from contextrelay.logic.documents import is_list, is_object, shown
@@ -155,7 +155,7 @@ def _all_fields() -> Sequence[str]:
 def _check(state: Any, tree: Tree, is_known_artifact: Callable[[str], bool]) -> None:
     if not is_object(state):
         raise Refused("the state is no object", "it has " + ", ".join(_all_fields()))
-    for name, below in tree.items():
+    for name, below in cast("dict[str, Tree | None]", tree).items():
         value = state.get(name)
         if name in SHAPES:
             if not is_list(value):
@@ -188,14 +188,14 @@ def _check_items(
     name: str, items: list[Any], tree: Tree | None, is_known_artifact: Callable[[str], bool]
 ) -> None:
     if tree is None:
-        tree = {str(index): None for index in range(len(items))}
-    for token, below in tree.items():
-        item = items[int(token)]
-        _check_item(name, token, item)
+        tree = dict.fromkeys(range(len(items)))
+    for index, below in cast("dict[int, Tree | None]", tree).items():
+        item = items[index]
+        _check_item(name, index, item)
         for ref in _new_refs(name, item, below):
             if not is_known_artifact(ref):
                 raise Refused(
-                    f"/{name}/{token}/{_REF_FIELDS[name]} names the artifact {shown(ref)}, which "
+                    f"/{name}/{index}/{_REF_FIELDS[name]} names the artifact {shown(ref)}, which "
                     "is not there",
                     "put the artifact first, or leave its ref out",
                 )
@@ -210,19 +210,19 @@ def _new_refs(name: str, item: dict[str, Any], tree: Tree | None) -> list[str]:
         return [item[field]]
     which = tree[field] if tree else None
     refs: list[str] = item[field]
-    return refs if which is None else [refs[int(index)] for index in which]
+    return refs if which is None else [refs[index] for index in cast("dict[int, None]", which)]
 
 
-def _check_item(name: str, token: str, item: Any) -> None:
+def _check_item(name: str, index: int, item: Any) -> None:
     rules = SHAPES[name]
     if not is_object(item):
-        raise Refused(f"/{name}/{token} is no object", f"give it {', '.join(rules)}")
+        raise Refused(f"/{name}/{index} is no object", f"give it {', '.join(rules)}")
     for field, rule in rules.items():
         if field in item:
             if not rule.allows(item[field]):
-                raise Refused(f"/{name}/{token}/{field} is not allowed", f"it must be {rule.says}")
+                raise Refused(f"/{name}/{index}/{field} is not allowed", f"it must be {rule.says}")
         elif not rule.is_optional:
-            raise Refused(f"/{name}/{token} has no {field}", f"it must be {rule.says}")
+            raise Refused(f"/{name}/{index} has no {field}", f"it must be {rule.says}")
 
 
 def fact(key: str, value: Any, id: str, at: str | None = None) -> Operation:

@@ -7,33 +7,34 @@ the index that it has in the end; what was taken away again is not told.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
+from contextrelay.logic.documents import is_list
 from contextrelay.logic.patch import Step
 
 # What is below each place; None where all of it is new.
-Tree: TypeAlias = "dict[str, Tree | None]"
+Tree: TypeAlias = "dict[str | int, Tree | None]"
 
 
 def touched(steps: Iterable[Step], depth_max: int) -> Tree | None:
     """The places that steps changed, told to a depth; None if the whole document is new."""
     tree: Tree = {}
     for step in steps:
-        if not step.tokens:
+        if not step.place:
             return None
         _add(tree, step, depth_max)
     return tree
 
 
 def _add(tree: Tree, step: Step, depth_max: int) -> None:
-    *above, last = step.tokens[:depth_max]
+    *above, last = step.place[:depth_max]
     node = tree
-    for token in above:
-        below = node.setdefault(token, {})
+    for key in above:
+        below = node.setdefault(key, {})
         if below is None:
             return
         node = below
-    if len(step.tokens) > depth_max or not isinstance(step.container, list):
+    if len(step.place) > depth_max or not is_list(step.container):
         node[last] = None
         return
     if step.kind == "remove":
@@ -46,7 +47,7 @@ def _add(tree: Tree, step: Step, depth_max: int) -> None:
 
 def _shift(node: Tree, start: int, by: int) -> None:
     """Give the items of a list from an index on the index that they have now."""
-    moved = {index: below for index, below in node.items() if int(index) >= start}
-    for index in moved:
-        del node[index]
-    node.update((str(int(index) + by), below) for index, below in moved.items())
+    indexed = cast("dict[int, Tree | None]", node)
+    moved = {index + by if index >= start else index: below for index, below in indexed.items()}
+    indexed.clear()
+    indexed.update(moved)

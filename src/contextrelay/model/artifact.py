@@ -90,6 +90,11 @@ def moment(at_ms: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=milliseconds * 1000)
 
 
+def spell(at: datetime) -> str:
+    """A datetime in UTC as documents tell it."""
+    return at.isoformat().replace("+00:00", "Z")
+
+
 def in_ms(at: datetime) -> int:
     """A datetime as milliseconds since 1970."""
     return round(at.timestamp() * 1000)

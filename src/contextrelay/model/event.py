@@ -7,6 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
+CREATED = "state.created"
+"""A state's first version; `detail` holds `state`."""
+PATCHED = "state.patch.applied"
+"""A state's next version; `detail` holds `version`, `operations` as they were done, `metrics`."""
+
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that happened, told by whom and when.
