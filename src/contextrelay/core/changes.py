@@ -137,8 +137,8 @@ def _try_change(
         referred.add(ref)
         return ref in new_refs or is_known(stores, thread, ref)
 
-    told = _told(operations)
     applied = apply(live.state, operations, live.size_bytes, STATE_BYTES_MAX)
+    told = _told(operations)
     done = [applied]
     try:
         check_touched(live.document, applied.steps, is_there)
