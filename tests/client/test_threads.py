@@ -274,6 +274,21 @@ def test_events_are_chained_by_hash(relay: Relay) -> None:
     assert relay.verify().problem_count == 0
 
 
+def test_nobody_can_say_what_only_relay_says(relay: Relay) -> None:
+    """Promise T8: a log is replayed, so its own events cannot be made up."""
+    thread = relay.new_thread()
+
+    for name in ("state.patch.applied", "state.created", "thread.closed", "artifact.created"):
+        with pytest.raises(Refused):
+            thread.add_event(name, {"version": 9, "operations": [], "metrics": {}})
+    with pytest.raises(Invalid):
+        thread.add_event("message.received", {"text": "x" * 100_000})
+    with pytest.raises(Invalid):
+        relay.new_thread("a\nb")
+
+    assert thread.show().events == 2
+
+
 def test_a_closed_thread_can_be_read_and_forked_but_not_changed(relay: Relay) -> None:
     """Promise T1."""
     thread = relay.new_thread()

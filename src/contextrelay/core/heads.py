@@ -1,11 +1,14 @@
-"""Heads: the live states that these stores hold in memory, the oldest let go first."""
+"""Heads: the live states that these stores hold in memory, the oldest let go first.
+
+Letting one go that is in use does no harm: whoever has it still commits against the log's head.
+"""
 
 from __future__ import annotations
 
 import threading
 from typing import Any
 
-from contextrelay.limits import LIVE_THREADS_MAX
+from contextrelay.limits import LIVE_BYTES_MAX, LIVE_THREADS_MAX
 
 
 class Heads:
@@ -22,9 +25,13 @@ class Heads:
         """Keep a live state, unless another thread of execution was first; the one that is kept."""
         with self._lock:
             kept = self._live.setdefault(thread, live)
-            while len(self._live) > LIVE_THREADS_MAX:
+            while len(self._live) > 1 and self._is_over():
                 self._live.pop(next(iter(self._live)))
             return kept
+
+    def _is_over(self) -> bool:
+        size_bytes = sum(live.size_bytes for live in self._live.values())
+        return len(self._live) > LIVE_THREADS_MAX or size_bytes > LIVE_BYTES_MAX
 
     def drop(self, thread: str) -> None:
         """Forget a live state that cannot be trusted; the next reader starts from the log."""

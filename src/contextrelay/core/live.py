@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import zlib
+from contextlib import suppress
 from typing import Any
 
 from msgspec import DecodeError, Struct, convert
@@ -240,8 +241,9 @@ def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
         return
     snapshot = Snapshot(live.seq, live.version, live.size_bytes, packed)
     row = Row("snapshot", _key(live.version), _pack(snapshot))
-    stores.ledger.commit(Write(thread_log(thread), rows=(row,)))
-    live.patch_bytes = 0
+    with suppress(RelayError):  # The patch is done whether or not there is room for this.
+        stores.ledger.commit(Write(thread_log(thread), rows=(row,)))
+        live.patch_bytes = 0
 
 
 def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:

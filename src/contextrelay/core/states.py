@@ -16,6 +16,7 @@ from contextrelay.core.live import (
     state_at,
 )
 from contextrelay.core.stores import Stores
+from contextrelay.logic.bounds import check_label
 from contextrelay.logic.compaction import compaction
 from contextrelay.logic.difference import difference
 from contextrelay.logic.header import header
@@ -104,6 +105,7 @@ def plain_difference(old: dict[str, Any], new: dict[str, Any]) -> list[Operation
 
 @answers(PatchState)
 def patch_state(stores: Stores, verb: PatchState, body: Body) -> Patched:
+    check_label(verb.by, "by")
     operations = read_operations(verb.operations)
     check_patch(operations)
     return change(

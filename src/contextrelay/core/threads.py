@@ -28,8 +28,9 @@ from contextrelay.core.lives import bury
 from contextrelay.core.savings import weights_of
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Gone, NotFound, Refused
-from contextrelay.limits import FIND_ITEMS_MAX, PAGE_ROWS_MAX, TOMBSTONE_S
+from contextrelay.limits import EVENT_BYTES_MAX, FIND_ITEMS_MAX, PAGE_ROWS_MAX, TOMBSTONE_S
 from contextrelay.logic import chain
+from contextrelay.logic.bounds import check_json, check_label
 from contextrelay.logic.state import new_state
 from contextrelay.model.artifact import Artifact, in_ms, moment, spell
 from contextrelay.model.event import CREATED, Event
@@ -77,6 +78,8 @@ def make(
     stores: Stores, name: str | None, by: str, state: dict[str, Any] | None, origin: str | None
 ) -> ThreadView:
     """Make a thread that begins with a state, or with an empty one; its version is 1."""
+    if name is not None:
+        check_label(name, "name")
     thread = stores.new_ref()
     created_at = moment(stores.now_ms())
     record = ThreadRecord(
@@ -118,6 +121,7 @@ def index_writes(record: ThreadRecord) -> list[Write]:
 
 
 def new_event(stores: Stores, type: str, by: str, detail: dict[str, Any]) -> Event:
+    check_label(by, "by")
     return Event(
         id=stores.random_bytes(8).hex(),
         type=type,
@@ -228,12 +232,20 @@ def read_events(stores: Stores, verb: ReadEvents, body: Body) -> EventPage:
 
 @answers(AddEvent)
 def add_event(stores: Stores, verb: AddEvent, body: Body) -> Numbered:
+    if verb.type.startswith(OUR_EVENTS):
+        raise Refused(f"events of type {verb.type} are relay's own", "choose another type")
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
     event = new_event(stores, verb.type, verb.by, verb.detail)
     return Numbered(seq=append_event(stores, verb.thread, event), event=event)
 
 
+# What these say is acted on when a log is read, so nobody else may say it.
+OUR_EVENTS = ("state.", "thread.", "artifact.", "checkpoint.")
+
+
 @answers(MakeCheckpoint)
 def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbered:
+    check_label(verb.label, "label")
     version = show(stores, verb.thread).version
     detail = {"label": verb.label, "version": version}
     event = new_event(stores, "checkpoint.created", verb.by, detail)

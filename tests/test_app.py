@@ -1,0 +1,39 @@
+"""The single-file build runs with nothing but a Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BUILD_S_MAX = 280
+
+
+def test_one_file_is_all_it_takes(tmp_path: Path) -> None:
+    """Promise G4: a single-file build."""
+    app = tmp_path / "relay.pex"
+    pex = Path(sys.executable).with_name("pex")
+    words = [str(pex), str(ROOT), "--console-script", "relay", "--use-pip-config", "--venv"]
+    subprocess.run(
+        [*words, "--output-file", str(app)], check=True, capture_output=True, timeout=BUILD_S_MAX
+    )
+    bare = {"HOME": str(tmp_path / "home"), "PATH": os.defpath}
+    python = os.path.realpath(sys.executable)
+
+    def relay(*words: str, stdin: bytes = b"") -> bytes:
+        done = subprocess.run(
+            [python, "-I", str(app), *words],
+            input=stdin,
+            check=True,
+            capture_output=True,
+            env=bare,
+            cwd=tmp_path,
+            timeout=BUILD_S_MAX,
+        )
+        return done.stdout
+
+    ref = relay("artifact", "put", stdin=b"from one file").strip().decode()
+
+    assert relay("artifact", "get", ref) == b"from one file"
