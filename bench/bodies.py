@@ -102,17 +102,19 @@ def crossover(folder: Path) -> Iterator[Curve]:
     before = bodies.ROW_BODY_BYTES_MAX
     for kind, limit in (("row", 1 << 30), ("blob", 0)):
         bodies.ROW_BODY_BYTES_MAX = limit  # pyright: ignore[reportConstantRedefinition]
-        with Relay(folder / kind) as relay:
-            found = {size: _put_get_us(relay, size) for size in CROSSOVER_SIZES}
+        found = {size: _put_get_us(folder / kind, size) for size in CROSSOVER_SIZES}
         for index, act in enumerate(("put", "get")):
             points = {f"{size // 1024} KiB": taken[index] for size, taken in found.items()}
             yield Curve(f"{act} as a {kind}, by size", "us", points, "", True)
     bodies.ROW_BODY_BYTES_MAX = before  # pyright: ignore[reportConstantRedefinition]
 
 
-def _put_get_us(relay: Relay, size: int) -> tuple[float, float]:
+def _put_get_us(folder: Path, size: int) -> tuple[float, float]:
+    """Put by one relay, got by another, which has nothing of it at hand."""
     made = [os.urandom(size) for _ in range(60)]
     refs: list[str] = []
-    put_us = each(lambda index: refs.append(relay.push(made[index]).ref), len(made))
-    get_us = each(lambda index: relay.pull(refs[index % len(refs)]), 4 * len(refs))
-    return put_us, get_us
+    with Relay(folder) as relay:
+        put_us = each(lambda index: refs.append(relay.push(made[index]).ref), len(made))
+    with Relay(folder) as relay:
+        relay.peek(refs[0])
+        return put_us, each(lambda index: relay.pull(refs[index]), len(refs))
