@@ -13,9 +13,11 @@ import pytest
 # What a test asks for, and how to get it. .ci/run installs the Debian packages named here;
 # test_parts.py holds the two together.
 PARTS = {
+    "fish": "apt-get install fish",
     "strace": "apt-get install strace",
     "mount": "apt-get install mount",
     "unshare": "apt-get install util-linux",
+    "zsh": "apt-get install zsh",
 }
 
 

@@ -8,45 +8,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-RELAY = (sys.executable, "-m", "contextrelay")
-
-
-class Shell:
-    """Runs relay in a folder of its own, as if piped, or as on a terminal with `human`."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.env = {**os.environ, "RELAY_HOME": str(home / "store"), "NO_COLOR": "1"}
-
-    def run(
-        self, *words: str, stdin: bytes = b"", human: bool = False
-    ) -> subprocess.CompletedProcess[bytes]:
-        env = {**self.env, **({"RELAY_OUTPUT": "human"} if human else {})}
-        return subprocess.run(
-            [*RELAY, *words], input=stdin, capture_output=True, env=env, cwd=self.home, timeout=60
-        )
-
-    def out(self, *words: str, stdin: bytes = b"", human: bool = False) -> str:
-        done = self.run(*words, stdin=stdin, human=human)
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode()
-
-    def json(self, *words: str, stdin: bytes = b"") -> Any:
-        return json.loads(self.out(*words, "--json", stdin=stdin))
-
-    def fails(self, *words: str, stdin: bytes = b"") -> tuple[int, str]:
-        done = self.run(*words, stdin=stdin)
-        assert done.stdout == b""
-        return done.returncode, done.stderr.decode()
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+from tests.doors.shell import RELAY, Shell
 
 
 def test_piped_a_push_prints_the_url_alone_and_it_can_be_pulled(shell: Shell) -> None:

@@ -9,7 +9,7 @@ from contextrelay.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import Namespace
+    from argparse import Action, Namespace
     from collections.abc import Callable
     from typing import NoReturn
 
@@ -28,6 +28,11 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise Invalid(message, f"see: {self.prog} --help")
+
+    @property
+    def declared(self) -> list[Action]:
+        """Every argument and option, in the order of --help."""
+        return list(self._actions)
 
 
 def command(name: str, entry: Entry) -> tuple[Parser, Callable[[Namespace, Desk], None]]:

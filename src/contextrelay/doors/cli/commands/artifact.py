@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from contextrelay.doors.cli import forms
+from contextrelay.doors.cli import choosing, forms
 from contextrelay.doors.cli.commands.relay import about, describe_arguments, pull, store
 from contextrelay.doors.cli.desk import Desk
-from contextrelay.doors.cli.parser import ttl
-from contextrelay.errors import Invalid
+from contextrelay.doors.cli.parser import thread_option, ttl
+from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.model.reports import Listing
 
 
 def artifact_put_arguments(parser: ArgumentParser) -> None:
@@ -17,40 +18,70 @@ def artifact_put_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--ttl", type=ttl, default=None, metavar="TIME", help="90s, 30m, 24h, 7d; else for good"
     )
+    thread_option(parser, "put it into a thread; else RELAY_THREAD")
 
 
 def artifact_put(args: Namespace, desk: Desk) -> None:
     """Store a file or stdin until it is removed, and print its ref."""
-    artifact = store(args, desk, args.ttl)
-    desk.answer(artifact, [f"artifact_ref  {artifact.ref}", forms.line(artifact)], artifact.ref)
+    chosen = choosing.thread_if_named(desk, args, with_variable=True)
+    artifact = store(args, desk, args.ttl, chosen.thread.id if chosen else None)
+    lines = [f"artifact_ref  {artifact.ref}", forms.line(artifact)]
+    if chosen and desk.is_human:
+        lines.append(f"in {chosen.label}, now at v{chosen.thread.show().version}")
+    desk.answer(artifact, lines, artifact.ref)
 
 
 def artifact_get_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("ref", metavar="REF")
     parser.add_argument("--out", "-o", metavar="FILE", help="write to a file, whole or not at all")
+    thread_option(parser, "only if it is in that thread")
     parser.set_defaults(bytes=None)
 
 
 def artifact_get(args: Namespace, desk: Desk) -> None:
     """Get an artifact's content, exactly as it was stored."""
+    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    if chosen is not None:
+        args.ref = _in_thread(chosen, forms.resolve(desk.relay, args.ref))
     pull(args, desk)
+
+
+def _in_thread(chosen: choosing.Chosen, ref: str) -> str:
+    artifacts = chosen.thread.artifacts(LIST_ITEMS_MAX)
+    if any(artifact.ref == ref for artifact in artifacts):
+        return ref
+    # More than can be listed at once; the artifact itself knows which thread it was put into.
+    if chosen.thread.relay.peek(ref).thread == chosen.thread.id:
+        return ref
+    raise NotFound(
+        f"{ref} is not in {chosen.label}", f"see: relay artifact list --thread {chosen.label}"
+    )
 
 
 def artifact_list_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, default=20, help="how many (20)")
     parser.add_argument("--after", default="", metavar="NEXT", help="go on after another list")
+    thread_option(parser, "only those in a thread")
 
 
 def artifact_list(args: Namespace, desk: Desk) -> None:
     """List artifacts, newest first."""
     if not 1 <= args.limit <= LIST_ITEMS_MAX:
         raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
-    listing = desk.relay.list(args.limit, args.after)
+    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    if chosen is None:
+        listing = desk.relay.list(args.limit, args.after)
+    elif args.after:
+        raise Invalid("--after does not go with --thread", f"use --limit, up to {LIST_ITEMS_MAX}")
+    else:
+        listing = Listing(artifacts=chosen.thread.artifacts(args.limit))
     lines = [forms.line(artifact) for artifact in listing.artifacts]
     if not lines:
         lines = ["nothing here yet", "  next: relay push FILE"]
     elif listing.next:
         lines.append(f"  more: relay artifact list --after '{listing.next}'")
+    elif chosen is not None and chosen.view.artifacts > len(lines):
+        lines.append(f"  {chosen.view.artifacts - len(lines)} more: relay artifact list --limit N")
     refs = "\n".join(artifact.ref for artifact in listing.artifacts)
     desk.answer(listing, lines, refs)
 

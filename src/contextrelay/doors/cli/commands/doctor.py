@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import sysconfig
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from contextrelay.doors.cli.desk import Desk
 from contextrelay.errors import RelayError
 from contextrelay.limits import RESERVE_BYTES
 
+SCRIPTS = ("relay", "contextrelay")
 LOW_SPACE_BYTES = 25 * RESERVE_BYTES
 MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
 
@@ -39,7 +41,7 @@ def doctor_arguments(parser: ArgumentParser) -> None:
 def doctor(args: Namespace, desk: Desk) -> None:
     """Look at the store, its speed and space, and the installation; each with the next step."""
     findings: list[Finding] = []
-    for look in (_store, _integrity, _speed, _space, _command, _installation):
+    for look in (_store, _integrity, _speed, _space, _commands, _installation, _others):
         findings += _looked(look, desk)
     failures = sum(finding.state == "failure" for finding in findings)
     hints = sum(finding.state == "hint" for finding in findings)
@@ -99,17 +101,22 @@ def _space(desk: Desk) -> Iterator[Finding]:
         yield Finding("space", "ok", f"{forms.size(free_bytes)} free")
 
 
-def _command(desk: Desk) -> Iterator[Finding]:
-    ours = Path(sys.argv[0]).resolve()
-    found = shutil.which("relay")
-    if found is None:
-        told = "relay is not on the PATH"
-        yield Finding("command", "hint", told, f"add {ours.parent} to PATH")
-    elif Path(found).resolve() != ours and ours.name == "relay":
-        told = f"`relay` on the PATH is {found}, not this one"
-        yield Finding("command", "hint", told, f"call {ours}, or put its folder first in PATH")
-    else:
-        yield Finding("command", "ok", found)
+def _commands(desk: Desk) -> Iterator[Finding]:
+    """Whether what is typed is what was installed."""
+    folder = Path(sysconfig.get_path("scripts"))
+    if Path(sys.argv[0]).name in SCRIPTS:
+        folder = Path(sys.argv[0]).resolve().parent
+    for name in SCRIPTS:
+        ours, found = folder / name, shutil.which(name)
+        if found is None and name == "relay":
+            told = "relay is not on the PATH"
+            yield Finding("command", "hint", told, f"add {folder} to PATH")
+        elif found is None or not ours.exists() or Path(found).resolve() == ours.resolve():
+            if name == "relay":
+                yield Finding("command", "ok", str(found))
+        else:
+            told = f"`{name}` on the PATH is {found}, not ours: {ours}"
+            yield Finding("command", "hint", told, f"put {folder} first in PATH, or call {ours}")
 
 
 def _installation(desk: Desk) -> Iterator[Finding]:
@@ -122,3 +129,31 @@ def _installation(desk: Desk) -> Iterator[Finding]:
     else:
         told = f"contextrelay {installed}, Python {sys.version.split()[0]}"
         yield Finding("package", "ok", f"{told}, default store {default_address()}")
+
+
+def _others(desk: Desk) -> Iterator[Finding]:
+    """Whether another package of our name is about, such as the published 0.2.0."""
+    import contextrelay
+
+    running = Path(contextrelay.__file__).resolve().parent
+    for folder in dict.fromkeys(sys.path):
+        package, module = Path(folder, "contextrelay"), Path(folder, "contextrelay.py")
+        for other, marker in ((package, package / "__init__.py"), (module, module)):
+            if marker.is_file() and other.resolve() != running:
+                told = f"{other} is another contextrelay{_version_in(Path(folder))}; {running} runs"
+                next_step = (
+                    f"take {folder or 'this folder'} off PYTHONPATH, or remove it from there"
+                )
+                yield Finding("package", "hint", told, next_step)
+    for name in metadata.packages_distributions().get("contextrelay", ()):
+        if name.lower() != "contextrelay":
+            told = f"the distribution {name} brings a contextrelay too; one hides the other"
+            yield Finding(
+                "package", "failure", told, f"pip uninstall {name}, then install ours again"
+            )
+
+
+def _version_in(folder: Path) -> str:
+    """The version that a folder's own record of installation names."""
+    found = list(metadata.distributions(name="contextrelay", path=[str(folder)]))
+    return f" ({found[0].version})" if found else ""

@@ -7,9 +7,9 @@ from argparse import ArgumentParser, Namespace
 
 from msgspec import UNSET
 
-from contextrelay.doors.cli import forms
+from contextrelay.doors.cli import choosing, forms
 from contextrelay.doors.cli.desk import Desk
-from contextrelay.doors.cli.parser import pair, ttl
+from contextrelay.doors.cli.parser import pair, thread_option, ttl
 from contextrelay.errors import Invalid
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import local_url
@@ -30,8 +30,8 @@ def describe_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def store(args: Namespace, desk: Desk, ttl_s: object) -> Artifact:
-    """Push what the options describe."""
+def store(args: Namespace, desk: Desk, ttl_s: object, thread: str | None = None) -> Artifact:
+    """Push what the options describe, into a thread if there is one."""
     return desk.relay.push(
         forms.read_body(args.file),
         name=forms.name_of(args.file, args.name),
@@ -41,6 +41,7 @@ def store(args: Namespace, desk: Desk, ttl_s: object) -> Artifact:
         created_by=args.by,
         source_refs=tuple(forms.resolve(desk.relay, text) for text in args.source),
         ttl_s=ttl_s,  # pyright: ignore[reportArgumentType]
+        thread=thread,
     )
 
 
@@ -49,11 +50,13 @@ def push_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--ttl", type=ttl, default=UNSET, metavar="TIME", help="90s, 30m, 24h, 7d or never"
     )
+    thread_option(parser, "put it into a thread, where it does not expire")
 
 
 def push(args: Namespace, desk: Desk) -> None:
     """Store a file or stdin once and print the URL that stands for it."""
-    artifact = store(args, desk, args.ttl)
+    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    artifact = store(args, desk, args.ttl, chosen.thread.id if chosen else None)
     url = local_url(artifact.ref)
     head = forms.short(artifact.ref)
     desk.answer(
@@ -112,9 +115,12 @@ def peek(args: Namespace, desk: Desk) -> None:
 def about(artifact: Artifact, is_full: bool) -> list[str]:
     """An artifact as people read it."""
     size = f"{forms.size(artifact.size_bytes)}  {forms.tokens(artifact.size_bytes)}"
-    made = f"{artifact.provenance.created_by} · {forms.age(artifact.created_at)}"
+    made = f"{forms.clean(artifact.provenance.created_by)} · {forms.age(artifact.created_at)}"
     lines = [
-        *(f"{key:10} {value}" for key, value in artifact.metadata.items()),
+        *(
+            f"{forms.clean(key):10} {forms.clean(str(value))}"
+            for key, value in artifact.metadata.items()
+        ),
         f"{'type':10} {artifact.type}  {size}",
         f"{'from':10} {made} · {forms.life(artifact)}",
     ]
@@ -125,8 +131,9 @@ def about(artifact: Artifact, is_full: bool) -> list[str]:
     seen = f", defused: {', '.join(preview.patterns)}" if preview.patterns else ""
     return [
         f"{'ref':10} {artifact.ref}",
-        *([f"{'name':10} {artifact.name}"] if artifact.name else []),
+        *([f"{'name':10} {forms.clean(artifact.name)}"] if artifact.name else []),
         *lines,
+        *([f"{'thread':10} {artifact.thread}"] if artifact.thread else []),
         f"{'media type':10} {artifact.media_type}",
         f"{'sha256':10} {artifact.sha256}",
         *(f"{'made from':10} {ref}" for ref in artifact.provenance.source_refs),

@@ -1,0 +1,120 @@
+"""config list, get, set, path: the choices of a store, in its config.json."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.json import decode, encode, format
+
+from contextrelay.client.local import SETTINGS_NAME, default_address
+from contextrelay.doors.cli import forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.errors import Invalid, NotFound
+from contextrelay.model.settings import Settings
+from contextrelay.store.engine import open_engine
+from contextrelay.store.folders import make_folder
+
+_MEANS = {
+    "body_bytes_max": "the largest body that is taken, in bytes",
+    "ttl_s": "how long a push lives if it does not say, in seconds",
+    "extend_on_read": "whether a pull renews the lease of what it reads",
+}
+_WORDS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
+
+
+def config_list_arguments(parser: ArgumentParser) -> None:
+    pass
+
+
+def config_list(args: Namespace, desk: Desk) -> None:
+    """List every setting, its value and what it means."""
+    settings = _settings(_path(desk))
+    values: dict[str, Any] = to_builtins(settings)
+    lines = [
+        f"{key:16} {_told(value):12} {_MEANS.get(key, '')}{_changed(key, value)}"
+        for key, value in values.items()
+    ]
+    plain = "\n".join(f"{key}={_told(value)}" for key, value in values.items())
+    desk.answer(settings, lines, plain)
+
+
+def _changed(key: str, value: Any) -> str:
+    default = getattr(Settings(), key)
+    return "" if value == default else f" (set; the default is {_told(default)})"
+
+
+def _told(value: Any) -> str:
+    return encode(value).decode()
+
+
+def config_get_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("key", metavar="KEY")
+
+
+def config_get(args: Namespace, desk: Desk) -> None:
+    """Print one setting."""
+    settings = _settings(_path(desk))
+    value = getattr(settings, _known(args.key))
+    desk.answer(value, _told(value), _told(value))
+
+
+def config_set_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("key", metavar="KEY")
+    parser.add_argument("value", metavar="VALUE", help="`default` takes it back")
+
+
+def config_set(args: Namespace, desk: Desk) -> None:
+    """Change a setting, for all who use this store from now on."""
+    path, key = _path(desk), _known(args.key)
+    values: dict[str, Any] = to_builtins(_settings(path))
+    values[key] = _WORDS.get(args.value.lower(), args.value)
+    if args.value == "default":
+        values[key] = getattr(Settings(), key)
+    try:
+        settings = convert(values, Settings, strict=False)
+    except ValidationError as error:
+        raise Invalid(f"{key} cannot be {args.value!r}: {error}", f"it is {_MEANS[key]}") from error
+    make_folder(path.parent)
+    forms.save(str(path), [format(encode(settings), indent=2) + b"\n"])
+    told = _told(getattr(settings, key))
+    desk.answer(settings, f"{key} is {told}", told)
+
+
+def config_path_arguments(parser: ArgumentParser) -> None:
+    pass
+
+
+def config_path(args: Namespace, desk: Desk) -> None:
+    """Print where config.json is, or would be."""
+    path = str(_path(desk))
+    desk.answer({"path": path}, path, path)
+
+
+def _path(desk: Desk) -> Path:
+    """Where the settings are; the store itself is not opened with them, so that they can be bad."""
+    engine = open_engine(desk.store or default_address())
+    engine.close()
+    if engine.home is None:
+        raise Invalid("only a store in a folder has a config.json", "use --store FOLDER")
+    return engine.home / SETTINGS_NAME
+
+
+def _settings(path: Path) -> Settings:
+    try:
+        return decode(path.read_bytes(), type=Settings) if path.exists() else Settings()
+    except (OSError, ValueError) as error:
+        raise Invalid(f"{path} cannot be used: {error}", "mend or delete it") from error
+
+
+def _known(key: str) -> str:
+    from difflib import get_close_matches
+
+    known = Settings.__struct_fields__
+    if key not in known:
+        close = get_close_matches(key, known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        raise NotFound(f"there is no setting {key!r}", hint)
+    return key

@@ -1,0 +1,238 @@
+"""demo: see it work, offline, without a key, in seconds.
+
+Rule: all it makes is one thread, made by `relay demo` and called demo-...; `--clean` removes these.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from statistics import median
+
+from msgspec import Struct
+
+from contextrelay.client.local import default_address
+from contextrelay.client.thread import Thread
+from contextrelay.doors.cli import forms
+from contextrelay.doors.cli.choosing import VARIABLE
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.demo.agents import Sent, Team
+from contextrelay.doors.demo.documents import NAMES, document
+from contextrelay.doors.demo.plot import plot
+from contextrelay.doors.demo.script import HOPS
+from contextrelay.errors import Invalid, RelayError
+from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.wire.verbs import ReadState
+
+NAME, MADE_BY = "demo-orders", "relay demo"
+OLD_VERSION = 7
+_WAKES = 5
+_WAIT_S = 20
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What the demo did and measured."""
+
+    thread_id: str
+    name: str
+    documents: int
+    size: int
+    hops: int
+    versions: int
+    pasted_tokens: int
+    sent_tokens: int
+    pulled_tokens: int
+    slices: int
+    basis: str = "estimated: characters / 4, no prompt cache"
+    wake_ms: float
+    is_identical: bool
+    """Whether an old version read here, and in another process, is the same bytes."""
+    is_restored: bool
+    took_s: float
+
+
+def demo_arguments(parser: ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--clean", action="store_true", help="remove what demos have made")
+    what.add_argument("--show-code", action="store_true", help="print the code of the agents")
+
+
+def demo(args: Namespace, desk: Desk) -> None:
+    """Let three scripted agents work on one incident: refs against pasting, and time travel."""
+    if args.clean:
+        _clean(desk)
+    elif args.show_code:
+        from contextrelay.doors.demo import agents
+
+        code = Path(agents.__file__).read_text(encoding="utf-8")
+        desk.answer({"code": code}, code.rstrip("\n"))
+    else:
+        _play(desk)
+
+
+def _clean(desk: Desk) -> None:
+    removed = _remove_made_by(desk, MADE_BY)
+    told = f"removed {forms.count(len(removed), 'demo thread')}, with all they held"
+    desk.answer({"removed": removed}, told, "\n".join(removed))
+
+
+def _remove_made_by(desk: Desk, maker: str) -> list[str]:
+    removed: list[str] = []
+    after = ""
+    while True:
+        page = desk.relay.threads(LIST_ITEMS_MAX, after)
+        for view in page.threads:
+            if view.created_by.startswith(maker) and (view.name or "").startswith("demo-"):
+                Thread(desk.relay, view.thread_id).remove()
+                removed.append(view.thread_id)
+        after = page.next
+        if not after:
+            return removed
+
+
+def _play(desk: Desk) -> None:
+    started = time.perf_counter()
+    if (desk.store or default_address()).startswith("memory:"):
+        raise Invalid("a demo in memory: cannot be looked at afterwards", "use --store FOLDER")
+    maker = f"{MADE_BY} {os.urandom(4).hex()}"
+    try:
+        with desk.busy("three agents at work"):
+            outcome, told = _act(desk, desk.relay.new_thread(NAME, maker), started)
+    except BaseException:
+        # Found by its maker: the interrupt may have come before we knew the thread.
+        _remove_made_by(desk, maker)
+        raise
+    desk.answer(outcome, told)
+    if not (outcome.is_identical and outcome.is_restored):
+        raise RelayError("the demo did not come out right", "relay doctor; relay verify")
+
+
+def _act(desk: Desk, thread: Thread, started: float) -> tuple[Outcome, list[str]]:
+    """Let the agents act, measure, and say what came of it."""
+    team = Team(thread)
+    sent = [team.act(hop) for hop in HOPS]
+    acted = time.perf_counter()
+    head = thread.show()
+    wake_ms = _wake_ms(desk, thread, head.events)
+    is_identical = _is_identical(desk, thread)
+    is_restored = _is_restored(thread, head.version)
+    size_bytes = sum(len(document(name).encode()) for name in NAMES)
+    outcome = Outcome(
+        thread_id=thread.id,
+        name=NAME,
+        documents=len(NAMES),
+        size=size_bytes,
+        hops=len(HOPS),
+        versions=thread.show().version,
+        pasted_tokens=sum(each.pasted_tokens for each in sent),
+        sent_tokens=sum(each.relay_tokens for each in sent),
+        pulled_tokens=sum(each.pulled_tokens for each in sent),
+        slices=sum(len(hop.looks) for hop in HOPS),
+        wake_ms=wake_ms,
+        is_identical=is_identical,
+        is_restored=is_restored,
+        took_s=time.perf_counter() - started,
+    )
+    return outcome, _told(desk, outcome, sent, acted - started)
+
+
+# What is measured with another process
+
+
+def _relay(desk: Desk, *words: str) -> list[str]:
+    """The command line in another process; -P: no module of this folder gets into its way."""
+    store = ["--store", desk.store] if desk.store else []
+    return [sys.executable, "-P", "-m", "contextrelay", *store, "--json", *words]
+
+
+def _about(thread: Thread) -> dict[str, str]:
+    """The thread by variable: one that is named would be the last used one from then on."""
+    return {**os.environ, VARIABLE: thread.id}
+
+
+def _wake_ms(desk: Desk, thread: Thread, newest: int) -> float:
+    """How long after a commit here a listener in another process has the event."""
+    words = _relay(desk, "tail", "--after", str(newest - 1), "--timeout", str(_WAIT_S))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=_about(thread)) as listener:
+        assert listener.stdout is not None
+        try:
+            listener.stdout.readline()  # It is there: this one had happened before.
+            took_ms: list[float] = []
+            for number in range(_WAKES):
+                time.sleep(0.03)
+                thread.checkpoint(f"wake {number + 1}", by=MADE_BY)
+                committed = time.perf_counter()
+                if not listener.stdout.readline():
+                    raise RelayError("the listener heard nothing", "relay doctor")
+                took_ms.append((time.perf_counter() - committed) * 1000)
+        finally:
+            listener.terminate()
+    return round(median(took_ms), 1)
+
+
+def _is_identical(desk: Desk, thread: Thread) -> bool:
+    """Whether an old version is the same bytes here, here again, and in another process."""
+    words = _relay(desk, "state", "show", f"v{OLD_VERSION}")
+    elsewhere = subprocess.run(words, capture_output=True, timeout=_WAIT_S, env=_about(thread))
+    here = [bytes(thread.ask(ReadState(thread.id, OLD_VERSION)).state) for _ in range(2)]
+    return here[0] == here[1] == elsewhere.stdout.rstrip(b"\n")
+
+
+def _is_restored(thread: Thread, newest: int) -> bool:
+    """Go back to an old version and forth again, each as a new version."""
+    back = thread.restore(OLD_VERSION, by=MADE_BY)
+    is_back = not thread.diff(OLD_VERSION, back.version).operations
+    forth = thread.restore(newest, by=MADE_BY)
+    return is_back and not thread.diff(newest, forth.version).operations
+
+
+# What is told
+
+
+def _told(desk: Desk, outcome: Outcome, sent: list[Sent], acted_s: float) -> list[str]:
+    stored = f"{outcome.documents} documents, {forms.size(outcome.size)}"
+    slices = f"{outcome.slices} slices pulled by byte range ({outcome.pulled_tokens:,} tok)"
+    newest = outcome.versions - 2
+    share = 1 - outcome.sent_tokens / outcome.pasted_tokens
+    kept = f"{share:.1%} fewer"
+    team = " → ".join(dict.fromkeys(hop.agent for hop in HOPS))
+    identical = _mark(outcome.is_identical, "identical")
+    travelled = f"{identical}; restored: {_mark(outcome.is_restored, 'equal')}"
+    relay = _program(desk)
+    return [
+        f"1/4 stored       {stored}, {forms.tokens(outcome.size)}, each once",
+        f"2/4 agents       {team}, {outcome.hops} hops; {slices}  {acted_s:.2f} s",
+        f"3/4 signals      a listener in another process woke after {outcome.wake_ms:.1f} ms",
+        f"4/4 time travel  v{OLD_VERSION} ↔ v{newest}, read in two processes: {travelled}",
+        "",
+        f"       tokens sent to the model in all          if pasted {outcome.pasted_tokens:,} ─",
+        *plot([each.pasted_tokens for each in sent], [each.relay_tokens for each in sent]),
+        f"       hop 1 … {outcome.hops:<24}with relay {outcome.sent_tokens:,} ━  {desk.bold(kept)}",
+        "       [estimate: characters / 4. Pasted: all documents and messages so far, every hop.",
+        "       With relay: headers, previews, and what was pulled back. With a prompt cache both",
+        "       are cheaper, and the share saved is smaller]",
+        "",
+        f"took {outcome.took_s:.1f} s. Try next:",
+        f"  {relay} state header {NAME}",
+        f"  {relay} state diff v{OLD_VERSION} v{OLD_VERSION + 3} --thread {NAME}",
+        f"  {relay} report {NAME} --format html -o demo.html",
+        f"The code: {relay} demo --show-code. Remove it all: {relay} demo --clean",
+    ]
+
+
+def _mark(is_so: bool, word: str) -> str:
+    return f"{word} ✔" if is_so else "NO ✗"
+
+
+def _program(desk: Desk) -> str:
+    """How to call this command line again, as it was called now."""
+    ours, found = Path(sys.argv[0]), shutil.which("relay")
+    is_found = found is not None and Path(found).resolve() == ours.resolve()
+    words = "relay" if is_found or ours.name != "relay" else shlex.quote(str(ours))
+    return f"{words} --store {shlex.quote(desk.store)}" if desk.store else words

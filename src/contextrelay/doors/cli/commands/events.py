@@ -1,0 +1,99 @@
+"""events, tail, checkpoint: what happened in a thread, and what happens now."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+
+from contextrelay.doors.cli import choosing, forms, tellings
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.parser import seconds, thread_arguments, thread_option
+from contextrelay.errors import Invalid
+from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.model.thread import Numbered
+
+_LAST_SHOWN = 10
+
+
+def events_arguments(parser: ArgumentParser) -> None:
+    thread_arguments(parser)
+    parser.add_argument("--after", type=int, default=0, metavar="SEQ", help="only later ones")
+    parser.add_argument("--limit", type=int, help="at most so many")
+    parser.add_argument("--jsonl", action="store_true", help="one JSON object a line, all of them")
+
+
+def events(args: Namespace, desk: Desk) -> None:
+    """Show the events of a thread, oldest first."""
+    chosen = choosing.choose_thread(desk, args)
+    if args.after < 0 or (args.limit is not None and args.limit < 1):
+        raise Invalid("--after counts from 0, --limit from 1", "see: relay events --help")
+    if args.jsonl or not desk.is_json:
+        desk.is_json = args.jsonl
+        for told in _pages(chosen, args.after, args.limit):
+            desk.line(told, line(told))
+        return
+    desk.answer(list(_pages(chosen, args.after, args.limit)), "")
+
+
+def _pages(chosen: choosing.Chosen, after: int, limit: int | None) -> Iterator[Numbered]:
+    """Every event after a seq, page by page; those that come meanwhile are not waited for."""
+    left = chosen.view.events if limit is None else limit
+    while left > 0 and (page := chosen.thread.events(after, min(left, LIST_ITEMS_MAX))):
+        yield from page
+        after, left = page[-1].seq, left - len(page)
+
+
+def line(told: Numbered) -> str:
+    """An event in one line."""
+    event = told.event
+    when = f"{event.at.astimezone():%H:%M:%S}"
+    said = tellings.event(event)
+    return f"{told.seq:>5}  {when}  {event.type:20}  {forms.clean(event.by):10}  {said}".rstrip()
+
+
+def tail_arguments(parser: ArgumentParser) -> None:
+    thread_arguments(parser)
+    parser.add_argument("--after", type=int, metavar="SEQ", help="begin after it; else the last 10")
+    parser.add_argument("--once", action="store_true", help="end with the first new event")
+    parser.add_argument(
+        "--timeout", type=seconds, metavar="S", help="end after so long without one"
+    )
+
+
+def tail(args: Namespace, desk: Desk) -> None:
+    """Follow a thread's events as they come, whoever writes them, until Ctrl-C.
+
+    With --json: one JSON object a line. With --once: exit 1 if none came within --timeout.
+    """
+    chosen = choosing.choose_thread(desk, args)
+    newest = chosen.view.events
+    after = args.after
+    if after is None:
+        after = newest if args.once else max(0, newest - _LAST_SHOWN)
+    if after < 0:
+        raise Invalid("--after counts from 0", "see: relay tail --help")
+    try:
+        for told in chosen.thread.tail(after, args.timeout):
+            desk.line(told, line(told))
+            if args.once:
+                return
+    except KeyboardInterrupt:
+        return  # The ordinary end.
+    if args.once:
+        desk.note(f"nothing came within {args.timeout:g} s")
+        desk.exit_code = 1
+
+
+def checkpoint_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("label", metavar="LABEL")
+    thread_option(parser)
+    parser.add_argument("--by", default="you", help="who makes it")
+
+
+def checkpoint(args: Namespace, desk: Desk) -> None:
+    """Give the version of now a label; `relay state log` shows it."""
+    chosen = choosing.choose_thread(desk, args)
+    made = chosen.thread.checkpoint(args.label, args.by)
+    version = f"v{made.event.detail['version']}"
+    told = f"{version}  ⚑ {forms.clean(args.label)}    back to it: relay state restore {version}"
+    desk.answer(made, told, version)

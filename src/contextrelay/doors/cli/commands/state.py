@@ -1,0 +1,268 @@
+"""state header, show, patch, diff, log, restore, compact, adopt: a thread's memory."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from msgspec import Raw
+from msgspec.json import decode, encode, format
+
+from contextrelay.doors.cli import choosing, forms, tellings
+from contextrelay.doors.cli.choosing import Chosen
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.parser import thread_arguments, thread_option, version
+from contextrelay.errors import Conflict, Invalid
+from contextrelay.limits import LIST_ITEMS_MAX, STATE_BYTES_MAX
+from contextrelay.logic.documents import is_object, read_json
+from contextrelay.logic.patch import read_operations
+from contextrelay.logic.pointer import find, parse
+from contextrelay.model.thread import Numbered, Patched
+from contextrelay.wire.verbs import ReadHeader, ReadState
+
+_SECTIONS = (
+    ("facts", "top_facts", "facts", "•"),
+    ("constraints", "top_constraints", "constraints", "•"),
+    ("questions", "open_questions", "open_questions", "?"),
+    ("next", "next_steps", "plan", "→"),
+    ("actions", "last_actions", "last_actions", "·"),
+)
+_VERSION_EVENTS = ("state.created", "state.patch.applied")
+_CHANGES_SHOWN = 10
+
+
+def state_header_arguments(parser: ArgumentParser) -> None:
+    thread_arguments(parser, "THREAD[@vN]")
+
+
+def state_header(args: Namespace, desk: Desk) -> None:
+    """Show the bounded view of a state that goes into a prompt; piped, its exact JSON."""
+    chosen = _at(desk, args, None)
+    reply = chosen.thread.ask(ReadHeader(chosen.thread.id, chosen.version))
+    raw = bytes(reply.header).decode()
+    desk.answer(Raw(reply.header), _header_lines(chosen.label, raw), raw)
+
+
+def _header_lines(label: str, raw: str) -> list[str]:
+    header = decode(raw)
+    lines = [f"{label} @ v{header['version']} · {forms.tokens(len(raw.encode()))}"]
+    for name, field, list_name, sign in _SECTIONS:
+        items: list[dict[str, Any]] = header[field]
+        if not items:
+            continue
+        total = len(items) + header["omitted"].get(list_name, 0)
+        told = [f"{sign} {_said(item)}" for item in items]
+        lines.append(f"{name:12} {told[0]:56} ({len(items)} of {total})")
+        lines += [f"{'':12} {each}" for each in told[1:]]
+    if header["artifact_refs"]:
+        lines.append(f"{'artifacts':12} {' '.join(map(forms.short, header['artifact_refs']))}")
+    if header["session_summary"]:
+        lines.append(f"{'summary':12} {forms.clean(header['session_summary'])}")
+    return lines
+
+
+def _said(item: dict[str, Any]) -> str:
+    for name in ("description", "question", "step"):
+        if name in item:
+            soft = " (soft)" if item.get("severity") == "soft" else ""
+            return forms.cut(forms.clean(item[name]), tellings.LINE_CHARS) + soft
+    told = tellings.text_of(item.get("value"))
+    return tellings.key_of(item) + forms.cut(told, tellings.LINE_CHARS)
+
+
+def state_show_arguments(parser: ArgumentParser) -> None:
+    thread_arguments(parser, "[THREAD][@vN][:/PATH]")
+    parser.add_argument("--at", type=version, metavar="vN", help="as it was at a version")
+
+
+def state_show(args: Namespace, desk: Desk) -> None:
+    """Show a whole state as JSON, as it is or was at a version, or a place in it."""
+    chosen = _at(desk, args, args.at)
+    raw = chosen.thread.ask(ReadState(chosen.thread.id, chosen.version)).state
+    if chosen.pointer:
+        value = find(decode(raw), parse(chosen.pointer))
+        if isinstance(value, str):
+            desk.answer(value, forms.spell_hidden(value), value)
+            return
+        raw = Raw(encode(value))
+    human = forms.spell_hidden(format(bytes(raw), indent=2).decode())
+    desk.answer(raw, human, bytes(raw).decode())
+
+
+def _at(desk: Desk, args: Namespace, at: int | None) -> Chosen:
+    chosen = choosing.choose(desk, args)
+    if at is not None and chosen.version not in (None, at):
+        raise Invalid(f"two versions are named: v{chosen.version} and v{at}", "name one")
+    return chosen._replace(version=at or chosen.version)
+
+
+def state_patch_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("source", nargs="?", metavar="-", help="the patch comes from stdin")
+    given = parser.add_mutually_exclusive_group()
+    given.add_argument("--json", dest="document", metavar="PATCH", help="the patch itself")
+    given.add_argument("--file", metavar="FILE", help="the patch is in a file")
+    thread_option(parser)
+    parser.add_argument("--expected", type=version, metavar="vN", help="only if that is the newest")
+    parser.add_argument(
+        "--merge", action="store_true", help="or if what changed since is elsewhere"
+    )
+    parser.add_argument("--by", default="you", help="who changes it")
+
+
+def state_patch(args: Namespace, desk: Desk) -> None:
+    """Change a state by a JSON Patch (RFC 6902): all of its operations, or none.
+
+    The answer as JSON: relay --json state patch ...
+    """
+    chosen = choosing.choose_thread(desk, args)
+    operations, expected = _patch(args)
+    try:
+        patched = chosen.thread.patch(operations, args.expected or expected, args.merge, args.by)
+    except Conflict as error:
+        raise error if desk.is_json else _told(error) from None
+    show_patched(desk, patched, args.by)
+
+
+def _patch(args: Namespace) -> tuple[Any, int | None]:
+    """The operations, and the version they are for, if the document says so."""
+    if args.source not in (None, "-") or (args.source and (args.document or args.file)):
+        raise Invalid(f"{args.source!r} is one too many", "give --json PATCH, --file FILE or -")
+    if args.document is not None and args.document != "-":
+        document = read_json(args.document, "the patch")
+    else:
+        if args.file is None and args.source is None and sys.stdin.isatty():
+            raise Invalid("there is no patch", "give --json PATCH, --file FILE, or pipe it in")
+        document = read_json(_bounded(args.file), "the patch")
+    if is_object(document) and "operations" in document:
+        expected = document.get("expected")
+        if expected is not None and type(expected) is not int:
+            raise Invalid("`expected` is no version", "give the number of a version")
+        document = document["operations"]
+    else:
+        expected = None
+    read_operations(document)
+    return document, expected
+
+
+def _bounded(file: str | None) -> bytes:
+    text = bytearray()
+    for chunk in forms.read_body(file or "-"):
+        text += chunk
+        if len(text) > STATE_BYTES_MAX:
+            break
+    return bytes(text)
+
+
+def _told(error: Conflict) -> Conflict:
+    """A conflict with what changed since, for people."""
+    changed: Any = error.details.get("changed") or []
+    lines = [f"since then: {tellings.operation(each)}" for each in changed[:_CHANGES_SHOWN]]
+    if len(changed) > _CHANGES_SHOWN:
+        lines.append(f"and {len(changed) - _CHANGES_SHOWN} more: relay state log")
+    return Conflict(error.message, "\n  ".join([*lines, error.hint]), error.details)
+
+
+def show_patched(desk: Desk, patched: Patched, by: str) -> None:
+    """Tell what a change led to, and how to take it back."""
+    if not patched.operations:
+        lines = [f"v{patched.version}  nothing to change"]
+    else:
+        told = tellings.operations(patched.operations)
+        undo = f"undo: relay state restore v{patched.version - 1}"
+        lines = [f"v{patched.version}  {told}  by {forms.clean(by)}    {undo}"]
+    desk.answer(patched, lines, f"v{patched.version}")
+
+
+def state_diff_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("old", type=version, metavar="vA")
+    parser.add_argument("new", type=version, nargs="?", metavar="vB", help="else the newest")
+    thread_option(parser)
+
+
+def state_diff(args: Namespace, desk: Desk) -> None:
+    """Show what leads from one version of a state to another."""
+    chosen = choosing.choose_thread(desk, args)
+    changes = chosen.thread.diff(args.old, args.new)
+    lines = [f"{chosen.label} v{changes.old_version} → v{changes.new_version}"]
+    if desk.is_json:
+        desk.answer(changes, lines)
+        return
+    lines += tellings.change(chosen.thread.state(args.old), changes.operations)
+    desk.answer(changes, lines if changes.operations else [*lines, "no difference"])
+
+
+def state_log_arguments(parser: ArgumentParser) -> None:
+    thread_arguments(parser)
+    parser.add_argument("--limit", type=int, default=20, help="how many (20)")
+
+
+def state_log(args: Namespace, desk: Desk) -> None:
+    """List the versions of a state, newest first: when, who, what, and their checkpoints."""
+    if not 1 <= args.limit <= LIST_ITEMS_MAX:
+        raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
+    chosen = choosing.choose_thread(desk, args)
+    labels: dict[int, list[str]] = {}
+    versions: list[Numbered] = []
+    before = chosen.view.events
+    while before > 0 and len(versions) < args.limit:
+        after = max(0, before - LIST_ITEMS_MAX)
+        page = chosen.thread.events(after, before - after)
+        for each in reversed(page):
+            if each.event.type == "checkpoint.created":
+                marked = int(each.event.detail.get("version", 0))
+                labels.setdefault(marked, []).append(str(each.event.detail.get("label")))
+            elif each.event.type in _VERSION_EVENTS:
+                versions.append(each)
+        before = after
+    versions = versions[: args.limit]
+    lines = [_version_line(each, labels) for each in versions]
+    if versions and _number(versions[-1]) > 1:
+        lines.append(f"  more: relay state log --limit {min(args.limit * 5, LIST_ITEMS_MAX)}")
+    desk.answer([each.event for each in versions], lines)
+
+
+def _number(numbered: Numbered) -> int:
+    return int(numbered.event.detail.get("version", 1))
+
+
+def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
+    event, number = numbered.event, _number(numbered)
+    told = tellings.event(event).removeprefix(f"v{number}").strip() or "the beginning"
+    flags = "".join(f"  ⚑ {forms.clean(label)}" for label in labels.get(number, ()))
+    when = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{f'v{number}':6} {when}  {forms.clean(event.by):10}  {told}{flags}"
+
+
+def state_restore_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("version", type=version, metavar="vN")
+    thread_option(parser)
+    parser.add_argument("--by", default="you", help="who does it")
+
+
+def state_restore(args: Namespace, desk: Desk) -> None:
+    """Make an old version the newest one, as a new version."""
+    chosen = choosing.choose_thread(desk, args)
+    show_patched(desk, chosen.thread.restore(args.version, args.by), args.by)
+
+
+def state_compact_arguments(parser: ArgumentParser) -> None:
+    thread_arguments(parser)
+    parser.add_argument("--by", default="you", help="who does it")
+
+
+def state_compact(args: Namespace, desk: Desk) -> None:
+    """Shorten the lists that grow by themselves; older versions stay readable."""
+    chosen = choosing.choose_thread(desk, args)
+    show_patched(desk, chosen.thread.compact(args.by), args.by)
+
+
+def state_adopt_arguments(parser: ArgumentParser) -> None:
+    thread_arguments(parser)
+    parser.add_argument("--by", default="you", help="who edited it")
+
+
+def state_adopt(args: Namespace, desk: Desk) -> None:
+    """Take a hand edit of state.json, as `relay thread files` wrote it, in as a patch."""
+    chosen = choosing.choose_thread(desk, args)
+    show_patched(desk, chosen.thread.adopt(args.by), args.by)

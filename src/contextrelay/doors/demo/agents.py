@@ -1,0 +1,109 @@
+"""Agents: three of them share a thread. What each gets is a header, refs and slices; not documents.
+
+Rule: everything that would be sent to a model is counted, as it is, a quarter of its characters a
+token: the prompt with refs, the slices pulled, and beside it the prompt that pastes everything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from msgspec import to_builtins
+from msgspec.json import encode
+
+from contextrelay.client.thread import Thread
+from contextrelay.doors.demo.documents import document
+from contextrelay.doors.demo.script import Hop
+from contextrelay.logic import state as states
+from contextrelay.logic.fence import fence
+from contextrelay.logic.patch import Operation
+from contextrelay.model.artifact import Artifact
+
+CHARS_PER_TOKEN = 4
+
+
+class Sent(NamedTuple):
+    """What one hop costs, in tokens."""
+
+    pasted_tokens: int
+    """If every document and every earlier message were in the prompt."""
+    relay_tokens: int
+    """Header, previews of what is new to the agent, and slices."""
+    pulled_tokens: int
+    """The slices alone."""
+
+
+class Team:
+    """The agents' thread, and what each of them has seen."""
+
+    def __init__(self, thread: Thread) -> None:
+        self.thread = thread
+        self._stored: dict[str, Artifact] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self._transcript: list[str] = []
+        self._counts: dict[str, int] = {}
+
+    def act(self, hop: Hop) -> Sent:
+        """One hop: bring what is new, look, answer with a patch, count."""
+        if hop.brings:
+            self._put(hop.brings, document(hop.brings), "you")
+        header = self.thread.header()
+        slices = [self._pull(*look) for look in hop.looks]
+        prompt = [hop.asked, encode(header).decode(), *self._news(hop.agent), *slices]
+        pasted = [hop.asked, *map(self._whole, self._stored), *self._transcript]
+
+        operations = [self._operation(*entry) for entry in hop.answer]
+        told: list[dict[str, Any]] = to_builtins(operations)
+        self.thread.patch(told, by=hop.agent)
+        if hop.writes:
+            self._put(*hop.writes, hop.agent)
+        self._transcript += [hop.asked, encode(told).decode()]
+        return Sent(_tokens(pasted), _tokens(prompt), _tokens(slices))
+
+    def _put(self, name: str, text: str, by: str) -> None:
+        self._stored[name] = self.thread.put(text, name=name, created_by=by)
+
+    def _pull(self, name: str, begins_with: str, size_bytes: int) -> str:
+        """A slice by byte range. The script knows where to look; an agent would search."""
+        start = document(name).encode().index(begins_with.encode())
+        body = self.thread.relay.pull(self._stored[name].ref, start, start + size_bytes)
+        return body.decode(errors="replace")
+
+    def _news(self, agent: str) -> list[str]:
+        """Previews of what this agent has not seen, fenced as untrusted."""
+        new = [each for name, each in self._stored.items() if (agent, name) not in self._seen]
+        self._seen |= {(agent, name) for name in self._stored}
+        return [fence(artifact) for artifact in new]
+
+    def _whole(self, name: str) -> str:
+        return self.thread.relay.pull(self._stored[name].ref).decode()
+
+    def _operation(self, kind: str, *words: str) -> Operation:
+        match kind:
+            case "fact":
+                return states.fact(words[0], words[1], self._next("f"))
+            case "constraint":
+                return states.constraint(words[1], self._next("c"), words[0])
+            case "question":
+                return states.question(words[0], self._next("q"))
+            case "step":
+                return states.step(words[0], self._next("s"))
+            case "decision":
+                evidence = [self._stored[name].ref for name in ("checkout.ts", "worker.log")]
+                return states.decision(words[0], self._next("d"), (), evidence, 0.9)
+            case "resolved":
+                return Operation("replace", f"/open_questions/{_index(words[0])}/status", kind)
+            case _:
+                return Operation("replace", f"/plan/{_index(words[0])}/status", "done")
+
+    def _next(self, letter: str) -> str:
+        self._counts[letter] = self._counts.get(letter, 0) + 1
+        return f"{letter}{self._counts[letter]}"
+
+
+def _index(id: str) -> int:
+    return int(id[1:]) - 1
+
+
+def _tokens(texts: list[str]) -> int:
+    return sum(map(len, texts)) // CHARS_PER_TOKEN

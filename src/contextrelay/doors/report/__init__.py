@@ -1,0 +1,1 @@
+"""Reports: a thread made into something to read."""
