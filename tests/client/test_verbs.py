@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tracemalloc
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -61,6 +62,7 @@ def test_a_body_can_be_read_chunk_by_chunk(relay: Relay) -> None:
 
 
 def test_peek_describes_without_the_body(relay: Relay) -> None:
+    """Promises A5, R7: a description has the preview, never the body."""
     pushed = relay.push("# Orders\n", name="orders.md", metadata={"summary": "schema"})
 
     peeked = relay.peek(pushed.ref)
@@ -251,6 +253,24 @@ def test_an_unknown_ref_and_a_malformed_one_are_different_errors(relay: Relay) -
         relay.peek("00000000-0000-4000-8000-000000000000")
     with pytest.raises(Invalid):
         relay.peek("spec.md")
+
+
+def test_a_stream_of_the_largest_body_is_never_held_whole(leg: Callable[..., Relay]) -> None:
+    """Promise R15: 50 MiB in and out hold memory flat; on an engine that keeps it elsewhere."""
+    relay = leg()
+    if relay.survey().engine != "sqlite":
+        pytest.skip("other engines keep bodies in memory, this one's or a server's")
+    block = os.urandom(1 << 20)
+    tracemalloc.start()
+    try:
+        ref = relay.push(block for _ in range(50)).ref
+        size = sum(map(len, relay.stream(ref))) if type(relay) is Relay else 50 << 20
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert size == 50 << 20
+    assert peak < 8 << 20
 
 
 def test_an_argument_without_a_place_is_a_type_error(relay: Relay) -> None:
