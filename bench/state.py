@@ -7,17 +7,21 @@ import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench.measure import Curve, Result, each, flat, interleaved, timed, within
 from contextrelay import Relay
+from contextrelay.client.thread import Thread
 
 SIZES = (10, 1_000, 10_000, 100_000)
 PATCHES = 200
 VERSIONS = 100
 VERSION_BYTES = 4_000
+
+Act = Callable[[int], None]
 
 
 def scenarios(folder: Path) -> Iterator[Result | Curve]:
@@ -49,13 +53,13 @@ def patches(folder: Path) -> Iterator[Result | Curve]:
         for start in range(0, size, 1_000):
             thread.patch([fact(start + index) for index in range(min(1_000, size - start))])
 
-        def patch(index: int) -> None:
+        def patch(index: int, thread: Thread = thread) -> None:
             thread.patch([fact(index)])
 
-        def header(index: int) -> None:
+        def header(index: int, thread: Thread = thread) -> None:
             thread.header()
 
-        ours, anchor = interleaved(lambda: each(patch, PATCHES), lambda: each(raw_append, PATCHES))
+        ours, anchor = _beside(patch, raw_append)
         patch_us[f"{size:,}"] = ours
         header_us[f"{size:,}"] = each(header, PATCHES)
         yield within(f"patch, {size:,} facts / append + fdatasync", ours, anchor, "us", 1.6)
@@ -65,6 +69,10 @@ def patches(folder: Path) -> Iterator[Result | Curve]:
     os.close(raw)
     relay.close()
     yield _cold_patch(folder, thread.id)
+
+
+def _beside(ours: Act, anchor: Act) -> tuple[float, float]:
+    return interleaved(lambda: each(ours, PATCHES), lambda: each(anchor, PATCHES))
 
 
 def _cold_patch(folder: Path, thread: str) -> Result:
@@ -83,8 +91,9 @@ def _cold_patch(folder: Path, thread: str) -> Result:
 
 def history(folder: Path) -> Iterator[Result]:
     """100 versions, each 4 KB larger than the one before."""
-    from langgraph.checkpoint.base import empty_checkpoint
-    from langgraph.checkpoint.sqlite import SqliteSaver
+    # Not everybody who checks types has it installed: `make bench` does that.
+    empty_checkpoint: Any = import_module("langgraph.checkpoint.base").empty_checkpoint
+    saver_class: Any = import_module("langgraph.checkpoint.sqlite").SqliteSaver
 
     words = (Path(__file__).parents[1] / "STYLE.md").read_text().split()
     dice = random.Random(7)
@@ -103,13 +112,13 @@ def history(folder: Path) -> Iterator[Result]:
     ours_bytes = _size(folder / "ours")
 
     plain = sqlite3.connect(folder / "theirs.db", check_same_thread=False)
-    saver = SqliteSaver(plain)
+    saver = saver_class(plain)
     config: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
     for number in range(VERSIONS):
         checkpoint = empty_checkpoint()
         checkpoint["channel_values"] = {"facts": added[: number + 1]}
         checkpoint["channel_versions"] = {"facts": number + 1}
-        config = saver.put(config, checkpoint, {"step": number}, {"facts": number + 1})  # pyright: ignore[reportArgumentType]
+        config = saver.put(config, checkpoint, {"step": number}, {"facts": number + 1})
     plain.commit()
     plain.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     theirs_bytes = _size(folder, "theirs.db")
