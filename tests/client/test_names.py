@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import contextrelay
+from contextrelay.client.thread import AsyncThread, Thread
 
 
 def test_the_public_names_are_these() -> None:
@@ -38,10 +39,29 @@ def test_every_public_name_can_be_had_and_no_other() -> None:
 def test_the_verbs_of_both_clients_are_these() -> None:
     verbs = {"backup", "close", "extend", "find", "list", "peek", "pin", "pull", "push"}
     verbs |= {"push_many", "remove", "restore", "stream", "survey", "sweep", "trace", "verify"}
+    verbs |= {"find_threads", "import_thread", "last_used_thread", "new_thread", "thread"}
+    verbs |= {"threads", "use_thread"}
 
     for client in (contextrelay.Relay, contextrelay.AsyncRelay):
         names = {name for name in dir(client) if not name.startswith("_")}
         assert names - {"is_async"} == verbs
+
+
+def test_the_verbs_of_both_thread_handles_are_these() -> None:
+    verbs = {"adopt", "add_event", "artifacts", "ask", "checkpoint", "close", "compact", "diff"}
+    verbs |= {"events", "export", "fork", "header", "history", "mirror", "patch", "put", "remove"}
+    verbs |= {"restore", "show", "state", "stats", "tail"}
+
+    for handle in (Thread, AsyncThread):
+        names = {name for name in dir(handle) if not name.startswith("_")}
+        assert names - {"is_async"} == verbs
+
+
+def test_every_verb_says_what_it_does_and_takes() -> None:
+    for name in ("push", "pull", "peek", "sweep"):
+        told = str(getattr(contextrelay.Relay, name).__doc__)
+        assert len(told) > 40
+        assert ("ttl_s" in told) == (name == "push")
 
 
 def test_importing_loads_nothing_until_a_name_is_used() -> None:

@@ -10,7 +10,7 @@ import sys
 import time
 
 from tests.crash.killing import kill_rounds
-from tests.crash.witness import Lost
+from tests.crash.told import Lost
 
 
 def main() -> int:

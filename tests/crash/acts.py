@@ -11,7 +11,8 @@ from random import Random
 
 from contextrelay import Relay
 from contextrelay.model.artifact import Artifact, in_ms
-from tests.crash.witness import Told, What
+from tests.crash.thread_acts import ThreadActs
+from tests.crash.told import Mine, Told, What
 
 POOL_BODIES = 24
 """Bodies that every writer pushes again and again: the same content held, freed and held anew."""
@@ -43,15 +44,14 @@ def pool_body(number: int) -> bytes:
 
 
 class Acts:
-    """One writer's doings. `mine` are the refs that no other writer changes."""
+    """One writer's doings; `mine` is kept up to date."""
 
-    def __init__(
-        self, relay: Relay, seed: int, tell: Callable[[Told], None], mine: list[str]
-    ) -> None:
+    def __init__(self, relay: Relay, seed: int, tell: Callable[[Told], None], mine: Mine) -> None:
         self._relay = relay
         self._chance = Random(seed)
         self._tell = tell
-        self._mine = mine
+        self._mine = mine.refs
+        threads = ThreadActs(relay, self._chance, tell, mine.threads)
         self._weights: dict[Callable[[], None], int] = {
             self.push_small: 20,
             self.push_row: 6,
@@ -63,6 +63,7 @@ class Acts:
             self.extend: 5,
             self.remove: 14,
             self.sweep: 5,
+            **threads.weights,
         }
 
     def one(self) -> None:

@@ -27,7 +27,8 @@ from contextrelay.core.stores import Stores, clock_ms
 from contextrelay.core.sweep import SWEEP_LOG
 from contextrelay.core.verify import all_logs
 from contextrelay.wire.verbs import Sweep
-from tests.crash.witness import Lost, Witness, check_verified, decode
+from tests.crash.told import Lost, Mine, decode
+from tests.crash.witness import Witness, check_verified
 
 ROOT = Path(__file__).parents[2]
 
@@ -113,7 +114,7 @@ class _Writer:
         self.stdout = self._process.stdout
         self._rest = b""
 
-    def go(self, mine: list[str]) -> None:
+    def go(self, mine: Mine) -> None:
         self._stdin.write(encode(mine) + b"\n")
 
     def hear(self, witness: Witness) -> int:
@@ -155,12 +156,18 @@ def _let_write(writers: list[_Writer], witness: Witness, chance: Random) -> int:
 
     Those that are left have to get on: the dead must not keep a lock.
     """
-    lasting = sorted(ref for ref, kept in witness.kept.items() if _is_lasting(kept.expires_ms))
+    lasting = sorted(
+        ref
+        for ref, kept in witness.kept.items()
+        if _is_lasting(kept.expires_ms) and ref not in witness.threads.put_into
+    )
+    threads = sorted(thread for thread, kept in witness.threads.kept.items() if not kept.is_closed)
     acknowledged = 0
     with selectors.DefaultSelector() as selector:
         for writer in writers:
             selector.register(writer.stdout, selectors.EVENT_READ, writer)
-            writer.go(lasting[writer.number :: len(writers)])
+            mine = slice(writer.number, None, len(writers))
+            writer.go(Mine(lasting[mine], threads[mine]))
         for writer in writers:
             acknowledged += _hear_some(selector, witness, chance.randrange(ACTS_MAX))
             # A little longer, so that death comes anywhere in a verb and not behind one.
@@ -209,7 +216,7 @@ def _look(folder: Path, witness: Witness, is_mending: bool) -> int:
         later = Stores(stores.engine, stores.settings, now_ms=lambda: clock_ms() + 2 * HOUR_MS)
         report = answer(later, Sweep())
     with Relay(folder) as relay:  # Opened again: nothing is answered from what was read before.
-        witness.check(relay, later.now_ms)
+        witness.check(relay, later.now_ms, is_mended=True)
         check_verified(relay)
         check_blobs(relay.transport.stores)
         return report.mended

@@ -16,7 +16,8 @@ from contextrelay.core.stores import Stores, clock_ms
 from tests.crash.disk import EVERYTHING, NOTHING, Call, Disk, Fate, Image, Synced
 from tests.crash.killing import fast_folder
 from tests.crash.recording import calls_in, record
-from tests.crash.witness import Lost, Told, Witness, check_verified
+from tests.crash.told import Lost, Told
+from tests.crash.witness import Witness, check_verified
 
 # Around a sync or an answer most is at stake: points there are that much likelier.
 STAKE = 6

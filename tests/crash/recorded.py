@@ -20,6 +20,7 @@ from contextrelay.store.engine import DATABASE_NAME, Engine
 from contextrelay.store.ledger.sqlite import SqliteLedger, connect
 from contextrelay.store.reserve import Reserve
 from tests.crash.acts import Acts
+from tests.crash.told import Mine
 from tests.crash.writer import tell
 
 SESSIONS = 3
@@ -32,7 +33,7 @@ UNSAFE_KINDS = ("ledger-off", "ledger-normal", "files-unsynced", "folders-unsync
 
 def main(folder: Path, seed: int, kind: str) -> None:
     _break_syncs(kind)
-    mine: list[str] = []
+    mine = Mine([], [])
     for session in range(SESSIONS):
         with _opened(folder, kind) as relay:
             acts = Acts(relay, seed * SESSIONS + session, tell, mine)

@@ -11,10 +11,25 @@ from contextrelay.client.local import Local
 from contextrelay.core.artifacts import find_tombstone
 from contextrelay.core.lives import settle
 from contextrelay.core.stores import Stores
+from contextrelay.core.threads import settle_gone
 from contextrelay.store.blobs.memory import MemoryBlobs
 from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Row, Write
 from contextrelay.store.ledger.memory import MemoryLedger
+from contextrelay.wire.verbs import (
+    AddEvent,
+    ForkThread,
+    MakeCheckpoint,
+    NewThread,
+    PatchState,
+    Pull,
+    Push,
+    Remove,
+    RemoveThread,
+    Sweep,
+    Verify,
+)
+from tests.core.clock import DAY_MS, HOUR_MS, Clock, local
 
 
 class Stage(MemoryLedger):
@@ -58,3 +73,71 @@ def test_a_sweep_beside_a_removal_does_not_forget_its_tombstone() -> None:
 
     with pytest.raises(Gone):
         relay.peek(ref)
+
+
+def test_a_sweep_leaves_what_a_fork_holds_after_the_first_thread_is_gone() -> None:
+    """Promise R6. The thread that it was put into has let go of it; another has not."""
+    clock = Clock()
+    core = local(clock)
+    thread = core.ask(NewThread()).thread_id
+    artifact = core.ask(Push(thread=thread), b"evidence")
+    fork = core.ask(ForkThread(thread)).thread_id
+    core.ask(RemoveThread(thread))
+    clock.pass_ms(2 * HOUR_MS)
+
+    core.ask(Sweep())
+
+    assert core.ask(Pull(artifact.ref)).whole() == b"evidence"
+    core.ask(RemoveThread(fork))
+    with pytest.raises(Gone):
+        core.ask(Pull(artifact.ref))
+
+
+def test_a_sweep_beside_the_removal_of_a_thread_does_not_forget_it() -> None:
+    """Promise T1. The sweep sees a removal half done; when it looks again, it is done."""
+    ledger = Stage()
+    relay = Relay("memory:")
+    relay.transport = Local(Stores(Engine("test", ledger, MemoryBlobs())))
+    thread = relay.new_thread("short")
+    ledger.commits_left = 1
+    with pytest.raises(Full):
+        thread.remove()
+    ledger.commits_left = 1_000_000
+    ledger.after_due = lambda: settle_gone(relay.transport.stores, thread.id)
+
+    relay.sweep()
+
+    with pytest.raises(Gone):
+        thread.show()
+
+
+def test_a_patch_beside_the_removal_of_a_thread_is_not_acknowledged() -> None:
+    """Promise T1. The removal has begun; who had the state in memory hears of it by the log."""
+    ledger = Stage()
+    engine = Engine("test", ledger, MemoryBlobs())
+    remover, writer = Local(Stores(engine)), Local(Stores(engine))
+    thread = remover.ask(NewThread()).thread_id
+    add = PatchState(thread, [{"op": "add", "path": "/note", "value": 1}])
+    writer.ask(add)
+    ledger.commits_left = 1
+    with pytest.raises(Full):
+        remover.ask(RemoveThread(thread))
+    ledger.commits_left = 1_000_000
+
+    for verb in (add, AddEvent(thread, "message.received"), MakeCheckpoint(thread, "late")):
+        with pytest.raises(Gone):
+            writer.ask(verb)
+
+
+def test_what_was_removed_from_a_thread_long_ago_is_no_damage() -> None:
+    """Promise G3. After 30 days nothing says any more that it was removed, or has expired."""
+    clock = Clock()
+    core = local(clock)
+    thread = core.ask(NewThread()).thread_id
+    core.ask(Remove(core.ask(Push(thread=thread), b"removed").ref))
+    core.ask(Push(thread=thread, ttl_s=60), b"expired")
+    for _ in range(3):
+        clock.pass_ms(31 * DAY_MS)
+        core.ask(Sweep())
+
+    assert core.ask(Verify()).problems == []

@@ -8,27 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Literal
 
 from msgspec import Struct
-from msgspec.json import Decoder, Encoder
 
 from contextrelay import Gone, NotFound, Relay
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.artifact import Artifact, in_ms
-
-What = Literal["push", "remove", "pin", "extend", "sweep", "failed"]
-
-
-class Told(Struct, frozen=True, omit_defaults=True):
-    """One line of a writer: a verb it begins, or the answer that it got."""
-
-    what: What
-    is_done: bool = False
-    ref: str = ""
-    sha256: str = ""
-    expires_ms: int | None = None
-    error: str = ""
+from tests.crash.thread_witness import ThreadWitness
+from tests.crash.told import Lost, Told
 
 
 class Kept(Struct, frozen=True):
@@ -38,20 +25,15 @@ class Kept(Struct, frozen=True):
     expires_ms: int | None
 
 
-class Lost(AssertionError):
-    """The store does not say what it said before."""
-
-
-encode = Encoder().encode
-decode = Decoder(Told).decode
-
-
 class Witness:
     """Everything acknowledged so far."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Kept] = {}
         self.removed: dict[str, None] = {}
+        self.threads = ThreadWitness()
+        self._dying: set[str] = set()
+        """What goes with a thread whose removal was cut short; a sweep finishes it."""
         self._under_way: dict[int, Told] = {}
 
     def copy(self) -> Witness:
@@ -59,6 +41,8 @@ class Witness:
         other = Witness()
         other.kept = dict(self.kept)
         other.removed = dict(self.removed)
+        other.threads = self.threads.copy()
+        other._dying = set(self._dying)
         other._under_way = dict(self._under_way)
         return other
 
@@ -70,8 +54,9 @@ class Witness:
             self._under_way[writer] = told
             return
         self._under_way.pop(writer, None)
+        self.threads.hear(told)
         match told.what:
-            case "push" | "pin" | "extend":
+            case "push" | "pin" | "extend" | "put":
                 sha256 = told.sha256 or self.kept[told.ref].sha256
                 self.kept[told.ref] = Kept(sha256, told.expires_ms)
             case "remove":
@@ -80,14 +65,16 @@ class Witness:
             case _:
                 pass
 
-    def check(self, relay: Relay, now_ms: Callable[[], int]) -> None:
-        """Compare with the store, and settle what was under way.
+    def check(self, relay: Relay, now_ms: Callable[[], int], is_mended: bool = False) -> None:
+        """Compare with the store, and settle what was under way; `is_mended`: after a sweep.
 
         Raises:
             Lost: something acknowledged is not there, or not as it was.
         """
         doubtful = {told.ref: told for told in self._under_way.values() if told.ref}
+        in_doubt = {told.thread: told for told in self._under_way.values() if told.thread}
         self._under_way.clear()
+        self._check_threads(relay, in_doubt, is_mended)
         listed = {artifact.ref: artifact for artifact in _listed(relay)}
         for ref, kept in tuple(self.kept.items()):
             self._check_kept(relay, ref, kept, now_ms, doubtful.get(ref), ref in listed)
@@ -96,8 +83,26 @@ class Witness:
         for ref, artifact in listed.items():
             if ref in self.removed:
                 raise Lost(f"{ref} was removed and is listed")
-            if ref not in self.kept:
+            if artifact.thread is not None and ref not in self.threads.named:
+                # Half put, or half gone with its thread.
+                if is_mended:
+                    raise Lost(f"{ref} is in no thread, and no sweep takes it")
+            elif ref not in self.kept:
                 self._adopt(relay, artifact)
+
+    def _check_threads(self, relay: Relay, doubtful: dict[str, Told], is_mended: bool) -> None:
+        """Check the threads, and let go of what went with them."""
+        is_removing = self.threads.check(relay, doubtful)
+        for ref, thread in tuple(self.threads.put_into.items()):
+            if thread not in self.threads.kept and ref not in self.threads.named:
+                del self.threads.put_into[ref], self.kept[ref]
+                if is_removing:
+                    self._dying.add(ref)
+                else:
+                    self.removed[ref] = None
+        if is_mended:
+            self.removed |= dict.fromkeys(self._dying)
+            self._dying.clear()
 
     def _check_kept(
         self,
@@ -148,6 +153,8 @@ class Witness:
             raise Lost(f"{artifact.ref} was not acknowledged, is there, and has other bytes")
         expires_ms = None if artifact.expires_at is None else in_ms(artifact.expires_at)
         self.kept[artifact.ref] = Kept(artifact.sha256, expires_ms)
+        if artifact.thread is not None:
+            self.threads.put_into[artifact.ref] = artifact.thread
 
 
 def check_verified(relay: Relay) -> None:

@@ -2,7 +2,7 @@
 
     python -m tests.crash.writer FOLDER SEED [ACTS_MAX]
 
-It waits for one line on its standard input, the refs that are its own, so that the interpreter is
+It waits for one line on its standard input, what is its own, so that the interpreter is
 up and the clock of the one who kills starts with the first verb.
 """
 
@@ -16,7 +16,7 @@ from msgspec.json import decode
 
 from contextrelay import Relay
 from tests.crash.acts import Acts
-from tests.crash.witness import Told, encode
+from tests.crash.told import Mine, Told, encode
 
 STDOUT = 1
 
@@ -27,7 +27,7 @@ def tell(told: Told) -> None:
 
 
 def main(folder: str, seed: int, acts_max: int) -> None:
-    mine = decode(sys.stdin.readline(), type=list[str])
+    mine = decode(sys.stdin.readline(), type=Mine)
     try:
         with Relay(folder) as relay:
             acts = Acts(relay, seed, tell, mine)

@@ -95,8 +95,8 @@ def test_an_error_is_one_json_object_on_stderr_if_json_is_asked_for(shell: Shell
         (["artifact", "lst"], "did you mean: relay artifact list"),
         (["artifact"], "needs one of"),
         (["push", "--ttl", "soon", "-"], "is no time"),
-        (["push", "--ttl", "0", "-"], ">= 1"),
-        (["push", "--ttl", "9999d", "-"], "<= 31536000"),
+        (["push", "--ttl", "0", "-"], "out of range"),
+        (["push", "--ttl", "9999d", "-"], "365d"),
         (["push", "--meta", "novalue", "-"], "no key=value"),
         (["push", "--type", "novel", "-"], "novel"),
         (["push", "nothing.txt"], "there is no file"),
@@ -244,6 +244,26 @@ def test_a_reader_that_goes_away_is_no_error_worth_a_traceback(shell: Shell) -> 
 
     assert done.stdout == bytes(10)
     assert done.stderr == b""
+
+
+def test_output_that_cannot_be_written_is_told_without_a_traceback(shell: Shell) -> None:
+    shell.out("push", stdin=b"x")
+
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*RELAY, "artifact", "list"], stdout=full, stderr=subprocess.PIPE, env=shell.env
+        )
+
+    assert done.returncode == 1
+    assert b"cannot be written" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_typo_is_never_led_to_what_cannot_be_undone(shell: Shell) -> None:
+    code, told = shell.fails("thread", "rename", "a", "b")
+
+    assert code == 2
+    assert "relay thread rm" not in told
 
 
 def test_help_names_every_command(shell: Shell) -> None:

@@ -6,8 +6,8 @@ are when they come over the wire, so that local and remote refuse the same thing
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from msgspec import UNSET, ValidationError, convert
 
@@ -50,7 +50,17 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
     try:
         return convert(values, verb)
     except ValidationError as error:
-        raise Invalid(f"{verb.__name__.lower()}: {error}", "see help(contextrelay.Relay)") from None
+        raise _wrong(verb, str(error)) from None
+
+
+def _wrong(verb: type[Verb[Any]], complaint: str) -> Invalid:
+    """Say which argument is wrong, and how: `ttl_s: expected int >= 1`."""
+    reason, _, place = complaint.replace("`", "").partition(" - at $.")
+    what = place.partition("[")[0] or verb.__name__.lower()
+    return Invalid(
+        f"{what}: {reason[:1].lower()}{reason[1:]}",
+        f"{verb.__name__} takes {', '.join(verb.__struct_fields__) or 'nothing'}",
+    )
 
 
 def as_body(body: str | AsyncBody) -> AsyncBody:
@@ -60,7 +70,18 @@ def as_body(body: str | AsyncBody) -> AsyncBody:
             return body.encode()
         except UnicodeEncodeError as error:
             raise Invalid(f"the text is no Unicode: {error}", "push it as bytes") from error
-    return bytes(body) if isinstance(body, bytearray | memoryview) else body
+    if isinstance(body, bytearray | memoryview):
+        return bytes(body)
+    given = cast("object", body)
+    if not isinstance(given, bytes | Iterable | AsyncIterable):
+        raise TypeError(f"a body is bytes, text or chunks of bytes, not {type(given).__name__}")
+    return body
+
+
+def told(verb: type[Verb[Any]]) -> str:
+    """A verb's documentation, with what it takes."""
+    fields = ", ".join(verb.__struct_fields__)
+    return f"{verb.__doc__}\n\nTakes: {fields}." if fields else verb.__doc__ or ""
 
 
 class _Method(Generic[Args, Reply]):
@@ -69,7 +90,7 @@ class _Method(Generic[Args, Reply]):
     def __init__(self, verb: Callable[Args, Verb[Reply]], inline: bool = False) -> None:
         self._verb: type[Verb[Reply]] = verb  # pyright: ignore[reportAttributeAccessIssue]
         self._inline = inline
-        self.__doc__ = verb.__doc__
+        self.__doc__ = told(self._verb)
 
 
 class asks(_Method[Args, Reply]):  # noqa: N801
@@ -80,6 +101,9 @@ class asks(_Method[Args, Reply]):  # noqa: N801
     @overload
     def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, Awaitable[Reply]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+
         def method(*args: Any, **named: Any) -> Any:
             verb = build(self._verb, args, named)
             if client.is_async:
@@ -101,6 +125,9 @@ class sends(_Method[Args, Reply]):  # noqa: N801
         self, client: AsyncRelay, owner: type
     ) -> Callable[Concatenate[str | AsyncBody, Args], Awaitable[Reply]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+
         def method(body: str | AsyncBody, /, *args: Any, **named: Any) -> Any:
             return client.transport.ask(build(self._verb, args, named), as_body(body))
 
@@ -115,6 +142,9 @@ class brings(_Method[Args, Stream[Any]]):  # noqa: N801
     @overload
     def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, Awaitable[bytes]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+
         def method(*args: Any, **named: Any) -> Any:
             return client.transport.ask(build(self._verb, args, named)).whole()
 
@@ -133,6 +163,9 @@ class streams(_Method[Args, Stream[Any]]):  # noqa: N801
     @overload
     def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, AsyncIterator[bytes]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+
         def method(*args: Any, **named: Any) -> Any:
             return client.transport.ask(build(self._verb, args, named)).chunks()
 

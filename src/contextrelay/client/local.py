@@ -68,6 +68,13 @@ class _Answering:
                 answer(self.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
         return reply
 
+
+class Local(_Answering):
+    """Asks a core in this process."""
+
+    def ask(self, verb: Verb[Reply], body: Body = b"") -> Reply:
+        return self.answer(verb, body)
+
     def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
         """Wait until a log has facts after a seq; False if the time is up before that."""
         from threading import Event
@@ -88,13 +95,6 @@ class _Answering:
         finally:
             stop()
 
-
-class Local(_Answering):
-    """Asks a core in this process."""
-
-    def ask(self, verb: Verb[Reply], body: Body = b"") -> Reply:
-        return self.answer(verb, body)
-
     def close(self) -> None:
         self.stores.engine.close()
 
@@ -110,6 +110,35 @@ class AsyncLocal(_Answering):
             return answer(self.stores, verb)
         brought = _brought(body)
         return await in_thread(lambda: self.answer(verb, brought))
+
+    async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
+        """Wait until a log has facts after a seq; no thread is held meanwhile."""
+        import asyncio
+
+        news = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def hear(heard: str | None) -> None:
+            if heard in (log, None):
+                with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                    loop.call_soon_threadsafe(news.set)
+
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        ledger = self.stores.ledger
+        stop = ledger.listen(hear)
+        try:
+            while (await in_thread(lambda: ledger.last(log))) <= after:
+                left_s = LISTEN_S_MAX
+                if deadline is not None:
+                    left_s = min(left_s, deadline - time.monotonic())
+                    if left_s <= 0:
+                        return False
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), left_s)
+                news.clear()
+            return True
+        finally:
+            stop()
 
     async def chunks(self, stream: Stream[object]) -> AsyncIterator[bytes]:
         """The chunks of a reply, each read in a thread."""

@@ -73,10 +73,8 @@ class Relay(_Verbs):
         """The thread of an id, or the newest of a name, which is made if there is none."""
         if is_ref(text):
             return Thread(self, self.transport.ask(verbs.ShowThread(text)).thread_id)
-        for found in self.find_threads(text):
-            if found.name == text:
-                return Thread(self, found.thread_id)
-        return self.new_thread(text, by)
+        made = self.transport.ask(build(verbs.OpenThread, (text, by), {}))
+        return Thread(self, made.thread_id)
 
     def import_thread(
         self, path: str | os.PathLike[str], name: str | None = None, by: str = "you"
@@ -133,10 +131,8 @@ class AsyncRelay(_Verbs):
         """The thread of an id, or the newest of a name, which is made if there is none."""
         if is_ref(text):
             return AsyncThread(self, (await self.transport.ask(verbs.ShowThread(text))).thread_id)
-        for found in await self.find_threads(text):
-            if found.name == text:
-                return AsyncThread(self, found.thread_id)
-        return await self.new_thread(text, by)
+        made = await self.transport.ask(build(verbs.OpenThread, (text, by), {}))
+        return AsyncThread(self, made.thread_id)
 
     async def import_thread(
         self, path: str | os.PathLike[str], name: str | None = None, by: str = "you"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from msgspec.json import decode
 
-from contextrelay.client.asks import as_body, build
+from contextrelay.client.asks import as_body, build, told
 from contextrelay.client.local import AsyncBody, in_thread
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.artifact import Artifact
@@ -40,13 +39,16 @@ class asks_of_thread(Generic[Args, Reply, Result]):  # noqa: N801
     ) -> None:
         self._verb: Any = verb
         self._then = then
-        self.__doc__ = verb.__doc__
+        self.__doc__ = told(self._verb)
 
     @overload
     def __get__(self, thread: Thread, owner: type) -> Callable[Args, Result]: ...
     @overload
     def __get__(self, thread: AsyncThread, owner: type) -> Callable[Args, Awaitable[Result]]: ...
     def __get__(self, thread: Any, owner: type) -> Any:
+        if thread is None:
+            return self
+
         def method(*args: Any, **named: Any) -> Any:
             return self._then(thread.ask(build(self._verb, (thread.id, *args), named)))
 
@@ -180,12 +182,12 @@ class AsyncThread(_ThreadVerbs):
 
     async def tail(self, after: int = 0, timeout_s: float | None = None) -> AsyncIterator[Numbered]:
         """Yield events as they come, whoever writes them; end after `timeout_s` without one."""
-        wait_for = self.relay.transport.wait_for
         while True:
             page = await self.events(after)
             for each in page:
                 yield each
             after = page[-1].seq if page else after
-            wait = partial(wait_for, f"t/{self.id}", after, timeout_s)
-            if not page and not await in_thread(wait):
+            if not page and not await self.relay.transport.wait_for(
+                f"t/{self.id}", after, timeout_s
+            ):
                 return

@@ -55,6 +55,7 @@ _FILES = {
     "CompactState": "states",
     "ReadStats": "savings",
     "NewThread": "threads",
+    "OpenThread": "threads",
     "ShowThread": "threads",
     "FindThreads": "threads",
     "ListThreads": "threads",

@@ -176,7 +176,7 @@ def check_size(stores: Stores, size_bytes: int) -> None:
     if size_bytes > stores.settings.body_bytes_max:
         raise TooLarge(
             f"the body is over {stores.settings.body_bytes_max} bytes",
-            "split it, or raise body_bytes_max in the store's settings",
+            "split it, or raise the limit: relay config set body_bytes_max BYTES",
         )
 
 

@@ -12,20 +12,22 @@ from typing import Any
 
 from msgspec import convert, to_builtins
 
-from contextrelay.core.holding import hold_writes, is_known
+from contextrelay.core.holding import hold_writes, is_known, weights_in
 from contextrelay.core.live import (
     Live,
     catch_up,
+    find_record,
     head_of,
     state_at,
     take_snapshot_if_due,
     thread_log,
 )
-from contextrelay.core.savings import metrics_of
+from contextrelay.core.savings import metrics_of, weights_of
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Conflict, NotFound, Refused, Unavailable
+from contextrelay.errors import Conflict, NotFound, Refused, TooLarge, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHANGES_TOLD_MAX, STATE_BYTES_MAX
 from contextrelay.logic import chain
+from contextrelay.logic.bounds import check_label
 from contextrelay.logic.compaction import compaction
 from contextrelay.logic.merging import touches_others
 from contextrelay.logic.patch import Applied, Operation, apply, undo
@@ -54,6 +56,7 @@ def change(
         Conflict: the version is not the expected one, or a `test` failed.
         Refused: the result would break the schema, or the thread is closed.
     """
+    check_label(by, "by")
     live = head_of(stores, thread)
     deadline_ms = stores.now_ms() + BUSY_MS_MAX
     with live.lock, ExitStack() as others_wait:
@@ -128,24 +131,19 @@ def _try_change(
     rows: tuple[Row, ...],
 ) -> Patched | None:
     """Apply a patch to the live state and commit it; None, and undone, if others were faster."""
+    _check_there(stores, thread, live)
     if live.is_closed:
         raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
-    new_refs = {row.key for row in rows if row.kind == "artifact"}
-    referred: set[str] = set()
-
-    def is_there(ref: str) -> bool:
-        referred.add(ref)
-        return ref in new_refs or is_known(stores, thread, ref)
-
-    applied = apply(live.state, operations, live.size_bytes, STATE_BYTES_MAX)
-    told = _told(operations)
-    done = [applied]
     try:
-        check_touched(live.document, applied.steps, is_there)
-        compacting = compaction(live.document)
-        if compacting:
-            told += _told(compacting)
-            done.append(apply(live.state, compacting, applied.size_bytes, STATE_BYTES_MAX))
+        done, told, referred = _applied(stores, thread, live, operations, rows)
+    except (Refused, Conflict, TooLarge):
+        if stores.ledger.last(thread_log(thread)) != live.seq:
+            return None  # It was judged by a state that is no longer the newest.
+        raise
+    try:
+        holds, held_rows = hold_writes(stores, thread, referred)
+        rows = (*rows, *held_rows)
+        weights = weights_of(stores, thread, live).plus(weights_in(rows))
         event = Event(
             id=stores.random_bytes(8).hex(),
             type=PATCHED,
@@ -154,12 +152,12 @@ def _try_change(
             detail={
                 "version": live.version + 1,
                 "operations": told,
-                "metrics": metrics_of(stores, thread, live),
+                "metrics": metrics_of(weights, done[-1].size_bytes),
                 **detail,
             },
         )
         facts = _chained(live.last, (*beside, event))
-        head = _commit(stores, thread, live, facts, rows, referred - new_refs)
+        head = _commit(stores, thread, live, facts, rows, holds)
     except BaseException:
         _undo(done)
         raise
@@ -169,8 +167,41 @@ def _try_change(
     live.seq, live.last, live.size_bytes = head, facts[-1], done[-1].size_bytes
     live.version += 1
     live.patch_bytes += len(facts[-1])
+    live.weights = weights
     live.stamp(event)
     return Patched(thread_id=thread, version=live.version, operations=event.detail["operations"])
+
+
+def _applied(
+    stores: Stores, thread: str, live: Live, operations: list[Operation], rows: tuple[Row, ...]
+) -> tuple[list[Applied], list[dict[str, Any]], set[str]]:
+    """Change the live state: how to take it back, what was done, and the refs it names anew."""
+    new_refs = {row.key for row in rows if row.kind == "artifact"}
+    referred: set[str] = set()
+
+    def is_there(ref: str) -> bool:
+        if ref not in new_refs:
+            referred.add(ref)
+        return ref in new_refs or is_known(stores, thread, ref)
+
+    done = [apply(live.state, operations, live.size_bytes, STATE_BYTES_MAX)]
+    try:
+        told = _told(operations)
+        check_touched(live.document, done[0].steps, is_there)
+        compacting = compaction(live.document)
+        if compacting:
+            told += _told(compacting)
+            done.append(apply(live.state, compacting, done[0].size_bytes, STATE_BYTES_MAX))
+    except BaseException:
+        _undo(done)
+        raise
+    return done, told, referred
+
+
+def _check_there(stores: Stores, thread: str, live: Live) -> None:
+    """Refuse to write to a thread that was removed since its state was read."""
+    if live.is_removed:
+        find_record(stores.ledger, thread)
 
 
 def _undo(done: list[Applied]) -> None:
@@ -197,11 +228,10 @@ def _commit(
     live: Live,
     facts: tuple[bytes, ...],
     rows: tuple[Row, ...],
-    referred: set[str],
+    holds: list[Write],
 ) -> int | None:
     """Write to the thread's log, after the holds on what it refers to; None if the head moved."""
-    holds, held_rows = hold_writes(stores, thread, referred)
-    write = Write(thread_log(thread), facts, (*rows, *held_rows), expect=live.seq)
+    write = Write(thread_log(thread), facts, rows, expect=live.seq)
     try:
         return stores.ledger.commit(*holds, write)[-1]
     except Stale:
@@ -221,8 +251,9 @@ def append_event(stores: Stores, thread: str, event: Event, rows: tuple[Row, ...
     with live.lock, stores.ledger.patience():
         while True:
             catch_up(stores, thread, live)
+            _check_there(stores, thread, live)
             facts = _chained(live.last, (event,))
-            head = _commit(stores, thread, live, facts, rows, set())
+            head = _commit(stores, thread, live, facts, rows, [])
             if head is not None:
                 live.take(Fact(head, facts[-1]))
                 return head

@@ -67,6 +67,15 @@ def weight(artifact: Artifact) -> Weights:
     return Weights(1, artifact.size_bytes // 4, len(artifact.preview.text) // 4)
 
 
+def weights_in(rows: tuple[Row, ...]) -> Weights:
+    """What the artifacts of some rows weigh."""
+    total = Weights()
+    for row in rows:
+        if row.kind == "artifact" and row.body is not None:
+            total = total.plus(_decoder.decode(row.body))
+    return total
+
+
 def held(ledger: Reads, thread: str) -> Iterator[tuple[str, Weights]]:
     """The artifacts that a thread holds, by ref."""
     after = ""
@@ -78,10 +87,23 @@ def held(ledger: Reads, thread: str) -> Iterator[tuple[str, Weights]]:
 
 def is_held(ledger: Reads, ref: str) -> bool:
     """Whether any thread that is there holds an artifact."""
+    return any(
+        ledger.get(thread_log(thread), "thread", ONLY) is not None
+        for thread in _holders(ledger, ref)
+    )
+
+
+def is_put(ledger: Reads, ref: str) -> bool:
+    """Whether any thread has an artifact; a holder's row alone may be that of a put cut short."""
+    return any(
+        ledger.get(thread_log(thread), "artifact", ref) is not None
+        for thread in _holders(ledger, ref)
+    )
+
+
+def _holders(ledger: Reads, ref: str) -> Iterator[str]:
     after = ""
     while page := ledger.rows(artifact_log(ref), "holder", after, PAGE_ROWS_MAX):
         for row in page:
             after = row.key
-            if ledger.get(thread_log(row.key), "thread", ONLY) is not None:
-                return True
-    return False
+            yield row.key

@@ -65,6 +65,7 @@ class Live:
     __slots__ = (
         "due_bytes",
         "is_closed",
+        "is_removed",
         "last",
         "lock",
         "patch_bytes",
@@ -90,6 +91,8 @@ class Live:
         """How many of them make another snapshot worth a try, once that is known."""
         self.weights: Weights | None = None
         self.is_closed = False
+        self.is_removed = False
+        """Whether an event says so; whether it is, its record says."""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -109,6 +112,10 @@ class Live:
             self.weights = None
         elif event.type == "thread.closed":
             self.is_closed = True
+        elif event.type == "thread.removed":
+            self.is_removed = True
+        elif event.type == "thread.imported":
+            self.is_closed = False  # A closed thread was exported; what came of it is another.
         self.seq, self.last = fact.seq, fact.body
         return event
 
@@ -179,6 +186,9 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
             patches += [event for event in taken if event.type == PATCHED]
     except (Gone, NotFound):
         raise
+    except (KeyboardInterrupt, SystemExit):
+        stores.live.drop(thread)  # A fact may have been taken in half.
+        raise
     except (DecodeError, KeyError, TypeError, RelayError) as error:
         stores.live.drop(thread)
         raise _unreadable(thread, error) from error
@@ -218,12 +228,17 @@ def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
     rows = ledger.rows(thread_log(thread), "snapshot", _key(version + 1), 1)
     if not rows:
         return
-    snapshot = _read(rows[0].body or b"", Snapshot, thread)
-    live.state = [decode(zlib.decompress(snapshot.packed))]
+    try:
+        snapshot = _read(rows[0].body or b"", Snapshot, thread)
+        document = decode(zlib.decompress(snapshot.packed))
+        last = ledger.read(thread_log(thread), snapshot.seq - 1, 1)[0].body
+    except (Broken, DecodeError, zlib.error, IndexError):
+        return  # A snapshot only saves time; verify tells of one that is damaged.
+    live.state = [document]
     live.version = snapshot.version
     live.size_bytes = snapshot.size_bytes
     live.seq = snapshot.seq
-    live.last = ledger.read(thread_log(thread), snapshot.seq - 1, 1)[0].body
+    live.last = last
 
 
 def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
@@ -253,11 +268,13 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
         Broken: the events cannot be followed.
     """
     log = thread_log(thread)
-    told = {
-        snapshot.version: decode(zlib.decompress(snapshot.packed))
-        for row in ledger.rows(log, "snapshot", "", PAGE_ROWS_MAX)
-        if (snapshot := _read(row.body or b"", Snapshot, thread))
-    }
+    told: dict[int, Any] = {}
+    for row in ledger.rows(log, "snapshot", "", PAGE_ROWS_MAX):
+        version = _END_VERSION - int(row.key)
+        try:
+            told[version] = decode(zlib.decompress(_read(row.body or b"", Snapshot, thread).packed))
+        except (Broken, DecodeError, zlib.error):
+            told[version] = None
     live, wrong = Live(), list[int]()
     try:
         while page := ledger.read(log, live.seq, PAGE_ROWS_MAX):

@@ -1,11 +1,7 @@
-"""Portable threads: one zip out, a new thread in.
+"""Portable threads: one zip out, a new thread in. What is in the zip, archives.py says.
 
-`manifest.json`, `thread.json`, `events.jsonl` (the whole history, an event a line), `state.json`
-(for people), and for each artifact `artifacts/<ref>.json` and `artifacts/<ref>.body`.
-
-Rule: an archive is foreign input. Names, kinds, counts, sizes and ratios are checked before a byte
-is unpacked, the history is replayed under the same limits as patches, and nothing is stored of an
-archive that fails.
+Rule: what can be exported can be imported: a thread over the limits of an archive is refused here
+already. An import stores nothing before all of the archive was checked.
 """
 
 from __future__ import annotations
@@ -14,58 +10,59 @@ import re
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import IO
 
-from msgspec import DecodeError, Struct, convert
+from msgspec import Struct
 from msgspec.json import decode, encode
+from msgspec.structs import replace
 
 from contextrelay.core.answering import answers
-from contextrelay.core.artifacts import find
+from contextrelay.core.archives import (
+    EVENTS,
+    FORMAT,
+    LINE_BYTES_MAX,
+    MANIFEST,
+    MANIFEST_BYTES_MAX,
+    RATIO_COUNTS_FROM_BYTES,
+    STATE,
+    THREAD,
+    UUID,
+    Archive,
+    Item,
+    Manifest,
+    check_archive,
+)
+from contextrelay.core.artifacts import artifact_log, artifact_row, find, is_over
+from contextrelay.core.bodies import chunks_in
 from contextrelay.core.holding import held, held_row
-from contextrelay.core.live import Live, find_record, state_at, thread_log
+from contextrelay.core.live import find_record, state_at, thread_log
 from contextrelay.core.lives import bury
-from contextrelay.core.pulls import pull
 from contextrelay.core.pushes import push
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads import (
-    index_writes,
-    new_event,
-    record_row,
-    show,
-)
-from contextrelay.errors import Broken, Invalid, RelayError, TooLarge
+from contextrelay.core.threads import index_writes, new_event, record_row, show
+from contextrelay.errors import Conflict, RelayError, TooLarge
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
     ARCHIVE_ENTRIES_MAX,
+    ARCHIVE_HISTORY_BYTES_MAX,
     ARCHIVE_RATIO_MAX,
-    CHUNK_BYTES,
+    KIB,
     PAGE_ROWS_MAX,
-    STATE_BYTES_MAX,
 )
 from contextrelay.logic import chain
-from contextrelay.logic.patch import Operation, apply
-from contextrelay.logic.state import check_patch, check_state
+from contextrelay.logic.bounds import check_label
 from contextrelay.model.artifact import Artifact, moment, spell
 from contextrelay.model.event import CREATED, PATCHED, Event
+from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadRecord, ThreadView
-from contextrelay.store.ledger import Row, Write
-from contextrelay.wire.verbs import Body, ExportThread, ImportThread, Pull, Push, Stream
+from contextrelay.store.ledger import Reads, Row, Stale, Write
+from contextrelay.store.troubles import from_os
+from contextrelay.wire.verbs import Body, ExportThread, ImportThread, Stream
 
-FORMAT = "contextrelay.thread.v1"
-_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_NAME = re.compile(rf"(manifest|thread|state)\.json|events\.jsonl|artifacts/{_UUID}\.(json|body)")
-
-
-class Manifest(Struct, frozen=True, kw_only=True):
-    """What an archive says of itself."""
-
-    format: str
-    thread_id: str
-    version: int
-    events: int
-    artifacts: list[str]
-    exported_at: str
+_ID = re.compile(UUID.encode())
 
 
 # Out
@@ -77,39 +74,116 @@ def export_thread(stores: Stores, verb: ExportThread, body: Body) -> Stream[Thre
     return Stream(view, lambda chunk_bytes: _zip(stores, view))
 
 
+class _Entry(Struct, frozen=True):
+    """One file of an archive."""
+
+    name: str
+    size_bytes: int
+    open: Callable[[], Iterable[bytes]]
+
+
 def _zip(stores: Stores, view: ThreadView) -> Iterator[bytes]:
-    thread = view.thread_id
     out = _Chunks()
-    kept = [
-        artifact
-        for ref, _ in held(stores.ledger, thread)
-        if (artifact := find(stores.ledger, ref)) is not None
-    ]
-    kept = _sources_first(kept)
+    # From a view that stands still, with its blobs held: others go on writing meanwhile.
+    with stores.blobs.hold(), stores.ledger.still() as ledger:
+        entries = _entries(stores, ledger, view)
+        _check_bounds(entries)
+        with zipfile.ZipFile(out, "w") as archive:
+            for entry in entries:
+                info = zipfile.ZipInfo(entry.name)
+                info.compress_type = _method(entry)
+                with archive.open(info, "w") as content:
+                    for chunk in entry.open():
+                        content.write(chunk)
+                        yield from out.taken()
+    yield from out.taken()
+
+
+def _entries(stores: Stores, ledger: Reads, view: ThreadView) -> list[_Entry]:
+    thread, now_ms = view.thread_id, stores.now_ms()
+    every = (find(ledger, ref) for ref, _ in held(ledger, thread))
+    kept = _sources_first([each for each in every if each and not is_over(each, now_ms)])
+    history_bytes, named = _surveyed(ledger, view)
     manifest = Manifest(
         format=FORMAT,
         thread_id=thread,
         version=view.version,
         events=view.events,
         artifacts=[artifact.ref for artifact in kept],
-        exported_at=spell(moment(stores.now_ms())),
+        gone=sorted(named - {thread, *(artifact.ref for artifact in kept)}),
+        exported_at=spell(moment(now_ms)),
     )
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("manifest.json", encode(manifest))
-        archive.writestr("thread.json", encode(find_record(stores.ledger, thread)))
-        past = state_at(stores, thread, view.version)
-        archive.writestr("state.json", encode(past.document))
-        with archive.open("events.jsonl", "w") as lines:
-            for event in history(stores, thread, view.events):
-                lines.write(encode(event) + b"\n")
-                yield from out.taken()
-        for artifact in kept:
-            archive.writestr(f"artifacts/{artifact.ref}.json", encode(artifact))
-            with archive.open(f"artifacts/{artifact.ref}.body", "w") as content:
-                for chunk in pull(stores, Pull(artifact.ref), b"").chunks():
-                    content.write(chunk)
-                    yield from out.taken()
-    yield from out.taken()
+    entries = [
+        _whole(MANIFEST, encode(manifest)),
+        _whole(THREAD, encode(find_record(ledger, thread))),
+        _whole(STATE, encode(state_at(stores, thread, view.version).document)),
+        _Entry(EVENTS, history_bytes, partial(_lines, ledger, view)),
+    ]
+    for artifact in kept:
+        content = partial(chunks_in, ledger, stores.blobs, artifact.sha256)
+        entries += [
+            _whole(f"artifacts/{artifact.ref}.json", encode(artifact)),
+            _Entry(f"artifacts/{artifact.ref}.body", artifact.size_bytes, content),
+        ]
+    return entries
+
+
+def _whole(name: str, text: bytes) -> _Entry:
+    return _Entry(name, len(text), lambda: (text,))
+
+
+def _lines(ledger: Reads, view: ThreadView) -> Iterator[bytes]:
+    for event in history(ledger, view.thread_id, view.events):
+        yield encode(event) + b"\n"
+
+
+def _surveyed(ledger: Reads, view: ThreadView) -> tuple[int, set[str]]:
+    """How long the history is, and the refs that states have had in it."""
+    size_bytes = 0
+    named: set[str] = set()
+    for event in history(ledger, view.thread_id, view.events):
+        line = encode(event)
+        size_bytes += len(line) + 1
+        if len(line) > LINE_BYTES_MAX:
+            raise _too_large("has an event that is too large", f"{LINE_BYTES_MAX} bytes")
+        if event.type in (CREATED, PATCHED):
+            named.update(found.decode() for found in _ID.findall(line))
+    return size_bytes, {each for each in named if is_ref(each)}
+
+
+def _check_bounds(entries: list[_Entry]) -> None:
+    """Refuse what could not be imported again."""
+    if len(entries) > ARCHIVE_ENTRIES_MAX:
+        raise _too_large("has too many artifacts", f"{ARCHIVE_ENTRIES_MAX} files")
+    sizes = {entry.name: entry.size_bytes for entry in entries}
+    if sizes[EVENTS] > ARCHIVE_HISTORY_BYTES_MAX:
+        raise _too_large("has too long a history", f"{ARCHIVE_HISTORY_BYTES_MAX} bytes of events")
+    if sizes[MANIFEST] > MANIFEST_BYTES_MAX:
+        raise _too_large("names too much that is gone", f"{MANIFEST_BYTES_MAX} bytes of names")
+    if sum(sizes.values()) + len(sizes) * _HEADERS_BYTES > ARCHIVE_BYTES_MAX:
+        raise _too_large("is too large", f"{ARCHIVE_BYTES_MAX} bytes")
+
+
+# More than the headers of an entry take.
+_HEADERS_BYTES = KIB
+
+
+def _too_large(what: str, limit: str) -> TooLarge:
+    return TooLarge(
+        f"the thread {what} for one archive",
+        f"at most {limit}; a backup takes everything: relay backup FILE",
+    )
+
+
+def _method(entry: _Entry) -> int:
+    """Deflate, unless that packs so well that an import would take it for a bomb."""
+    if entry.size_bytes <= ARCHIVE_RATIO_MAX * RATIO_COUNTS_FROM_BYTES:
+        return zipfile.ZIP_DEFLATED
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    packed_bytes = sum(len(packer.compress(chunk)) for chunk in entry.open())
+    packed_bytes += len(packer.flush())
+    is_bomb = entry.size_bytes > ARCHIVE_RATIO_MAX // 2 * packed_bytes
+    return zipfile.ZIP_STORED if is_bomb else zipfile.ZIP_DEFLATED
 
 
 def _sources_first(artifacts: list[Artifact]) -> list[Artifact]:
@@ -129,10 +203,11 @@ def _sources_first(artifacts: list[Artifact]) -> list[Artifact]:
     return list(ordered.values())
 
 
-def history(stores: Stores, thread: str, until: int) -> Iterator[Event]:
+def history(ledger: Reads, thread: str, until: int) -> Iterator[Event]:
+    """The first events of a thread, as many as `until`."""
     seq = 0
     while seq < until and (
-        page := stores.ledger.read(thread_log(thread), seq, min(PAGE_ROWS_MAX, until - seq))
+        page := ledger.read(thread_log(thread), seq, min(PAGE_ROWS_MAX, until - seq))
     ):
         for fact in page:
             yield chain.decode(fact.body)
@@ -165,159 +240,91 @@ class _Chunks:
 
 @answers(ImportThread)
 def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
-    with tempfile.TemporaryFile() as spool:
-        size_bytes = 0
-        for chunk in (body,) if isinstance(body, bytes) else body:
-            size_bytes += len(chunk)
-            if size_bytes > ARCHIVE_BYTES_MAX:
-                raise TooLarge("the archive is too large", f"at most {ARCHIVE_BYTES_MAX} bytes")
-            spool.write(chunk)
+    with _spooled(body) as spool:
+        archive = Archive(spool)
+        if verb.name is not None:
+            check_label(verb.name, "name")
+        manifest, told, items = check_archive(archive, stores.settings.body_bytes_max)
+        thread = stores.new_ref()
+        record = ThreadRecord(
+            thread_id=thread,
+            name=verb.name or told.name,
+            status="open",
+            created_at=moment(stores.now_ms()),
+            created_by=verb.by,
+            forked_from=f"{manifest.thread_id}@v{manifest.version}",
+        )
+        stored: dict[str, Artifact] = {}
         try:
-            with zipfile.ZipFile(spool) as archive:
-                _check_archive(archive)
-                return _imported(stores, verb, archive)
-        except _NOT_OURS as error:
-            raise _not_ours(str(error)) from error
-
-
-# What zipfile and the decoders raise on an archive that is not one, or not ours.
-_NOT_OURS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    DecodeError,
-    UnicodeDecodeError,
-    KeyError,
-    TypeError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-)
-
-
-def _check_archive(archive: zipfile.ZipFile) -> None:
-    """Refuse an archive that could harm: by its names, links, counts, sizes or ratios."""
-    infos = archive.infolist()
-    if len(infos) > ARCHIVE_ENTRIES_MAX:
-        raise TooLarge(f"{len(infos)} entries", f"at most {ARCHIVE_ENTRIES_MAX}")
-    if len({info.filename for info in infos}) != len(infos):
-        raise _not_ours("a name stands in it twice")
-    total_bytes = 0
-    for info in infos:
-        if not _NAME.fullmatch(info.filename) or info.external_attr >> 28 == 0o12:
-            raise _not_ours(f"{info.filename[:80]!r} has no place in it")
-        total_bytes += info.file_size
-        if info.file_size > ARCHIVE_RATIO_MAX * max(info.compress_size, 1024):
-            raise TooLarge(f"{info.filename} unpacks to too much", "check where it comes from")
-    if total_bytes > ARCHIVE_BYTES_MAX:
-        raise TooLarge("the archive unpacks to too much", f"at most {ARCHIVE_BYTES_MAX} bytes")
-
-
-def _imported(stores: Stores, verb: ImportThread, archive: zipfile.ZipFile) -> ThreadView:
-    manifest = decode(archive.read("manifest.json"), type=Manifest)
-    if manifest.format != FORMAT:
-        raise _not_ours(f"its format is {manifest.format[:40]!r}")
-    record = decode(archive.read("thread.json"), type=ThreadRecord)
-    thread = stores.new_ref()
-    renamed = {manifest.thread_id: thread}
-    stored: list[Artifact] = []
-    try:
-        for ref in manifest.artifacts:
-            artifact = _import_artifact(stores, archive, ref, renamed)
-            renamed[ref] = artifact.ref
-            stored.append(artifact)
-        events = _import_events(archive, renamed)
-        head = _replayed(events, set(renamed.values()))
-        if head.version != manifest.version or len(events) != manifest.events:
-            raise _not_ours("its history is not complete")
-        _write(stores, verb, thread, record, manifest, events, stored)
-    except RelayError:
-        bury(stores, stored, "removed")
-        raise
+            for item in items:
+                stored[item.ref] = _push(stores, archive, item, stored)
+            renamed = {ref: artifact.ref for ref, artifact in stored.items()}
+            facts = _facts(stores, archive, {**renamed, manifest.thread_id: thread}, verb.by)
+            _write(stores, record, facts, list(stored.values()))
+        except RelayError:
+            bury(stores, list(stored.values()), "removed")
+            raise
     return show(stores, thread)
 
 
-def _import_artifact(
-    stores: Stores, archive: zipfile.ZipFile, ref: str, renamed: dict[str, str]
-) -> Artifact:
-    told = decode(archive.read(f"artifacts/{ref}.json"), type=Artifact)
-    made_by = told.provenance
-    verb = Push(
-        name=told.name,
-        type=told.type,
-        media_type=told.media_type,
-        metadata=told.metadata,
-        ttl_s=None,
-        created_by=made_by.created_by,
-        capability=made_by.capability,
-        source_refs=tuple(renamed[each] for each in made_by.source_refs if each in renamed),
-    )
-    with archive.open(f"artifacts/{ref}.body") as content:
-        artifact = push(stores, verb, _chunks_of(content))
-    if artifact.sha256 != told.sha256:
-        bury(stores, [artifact], "removed")
-        raise Broken(f"the body of {ref} has changed in the archive", "export it again")
-    return artifact
+@contextmanager
+def _spooled(body: Body) -> Generator[IO[bytes]]:
+    """A body as a file, which is gone with the block."""
+    chunks = (body,) if isinstance(body, bytes) else body
+    with tempfile.TemporaryFile() as spool:
+        size_bytes = 0
+        for chunk in chunks:
+            size_bytes += len(chunk)
+            if size_bytes > ARCHIVE_BYTES_MAX:
+                raise TooLarge("the archive is too large", f"at most {ARCHIVE_BYTES_MAX} bytes")
+            try:
+                spool.write(chunk)
+            except OSError as error:
+                raise from_os(error, tempfile.gettempdir()) from error
+        yield spool
 
 
-def _chunks_of(content: IO[bytes]) -> Iterator[bytes]:
-    while chunk := content.read(CHUNK_BYTES):
-        yield chunk
+def _push(stores: Stores, archive: Archive, item: Item, stored: dict[str, Artifact]) -> Artifact:
+    sources = tuple(stored[ref].ref for ref in item.source_refs if ref in stored)
+    verb = replace(item.verb, source_refs=sources)
+    return push(stores, verb, archive.chunks(f"artifacts/{item.ref}.body"))
 
 
-def _import_events(archive: zipfile.ZipFile, renamed: dict[str, str]) -> list[Event]:
+def _facts(stores: Stores, archive: Archive, renamed: dict[str, str], by: str) -> tuple[bytes, ...]:
     """The history, with the new ids in place of the old: an id means nothing else anywhere."""
-    text = archive.read("events.jsonl").decode()
-    told = re.sub(_UUID, lambda found: renamed.get(found[0], found[0]), text)
-    return [decode(line, type=Event) for line in told.encode().splitlines()]
-
-
-def _replayed(events: list[Event], known: set[str]) -> Live:
-    """Follow a foreign history under the limits that hold for patches; its last state."""
-    live = Live()
-    for event in events:
-        if event.type == CREATED:
-            live.state = [decode(encode(event.detail["state"]))]  # The event stays as it is.
-            live.version = 1
-            live.size_bytes = len(encode(live.document))
-            check_state(live.document, lambda ref: ref in known)
-        elif event.type == PATCHED:
-            operations = convert(event.detail["operations"], list[Operation])
-            check_patch(operations)
-            applied = apply(live.state, operations, live.size_bytes, STATE_BYTES_MAX)
-            live.size_bytes = applied.size_bytes
-            live.version += 1
-    check_state(live.document, lambda ref: ref in known)
-    return live
+    spelled_new = {old.encode(): new.encode() for old, new in renamed.items()}
+    facts: list[bytes] = []
+    last = b""
+    for event in archive.events():
+        told = encode(replace(event, hash=""))
+        told = _ID.sub(lambda found: spelled_new.get(found[0], found[0]), told)
+        last = chain.encode(decode(told, type=Event), last)
+        facts.append(last)
+    return (*facts, chain.encode(new_event(stores, "thread.imported", by, {}), last))
 
 
 def _write(
-    stores: Stores,
-    verb: ImportThread,
-    thread: str,
-    told: ThreadRecord,
-    manifest: Manifest,
-    events: list[Event],
-    stored: list[Artifact],
+    stores: Stores, record: ThreadRecord, facts: tuple[bytes, ...], stored: list[Artifact]
 ) -> None:
-    record = ThreadRecord(
-        thread_id=thread,
-        name=verb.name or told.name,
-        status="open",
-        created_at=moment(stores.now_ms()),
-        created_by=verb.by,
-        forked_from=f"{manifest.thread_id}@v{manifest.version}",
-    )
-    facts: list[bytes] = []
-    for event in (*events, new_event(stores, "thread.imported", verb.by, {})):
-        facts.append(chain.encode(event, facts[-1] if facts else b""))
-    rows = (record_row(record), *(held_row(artifact) for artifact in stored))
-    holders = [
-        Write(f"a/{artifact.ref}", rows=(Row("holder", thread, b""),)) for artifact in stored
+    thread = record.thread_id
+    holds = [
+        # As if it had been put there: it does not expire, and goes with the last that holds it.
+        Write(
+            artifact_log(artifact.ref),
+            rows=(
+                artifact_row(
+                    replace(artifact, thread=thread, expires_at=None, ttl_s=None, has_own_ttl=False)
+                ),
+                Row("holder", thread, b""),
+            ),
+            expect=1,
+        )
+        for artifact in stored
     ]
-    stores.ledger.commit(
-        *index_writes(record), *holders, Write(thread_log(thread), tuple(facts), rows, expect=0)
-    )
-
-
-def _not_ours(why: str) -> Invalid:
-    return Invalid(f"this is no thread of ours: {why}", "take a file made by: relay export")
+    rows = (record_row(record), *(held_row(artifact) for artifact in stored))
+    try:
+        stores.ledger.commit(
+            *index_writes(record), *holds, Write(thread_log(thread), facts, rows, expect=0)
+        )
+    except Stale as stale:
+        raise Conflict(f"{stale.log} was changed meanwhile", "import it again") from stale

@@ -16,7 +16,7 @@ from contextrelay.core.artifacts import artifact_log, artifact_row, live
 from contextrelay.core.bodies import Incoming, check_size, receive
 from contextrelay.core.index import index_write
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Full, Invalid, Unavailable
+from contextrelay.errors import Full, Invalid, RelayError, Unavailable
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
 from contextrelay.logic import chain
 from contextrelay.logic.bounds import check_json, check_label, check_name
@@ -46,6 +46,7 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
         raise Invalid(f"{len(verb.items)} items, {len(verb.sizes)} sizes", "send a size per item")
     for item in verb.items:
         check_push(item)
+    _check_threads(stores, verb.items)
     check_size(stores, max(verb.sizes, default=0))
     pieces = _pieces(body, verb.sizes)
     stored: list[Artifact] = []
@@ -143,13 +144,25 @@ def _store(stores: Stores, batch: list[tuple[Push, Incoming]]) -> list[Artifact]
             for incoming, _ in by_hash.values():
                 incoming.abandon(stores)
             raise
-        for artifact in made:
-            if artifact.thread is not None:
-                from contextrelay.core.putting import put
-
-                put(stores, artifact)
+        _put_into_threads(stores, made)
         return made
     raise Unavailable("others keep changing the same content", "try again")
+
+
+def _put_into_threads(stores: Stores, made: list[Artifact]) -> None:
+    """Put artifacts into their threads; if one cannot be, those after it are taken back."""
+    for index, artifact in enumerate(made):
+        if artifact.thread is None:
+            continue
+        from contextrelay.core.putting import put
+
+        try:
+            put(stores, artifact)
+        except RelayError:
+            from contextrelay.core.lives import bury
+
+            bury(stores, [each for each in made[index + 1 :] if each.thread], "removed")
+            raise
 
 
 def _made(stores: Stores, verb: Push, incoming: Incoming, now_ms: int) -> Artifact:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from contextrelay.core.changes import change
-from contextrelay.core.holding import held_row, weight
-from contextrelay.core.live import head_of
+from contextrelay.core.holding import held_row
 from contextrelay.core.lives import bury
-from contextrelay.core.savings import weights_of
 from contextrelay.core.stores import Stores
-from contextrelay.errors import RelayError
+from contextrelay.errors import RelayError, Unavailable
 from contextrelay.logic.patch import Operation
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.event import Event
@@ -28,20 +26,17 @@ def put(stores: Stores, artifact: Artifact) -> None:
         by=artifact.provenance.created_by,
         detail={"ref": artifact.ref, "type": artifact.type, "size": artifact.size_bytes},
     )
-    live = head_of(stores, thread)
-    with live.lock:
-        before = weights_of(stores, thread, live)
-        live.weights = before.plus(weight(artifact))
-        try:
-            change(
-                stores,
-                thread,
-                [Operation(op="add", path="/artifacts/-", value=entry)],
-                artifact.provenance.created_by,
-                beside=(event,),
-                rows=(held_row(artifact),),
-            )
-        except RelayError:
-            live.weights = before
-            bury(stores, [artifact], "removed")
-            raise
+    try:
+        change(
+            stores,
+            thread,
+            [Operation(op="add", path="/artifacts/-", value=entry)],
+            artifact.provenance.created_by,
+            beside=(event,),
+            rows=(held_row(artifact),),
+        )
+    except Unavailable:
+        raise  # It may have been done: a sweep will tell.
+    except RelayError:
+        bury(stores, [artifact], "removed")
+        raise

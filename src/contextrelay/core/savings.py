@@ -37,13 +37,13 @@ def weights_of(stores: Stores, thread: str, live: Live) -> Weights:
     return live.weights
 
 
-def metrics_of(stores: Stores, thread: str, live: Live) -> dict[str, Any]:
+def metrics_of(weights: Weights, state_bytes: int) -> dict[str, Any]:
     """The figures that a version of the state shows."""
-    weights = weights_of(stores, thread, live)
     return {
         "cache_hits": 0,
         "cache_misses": 0,
-        "tokens_estimate": live.size_bytes // 4,
-        "tokens_avoided": weights.naive_tokens - weights.actual_tokens,
+        "tokens_estimate": state_bytes // 4,
+        # A state has counts: where previews are longer than what they are of, nothing is avoided.
+        "tokens_avoided": max(0, weights.naive_tokens - weights.actual_tokens),
         "hop_count": 0,
     }

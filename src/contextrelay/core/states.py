@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Raw, to_builtins
@@ -16,6 +17,8 @@ from contextrelay.core.live import (
     state_at,
 )
 from contextrelay.core.stores import Stores
+from contextrelay.errors import Conflict, Unavailable
+from contextrelay.limits import RETRIES_MAX
 from contextrelay.logic.bounds import check_label
 from contextrelay.logic.compaction import compaction
 from contextrelay.logic.difference import difference
@@ -115,25 +118,37 @@ def patch_state(stores: Stores, verb: PatchState, body: Body) -> Patched:
 
 @answers(RestoreState)
 def restore_state(stores: Stores, verb: RestoreState, body: Body) -> Patched:
-    live = head_of(stores, verb.thread)
-    with live.lock:
-        catch_up(stores, verb.thread, live)
-        past = state_at(stores, verb.thread, verb.version)
-        operations = plain_difference(live.document, past.document)
-        if not operations:
-            return Patched(thread_id=verb.thread, version=live.version, operations=[])
-        detail = {"restored_version": verb.version}
-        return change(
-            stores, verb.thread, operations, verb.by, expected=live.version, detail=detail
-        )
+    past = state_at(stores, verb.thread, verb.version)
+
+    def leading_back(document: dict[str, Any]) -> list[Operation]:
+        return plain_difference(document, past.document)
+
+    detail = {"restored_version": verb.version}
+    return _change_by(stores, verb.thread, verb.by, leading_back, detail)
 
 
 @answers(CompactState)
 def compact_state(stores: Stores, verb: CompactState, body: Body) -> Patched:
-    live = head_of(stores, verb.thread)
-    with live.lock:
-        catch_up(stores, verb.thread, live)
-        operations = compaction(live.document)
-        if not operations:
-            return Patched(thread_id=verb.thread, version=live.version, operations=[])
-        return change(stores, verb.thread, operations, verb.by, expected=live.version)
+    return _change_by(stores, verb.thread, verb.by, compaction, {})
+
+
+def _change_by(
+    stores: Stores,
+    thread: str,
+    by: str,
+    find_operations: Callable[[dict[str, Any]], list[Operation]],
+    detail: dict[str, Any],
+) -> Patched:
+    """Patch a state by what follows from it; found anew where others were faster."""
+    live = head_of(stores, thread)
+    for _ in range(RETRIES_MAX):
+        with live.lock:
+            catch_up(stores, thread, live)
+            operations = find_operations(live.document)
+            if not operations:
+                return Patched(thread_id=thread, version=live.version, operations=[])
+            try:
+                return change(stores, thread, operations, by, expected=live.version, detail=detail)
+            except Conflict:
+                continue
+    raise Unavailable(f"others keep changing thread {thread}", "try again")

@@ -7,6 +7,7 @@ becomes of them. A sweep can stop anywhere; the next one goes on.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms
 from contextrelay.model.reports import SweepReport
-from contextrelay.store.ledger import ONLY, Row, Write
+from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import Body, Sweep
 
 SWEEP_LOG = "sweep"
@@ -69,7 +70,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
         if row.kind == "freed":
             bodies.forget(stores, log)
         elif row.kind == "closed":
-            stores.ledger.drop(log, expect=stores.ledger.last(log))
+            _drop(stores, log)
         elif row.kind == "gone":
             from contextrelay.core.threads import settle_gone  # Seldom: it brings a lot along.
 
@@ -89,9 +90,20 @@ def _is_old(tombstone: Tombstone, now_ms: int) -> bool:
 
 
 def _forget(stores: Stores, tombstone: Tombstone) -> None:
-    stores.ledger.commit(unindex_write(tombstone.ref, in_ms(tombstone.created_at)))
     log = artifact_log(tombstone.ref)
-    stores.ledger.drop(log, expect=stores.ledger.last(log))
+    stores.ledger.commit(
+        unindex_write(tombstone.ref, in_ms(tombstone.created_at)),
+        *(
+            Write(f"t/{row.key}", rows=(Row("artifact", tombstone.ref, None),))
+            for row in stores.ledger.rows(log, "holder", "", PAGE_ROWS_MAX)
+        ),
+    )
+    _drop(stores, log)
+
+
+def _drop(stores: Stores, log: str) -> None:
+    with suppress(Stale):  # Another sweep was faster, or somebody writes to it again.
+        stores.ledger.drop(log, expect=stores.ledger.last(log))
 
 
 # Pushes that never finished
@@ -138,7 +150,10 @@ def _is_abandoned(stores: Stores, entry: Entry) -> bool:
 
 
 def _is_put(stores: Stores, artifact: Artifact) -> bool:
-    return stores.ledger.get(f"t/{artifact.thread}", "artifact", artifact.ref) is not None
+    from contextrelay.core.holding import is_put  # Seldom: it brings a lot along.
+
+    # Not only into the thread it was made for: that may be gone, and a fork of it have this still.
+    return is_put(stores.ledger, artifact.ref)
 
 
 # Blobs that nothing points to

@@ -1,11 +1,12 @@
 """Threads: made, found, listed, forked, closed and removed.
 
-The log `i/t` has a row for each thread, newest first; `i/n` the newest thread of each name; `i/u`
-the thread last used in each folder. All are hints: the thread's own log tells.
+The log `i/t` has a row for each thread, newest first; `i/n` one for each that has a name, by name;
+`i/u` the thread last used in each folder. All are hints: the thread's own log tells.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -27,15 +28,21 @@ from contextrelay.core.live import (
 from contextrelay.core.lives import bury
 from contextrelay.core.savings import weights_of
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Gone, NotFound, Refused
-from contextrelay.limits import EVENT_BYTES_MAX, FIND_ITEMS_MAX, PAGE_ROWS_MAX, TOMBSTONE_S
+from contextrelay.errors import Gone, NotFound, Refused, Unavailable
+from contextrelay.limits import (
+    EVENT_BYTES_MAX,
+    FIND_ITEMS_MAX,
+    PAGE_ROWS_MAX,
+    RETRIES_MAX,
+    TOMBSTONE_S,
+)
 from contextrelay.logic import chain
 from contextrelay.logic.bounds import check_json, check_label
 from contextrelay.logic.state import new_state
 from contextrelay.model.artifact import Artifact, in_ms, moment, spell
 from contextrelay.model.event import CREATED, Event
 from contextrelay.model.thread import EventPage, Numbered, ThreadListing, ThreadRecord, ThreadView
-from contextrelay.store.ledger import ONLY, Row, Write
+from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import (
     AddEvent,
     Body,
@@ -47,6 +54,7 @@ from contextrelay.wire.verbs import (
     ListThreads,
     MakeCheckpoint,
     NewThread,
+    OpenThread,
     ReadEvents,
     RemoveThread,
     ShowThread,
@@ -54,6 +62,7 @@ from contextrelay.wire.verbs import (
 )
 
 INDEX, NAMES, USED = "i/t", "i/n", "i/u"
+REF_CHARS = 36
 _END_MS = 10**14 - 1
 
 
@@ -75,9 +84,18 @@ def fork_thread(stores: Stores, verb: ForkThread, body: Body) -> ThreadView:
 
 
 def make(
-    stores: Stores, name: str | None, by: str, state: dict[str, Any] | None, origin: str | None
+    stores: Stores,
+    name: str | None,
+    by: str,
+    state: dict[str, Any] | None,
+    origin: str | None,
+    names_head: int | None = None,
 ) -> ThreadView:
-    """Make a thread that begins with a state, or with an empty one; its version is 1."""
+    """Make a thread that begins with a state, or with an empty one; its version is 1.
+
+    Raises:
+        Stale: `names_head` is given, and another thread got a name since.
+    """
     if name is not None:
         check_label(name, "name")
     thread = stores.new_ref()
@@ -92,32 +110,44 @@ def make(
     )
     fresh = new_state(thread, spell(created_at))
     begun = {**fresh, **state, **{key: fresh[key] for key in OWN}} if state else fresh
-    refs = {str(each["ref"]) for each in begun["artifacts"]}
-    holds, rows = hold_writes(stores, thread, refs)
+    holds, rows = hold_writes(stores, thread, _refs_in(begun))
     first = chain.encode(
         new_event(stores, "thread.created", by, {"name": name, "from": origin}), b""
     )
     second = chain.encode(new_event(stores, CREATED, by, {"state": begun}), first)
     stores.ledger.commit(
-        *index_writes(record),
+        *index_writes(record, names_head),
         *holds,
         Write(thread_log(thread), (first, second), (record_row(record), *rows), expect=0),
     )
     return show(stores, thread)
 
 
+def _refs_in(state: dict[str, Any]) -> set[str]:
+    """The artifacts that a state names, wherever it may."""
+    named = [each["ref"] for each in state["artifacts"]]
+    named += [ref for each in state["decisions"] for ref in each["evidence_refs"]]
+    named += [each["result_ref"] for each in state["last_actions"] if "result_ref" in each]
+    return set(named)
+
+
 # What a fork does not take over: it is another thread, at its first version.
 OWN = ("$schema", "thread_id", "version", "updated_at", "metrics")
 
 
-def index_writes(record: ThreadRecord) -> list[Write]:
+def index_writes(record: ThreadRecord, names_head: int | None = None) -> list[Write]:
     """What makes a thread findable; written before the thread itself."""
-    key = _key(record.created_at, record.thread_id)
-    writes = [Write(INDEX, rows=(Row("thread", key, b""),))]
+    writes: list[Write] = []
     if record.name:
-        row = Row("thread", record.name, record.thread_id.encode())
-        writes.append(Write(NAMES, rows=(row,)))
-    return writes
+        # A fact as well: who makes a thread unless there is one of that name expects the head.
+        row = Row("thread", _name_key(record), b"")
+        writes.append(Write(NAMES, (b"",), (row,), expect=names_head))
+    key = _key(record.created_at, record.thread_id)
+    return [*writes, Write(INDEX, rows=(Row("thread", key, b""),))]
+
+
+def _name_key(record: ThreadRecord | ThreadView) -> str:
+    return f"{record.name}|{_key(record.created_at, record.thread_id)}"
 
 
 def new_event(stores: Stores, type: str, by: str, detail: dict[str, Any]) -> Event:
@@ -163,14 +193,34 @@ def show(stores: Stores, thread: str) -> ThreadView:
 
 @answers(FindThreads)
 def find_threads(stores: Stores, verb: FindThreads, body: Body) -> list[ThreadView]:
-    found: list[str] = []
-    newest = stores.ledger.get(NAMES, "thread", verb.text)
-    if newest is not None:
-        found.append(newest.decode())
+    found = _named(stores, verb.text)
     if len(verb.text) >= 6 and not set(verb.text) - set("0123456789abcdef-"):
         logs = stores.ledger.logs(thread_log(verb.text), "", FIND_ITEMS_MAX)
         found += [log.removeprefix("t/") for log in logs]
     return _shown(stores, dict.fromkeys(found))
+
+
+def _named(stores: Stores, name: str) -> list[str]:
+    """Threads of a name, newest first."""
+    rows = stores.ledger.rows(NAMES, "thread", f"{name}|", FIND_ITEMS_MAX)
+    # A name may hold the sign that ends it here; the rest is always as long.
+    chars = len(name) + 1 + len(_key(moment(0), "")) + REF_CHARS
+    here = [row.key for row in rows if row.key.startswith(f"{name}|") and len(row.key) == chars]
+    return [key[-REF_CHARS:] for key in here]
+
+
+@answers(OpenThread)
+def open_thread(stores: Stores, verb: OpenThread, body: Body) -> ThreadView:
+    for _ in range(RETRIES_MAX):
+        head = stores.ledger.last(NAMES)
+        there = _shown(stores, _named(stores, verb.name))
+        if there:
+            return there[0]
+        try:
+            return make(stores, verb.name, verb.by, None, None, names_head=head)
+        except Stale:
+            continue
+    raise Unavailable(f"others keep making threads called {verb.name}", "try again")
 
 
 @answers(ListThreads)
@@ -274,8 +324,10 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
     rows = (Row("thread", ONLY, None), Row("gone", ONLY, encode(told), in_ms(gone_at)))
     append_event(stores, verb.thread, new_event(stores, "thread.removed", "you", {}), rows)
     stores.live.drop(verb.thread)
-    unindexed = Row("thread", _key(view.created_at, verb.thread), None)
-    stores.ledger.commit(Write(INDEX, rows=(unindexed,)))
+    unindexed = [Write(INDEX, rows=(Row("thread", _key(view.created_at, verb.thread), None),))]
+    if view.name:
+        unindexed.append(Write(NAMES, rows=(Row("thread", _name_key(view), None),)))
+    stores.ledger.commit(*unindexed)
     settle_gone(stores, verb.thread)
     return view
 
@@ -286,13 +338,19 @@ def settle_gone(stores: Stores, thread: str) -> None:
     A sweep comes here when the row `gone` is due: at once, if a crash cut the removal short.
     """
     log = thread_log(thread)
-    told: dict[str, Any] = decode(stores.ledger.get(log, "gone", ONLY) or b"{}")
+    row = stores.ledger.get(log, "gone", ONLY)
+    if row is None:
+        return
+    told: dict[str, Any] = decode(row)
     if told.get("is_settled"):
-        _forget(stores, log, told)
+        # Not `is_settled` alone: a removal beside us may have settled its own since it was due.
+        if in_ms(datetime.fromisoformat(told["gone_at"])) + _STAYS_MS <= stores.now_ms():
+            _forget(stores, log)
         return
     _let_go(stores, thread)
-    row = Row("gone", ONLY, encode({**told, "is_settled": True}), stores.now_ms() + _STAYS_MS)
-    stores.ledger.commit(Write(log, rows=(row,)))
+    settled = encode({**told, "is_settled": True})
+    due_ms = stores.now_ms() + _STAYS_MS
+    stores.ledger.commit(Write(log, rows=(Row("gone", ONLY, settled, due_ms),)))
 
 
 _STAYS_MS = TOMBSTONE_S * 1000
@@ -313,13 +371,10 @@ def _let_go(stores: Stores, thread: str) -> None:
     stores.ledger.trim(log, stores.ledger.last(log) + 1)
 
 
-def _forget(stores: Stores, log: str, told: dict[str, Any]) -> None:
+def _forget(stores: Stores, log: str) -> None:
     """Drop what is left of a thread that was removed long ago."""
-    name = told.get("name")
-    thread = log.removeprefix("t/")
-    if name and stores.ledger.get(NAMES, "thread", name) == thread.encode():
-        stores.ledger.commit(Write(NAMES, rows=(Row("thread", name, None),)))
-    stores.ledger.drop(log, expect=stores.ledger.last(log))
+    with suppress(Stale):  # Another sweep was faster.
+        stores.ledger.drop(log, expect=stores.ledger.last(log))
 
 
 def check_open(stores: Stores, thread: str) -> None:

@@ -189,6 +189,13 @@ class NewThread(Verb[ThreadView], frozen=True):
     by: Label = "you"
 
 
+class OpenThread(Verb[ThreadView], frozen=True):
+    """The newest thread of a name, which is made if there is none."""
+
+    name: Label
+    by: Label = "you"
+
+
 class ShowThread(Verb[ThreadView], frozen=True):
     """A thread as it stands."""
 

@@ -26,9 +26,12 @@ def run(words: list[str]) -> int:
     except KeyboardInterrupt:
         desk.note("interrupted; nothing is half-done")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output went away; Python must not complain again on exit.
+    except OSError as error:
+        # The reader of our output went away, or there is no room for it: stores tell of troubles of
+        # their own by other names. Python must not complain again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            desk.fail(RelayError(f"the output cannot be written: {error.strerror or error}"))
         return 1
     except SystemExit as asked:
         return asked.code if isinstance(asked.code, int) else 1

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from importlib import import_module
 
 from contextrelay.errors import Invalid
+from contextrelay.limits import TTL_S_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +101,10 @@ def ttl(text: str) -> int | None:
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS_S else (text, "s")
     if not (number.isascii() and number.isdigit()):
         raise ArgumentTypeError(f"{text!r} is no time: write 90s, 30m, 24h, 7d or never")
-    return int(number) * _UNITS_S[unit]
+    seconds = int(number) * _UNITS_S[unit]
+    if not 1 <= seconds <= TTL_S_MAX:
+        raise ArgumentTypeError(f"{text!r} is out of range: take 1s to {TTL_S_MAX // 86_400}d")
+    return seconds
 
 
 def pair(text: str) -> tuple[str, str]:

@@ -125,6 +125,7 @@ def close_to(word: str, known: Mapping[str, object], group: str = "") -> str:
     """The next step after a word that is no command."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, known, 1, 0.5)
+    # Never what cannot be undone: a typo must not lead there.
+    close = get_close_matches(word, [each for each in known if each != "rm"], 1, 0.5)
     start = f"relay {group} " if group else "relay "
     return f"did you mean: {start}{close[0]}" if close else f"see: relay help {group}".rstrip()

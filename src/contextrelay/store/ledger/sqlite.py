@@ -144,7 +144,12 @@ class SqliteLedger(SqliteReads):
             self._patience = Patience(path.parent)
         except OSError as error:
             raise troubles.from_os(error, error.filename or path) from error
-        self._writer = self._open()
+        try:
+            self._writer = self._open()
+        except BaseException:
+            self._turns.close()
+            self._patience.close()
+            raise
         _ledgers.add(self)
 
     # Reads
@@ -253,9 +258,9 @@ class SqliteLedger(SqliteReads):
 
     def _commit_waiting(self) -> None:
         group: list[_Ticket] = []
-        while self._waiting and len(group) < GROUP_COMMITS_MAX:
-            group.append(self._waiting.popleft())
         try:
+            while self._waiting and len(group) < GROUP_COMMITS_MAX:
+                group.append(self._waiting.popleft())
             if not self._try_group(group) and len(group) > 1:
                 # One member may have spoiled it for all: each gets its own answer.
                 for ticket in group:

@@ -11,7 +11,7 @@ from contextrelay.doors.cli import choosing, forms
 from contextrelay.doors.cli.desk import Desk
 from contextrelay.doors.cli.parser import pair, thread_option, ttl
 from contextrelay.errors import Invalid
-from contextrelay.model.artifact import Artifact
+from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.ref import local_url
 
 
@@ -19,7 +19,10 @@ def describe_arguments(parser: ArgumentParser) -> None:
     """The options that describe what is stored."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="the file; - or none for stdin")
     parser.add_argument("--name", help="its name, if not the file's")
-    parser.add_argument("--type", help="markdown, json, code, log ...; else found out")
+    types = get_args(ArtifactType)
+    parser.add_argument(
+        "--type", choices=types, metavar="TYPE", help=f"{', '.join(types)}; else found out"
+    )
     parser.add_argument("--media-type", help="like text/markdown; else found out")
     parser.add_argument(
         "--meta", type=pair, action="append", default=[], metavar="KEY=VALUE", help="metadata"
