@@ -297,6 +297,7 @@ def test_version_imports_next_to_nothing() -> None:
                 "contextrelay.doors.cli.parser",
                 "contextrelay.doors.cli.tree",
                 "contextrelay.errors",
+                "contextrelay.limits",
             ]
         )
     )

@@ -253,4 +253,7 @@ def test_the_files_of_a_thread_can_be_read_edited_and_adopted(shell: Shell) -> N
     assert "artifact.created" in (folder / "events.log").read_text()
     assert adopted["operations"][0]["path"].startswith("/facts")
     assert shell.json("state", "show", ":/facts/0/value") == 1
+    assert shell.json("state", "adopt")["operations"] == []
+    shell.out("state", "add", "fact", "meanwhile")
+    state.write_text(state.read_text().replace('"value": 1', '"value": 2'))
     assert shell.fails("state", "adopt")[0] == 5
