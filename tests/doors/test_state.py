@@ -236,6 +236,17 @@ def test_what_is_in_a_state_cannot_command_the_terminal(shell: Shell) -> None:
     assert "\x1b" not in told
 
 
+def test_for_people_a_header_tells_of_what_is_left_out_altogether(shell: Shell) -> None:
+    shell.out("thread", "new", "--name", "long")
+    shell.out("state", "add", "fact", "short", "-t", "long")
+    shell.out("state", "add", "fact", "x" * 3_000, "-t", "long")
+
+    told = shell.out("state", "header", "long", human=True)
+
+    assert "all left out" in told
+    assert "(0 of 2)" in told
+
+
 def test_a_thread_in_another_store_is_reached_by_its_address(shell: Shell, tmp_path: Path) -> None:
     shell.out("--store", "second", "thread", "new", "--name", "there")
 

@@ -49,9 +49,13 @@ def _header_lines(label: str, raw: str) -> list[str]:
     lines = [f"{label} @ v{header['version']} · {forms.tokens(len(raw.encode()))}"]
     for name, field, list_name, sign in _SECTIONS:
         items: list[dict[str, Any]] = header[field]
-        if not items:
-            continue
         total = len(items) + header["omitted"].get(list_name, 0)
+        if not items:
+            if total:
+                lines.append(
+                    f"{name:12} {'all left out: relay state show has them':56} (0 of {total})"
+                )
+            continue
         told = [f"{sign} {_said(item)}" for item in items]
         lines.append(f"{name:12} {told[0]:56} ({len(items)} of {total})")
         lines += [f"{'':12} {each}" for each in told[1:]]
