@@ -1,4 +1,4 @@
-"""Blobs as files in one folder: written aside as `<random>.draft`, synced, renamed, folder synced.
+"""Blobs as files in one folder: written aside as `<random>.draft`, renamed, and synced, both.
 
 Rule: a name comes from core and is checked again here, so that nothing outside the folder is ever
 touched; links are not followed.
@@ -149,11 +149,15 @@ class FileDraft:
     def keep(self, name: str) -> None:
         place = self._blobs.path(name)
         try:
+            # Renamed first: then one sync of the file mostly serves the folder as well, and nobody
+            # knows the name before this returns.
+            os.rename(self._path, place)
             os.fsync(self._handle)
             self._close()
-            os.rename(self._path, place)
             sync_folder(self._blobs.folder)
         except OSError as error:
+            with suppress(OSError):
+                os.unlink(place)
             raise from_os(error, place) from error
 
     def discard(self) -> None:
