@@ -12,6 +12,8 @@ BODY_BYTES_MAX = 50 * MIB
 # Bodies up to this size are ledger rows, larger ones blobs: measured in docs/decisions/0004.
 ROW_BODY_BYTES_MAX = 32 * KIB
 CHUNK_BYTES = 256 * KIB
+# From here on a body is written while it is hashed: a thread costs less than either.
+OVERLAP_BYTES_MIN = MIB
 WARM_BODY_BYTES_MAX = 256 * KIB
 WARM_BYTES_MAX = 16 * MIB
 CHECKED_BLOBS_MAX = 100_000

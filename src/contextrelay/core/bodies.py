@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, TooLarge, Unavailable
 from contextrelay.limits import (
+    OVERLAP_BYTES_MIN,
     ROW_BODY_BYTES_MAX,
     TOMBSTONE_S,
     UNFINISHED_PUSH_S,
@@ -143,6 +144,11 @@ def receive(stores: Stores, body: Body) -> Generator[Incoming]:
     description = Description()
     if isinstance(body, bytes):
         check_size(stores, len(body))
+        if len(body) >= OVERLAP_BYTES_MIN:
+            with stores.blobs.draft() as draft:
+                _write_and_describe(draft, description, body)
+                yield Incoming(description, None, draft)
+            return
         description.feed(body)
         yield Incoming(description, body, None)
         return
@@ -158,6 +164,16 @@ def receive(stores: Stores, body: Body) -> Generator[Incoming]:
             description.feed(chunk)
             draft.write(chunk)
         yield Incoming(description, None, draft)
+
+
+def _write_and_describe(draft: Draft, description: Description, body: bytes) -> None:
+    """Write a large body while it is hashed: each takes about as long as the other."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as beside:
+        writing = beside.submit(draft.write, body)
+        description.feed(body)
+        writing.result()
 
 
 def _up_to_a_row(stores: Stores, chunks: Iterator[bytes], description: Description) -> bytes:
