@@ -110,7 +110,7 @@ def test_a_conflict_exits_with_5_and_says_the_version_and_what_changed(shell: Sh
         (["patch", "--json", '[{"op":"add","path":"/version","value":2}]'], 2, "cannot be"),
         (["patch", "--json", '[{"op":"test","path":"/facts","value":1}]'], 5, "test"),
         (["show", "orders@v5"], 3, "version"),
-        (["show", ":/facts/7"], 2, "/facts/7"),
+        (["show", ":/facts/7"], 3, "/facts/7"),
         (["show", "orders@v1", "--at", "v2"], 2, "two versions"),
         (["diff", "v1", "v5"], 3, "version"),
         (["restore", "v5"], 3, "version"),

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from contextrelay.client.thread import Thread
+from contextrelay.doors.cli import forms
 from contextrelay.limits import LIST_ITEMS_MAX, REPORT_EVENTS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import Numbered, Stats, ThreadView
@@ -69,7 +70,8 @@ def _summary(state: dict[str, Any]) -> str:
     opened = sum(item["status"] == "open" for item in state["open_questions"])
     done = sum(item["status"] == "done" for item in state["plan"])
     return (
-        f"{len(state['facts'])} facts, {len(state['decisions'])} decisions, "
+        f"{forms.count(len(state['facts']), 'fact')}, "
+        f"{forms.count(len(state['decisions']), 'decision')}, "
         f"{opened} of {len(state['open_questions'])} questions open, "
         f"{done} of {len(state['plan'])} steps done."
     )

@@ -13,7 +13,7 @@ from contextrelay.doors.cli import choosing, forms, tellings
 from contextrelay.doors.cli.choosing import Chosen
 from contextrelay.doors.cli.desk import Desk
 from contextrelay.doors.cli.parser import thread_arguments, thread_option, version
-from contextrelay.errors import Conflict, Invalid
+from contextrelay.errors import Conflict, Invalid, NotFound, Refused
 from contextrelay.limits import LIST_ITEMS_MAX, STATE_BYTES_MAX
 from contextrelay.logic.documents import is_object, read_json
 from contextrelay.logic.patch import read_operations
@@ -85,7 +85,10 @@ def state_show(args: Namespace, desk: Desk) -> None:
     chosen = _at(desk, args, args.at)
     raw = chosen.thread.ask(ReadState(chosen.thread.id, chosen.version)).state
     if chosen.pointer:
-        value = find(decode(raw), parse(chosen.pointer))
+        try:
+            value = find(decode(raw), parse(chosen.pointer))
+        except Refused as error:
+            raise NotFound(error.message, error.hint) from error
         if isinstance(value, str):
             desk.answer(value, forms.spell_hidden(value), value)
             return
