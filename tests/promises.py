@@ -162,7 +162,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/crash/test_races.py::test_a_sweep_beside_the_removal_of_a_thread_does_not_forget_it",
         "tests/doors/test_threads.py::test_a_new_thread_prints_its_id_for_people_and_for_scripts",
     ),
-    kept(
+    partly(
         "T2",
         "the state's schema, checked on every patch; unknown fields are kept",
         "tests/client/test_threads.py::test_a_new_thread_is_at_version_1_with_an_empty_state",
@@ -171,6 +171,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/logic/test_state.py::test_unknown_fields_are_kept_at_the_top_and_in_items",
         "tests/logic/test_touched.py::test_a_place_is_followed_to_where_it_is_in_the_end",
         "tests/logic/test_touched.py::test_what_is_deeper_than_asked_is_told_at_that_depth",
+        missing="cache and hop figures in metrics, which stay 0 until there are capabilities",
     ),
     kept(
         "T3",
@@ -192,7 +193,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/logic/test_merging.py::test_patches_of_other_places_merge",
         "tests/logic/test_patch.py::test_a_failing_test_is_a_conflict_that_says_what_is_there",
     ),
-    kept(
+    partly(
         "T5",
         "every version can be read, compared, restored, forked; patches are what grows",
         "tests/client/test_threads.py::test_every_version_can_be_read_again",
@@ -201,6 +202,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/test_threads.py::test_a_fork_begins_with_any_version_and_leaves_the_first_alone",
         "tests/logic/test_difference.py::test_the_difference_leads_from_one_document_to_the_other",
         "tests/security/test_histories.py::test_a_broken_state_in_between_is_refused",
+        missing="?version= over HTTP",
     ),
     partly(
         "T6",
@@ -406,7 +408,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/client/test_threads.py::test_stats_count_what_others_put_too",
         "tests/client/test_threads.py::test_stats_follow_the_formula_of_the_seed",
         "tests/doors/test_insight.py::test_stats_have_the_rows_of_the_seed_and_say_that_they_are_an_estimate",
-        missing="the honest ledger: real tokenizer, pulls debited, cache priced",
+        missing="cache hits (0: there is no cache yet); the honest ledger beside the formula",
     ),
     kept(
         "U2",

