@@ -60,8 +60,12 @@ def connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_MS_MAX / 1000, isolation_level=None, check_same_thread=False
     )
-    # FULL: with NORMAL a power loss takes acknowledged commits with it.
-    connection.execute("PRAGMA synchronous = FULL")
+    try:
+        # FULL: with NORMAL a power loss takes acknowledged commits with it.
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
