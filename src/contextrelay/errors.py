@@ -7,6 +7,7 @@
     ├── NotFound         no such thing, as far as the caller may know
     ├── Gone             it was there; a tombstone says when and why it went
     ├── Conflict         the state moved on since the caller read it
+    ├── Limited          too often: what was asked is counted, and the count is used up
     ├── Unavailable      the engine does not answer now; the same call may succeed later
     ├── Full             no room left; reads and removals still work
     └── Broken           the store is damaged, unreadable or from a newer version
@@ -78,6 +79,12 @@ class Conflict(RelayError):
     """The state moved on since the caller read it."""
 
     code, status, exit_code = "conflict", 409, 5
+
+
+class Limited(RelayError):
+    """A count that has a limit is used up; nothing was done."""
+
+    code, status = "limited", 429
 
 
 class Unavailable(RelayError):

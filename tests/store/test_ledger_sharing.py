@@ -93,6 +93,30 @@ def test_a_listener_hears_of_facts_written_over_another_connection(
     stop()
 
 
+def test_a_listener_hears_which_log_another_connection_wrote_to(
+    ledger_kind: str, open_ledger: OPEN
+) -> None:
+    if ledger_kind not in engines.SHARED:
+        pytest.skip("this ledger is not shared")
+    ears = Ears()
+    hearing, other = open_ledger(), open_ledger()
+    stop = hearing.listen(ears)
+
+    other.commit(Write("a", rows=(put("x"),)))
+    for number in range(20):
+        other.commit(Write(f"c/ü {number}", (b"1",)), Write("a", rows=(put("x"),)))
+        hearing.commit(Write("own", (b"1",)))
+
+    # By its name, and for facts only: who listens for one of many logs need not look at each.
+    awaited: set[str | None] = {"own", *(f"c/ü {number}" for number in range(20))}
+    heard: list[str | None] = []
+    while not awaited.issubset(heard):
+        heard.append(ears.heard.get(timeout=engines.WAIT_S_MAX))
+    assert awaited.issuperset(heard)
+    assert len(heard) <= 20 + 20
+    stop()
+
+
 def test_what_a_listener_hears_of_can_be_read(ledger: Ledger) -> None:
     bodies: queue.Queue[list[Fact]] = queue.Queue()
     stop = ledger.listen(lambda _: bodies.put(ledger.read("a", 0, 9)))

@@ -7,7 +7,9 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from contextrelay.core.stores import Stores
-from contextrelay.wire.verbs import Body, Verb
+from contextrelay.errors import RelayError
+from contextrelay.model.artifact import Artifact
+from contextrelay.wire.verbs import Body, Push, Verb
 
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 Reply = TypeVar("Reply")
@@ -47,6 +49,9 @@ _FILES = {
     "Backup": "backups",
     "Restore": "backups",
     "Survey": "survey",
+    "Publish": "channels",
+    "ReadSignals": "channels",
+    "ListChannels": "channels",
     "ReadState": "states",
     "ReadHeader": "states",
     "PatchState": "states",
@@ -72,14 +77,34 @@ _FILES = {
     "ImportThread": "portable",
     "MirrorThread": "mirror",
     "AdoptState": "mirror",
+    "ListCapabilities": "capabilities",
+    "Invoke": "capabilities",
+    "PurgeCache": "capabilities",
 }
 
 
-def answer(stores: Stores, verb: Verb[Reply], body: Body = b"") -> Reply:
-    """Answer a verb; its body comes beside it."""
+def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
+    """Answer a verb; its body comes beside it.
+
+    With an idempotency key it is done once in KEY_KEPT_S, however often it is asked.
+    """
     kind: type[Verb[Any]] = type(verb)
     function = _answers.get(kind)
     if function is None:
         import_module(f"contextrelay.core.{_FILES[kind.__name__]}")
         function = _answers[kind]
+    if key:
+        from contextrelay.core.once import answer_once
+
+        return answer_once(stores, verb, body, key, function)
     return function(stores, verb, body)
+
+
+def answer_pushes(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
+    """Answer pushes that came side by side: together if that is possible, each for itself if not.
+
+    None of them has a key or goes into a thread.
+    """
+    from contextrelay.core.pushes import push_each
+
+    return push_each(stores, asked)

@@ -112,6 +112,8 @@ def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
         artifact = find(stores.ledger, entry.ref)
         if artifact is None or is_over(artifact, now_ms):
             continue
+        if in_ms(artifact.created_at) != entry.created_ms:
+            continue  # An earlier try of the same push, which did not get that far.
         found.append(artifact)
         if len(found) == verb.limit:
             more = next(entries(stores.ledger, entry.cursor), None)

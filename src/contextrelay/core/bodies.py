@@ -121,6 +121,11 @@ class Incoming:
             raise Unavailable("the push took too long", "push it again")
         return self._blob
 
+    @property
+    def is_placed(self) -> bool:
+        """Whether it has a blob: one that was pointed to may be freed by others since."""
+        return self._blob is not None
+
     def abandon(self, stores: Stores) -> None:
         """Take back a blob after a commit that failed for sure, unless something points to it."""
         at = where(stores.ledger, self.description.sha256)

@@ -7,6 +7,7 @@ again; a deep copy is made nowhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -22,9 +23,10 @@ from contextrelay.core.live import (
     take_snapshot_if_due,
     thread_log,
 )
+from contextrelay.core.once import once_rows, told_before
 from contextrelay.core.savings import metrics_of, weights_of
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Conflict, NotFound, Refused, TooLarge, Unavailable
+from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHANGES_TOLD_MAX, STATE_BYTES_MAX
 from contextrelay.logic import chain
 from contextrelay.logic.bounds import check_label
@@ -64,6 +66,8 @@ def change(
             catch_up(stores, thread, live)
         is_alone = False
         while True:
+            if (before := patched_before(stores, thread)) is not None:
+                return before
             _check_expected(stores, thread, live, operations, expected, merge)
             patched = _try_change(stores, thread, live, operations, by, detail or {}, beside, rows)
             if patched is not None:
@@ -76,6 +80,23 @@ def change(
             catch_up(stores, thread, live)
         take_snapshot_if_due(stores, thread, live)
         return patched
+
+
+def patched_before(stores: Stores, thread: str) -> Patched | None:
+    """What this request, which has a key, has changed already."""
+    told = told_before(stores, thread_log(thread))
+    if told is None:
+        return None
+    detail = event_at(stores, thread, int(told)).detail
+    return Patched(thread_id=thread, version=detail["version"], operations=detail["operations"])
+
+
+def event_at(stores: Stores, thread: str, seq: int) -> Event:
+    facts = stores.ledger.read(thread_log(thread), seq - 1, 1)
+    if not facts:
+        find_record(stores.ledger, thread)
+        raise Broken(f"event {seq} of {thread} is missing", "see what with: relay verify")
+    return chain.decode(facts[0].body)
 
 
 def _check_expected(
@@ -144,6 +165,7 @@ def _try_change(
         holds, held_rows = hold_writes(stores, thread, referred)
         rows = (*rows, *held_rows)
         weights = weights_of(stores, thread, live).plus(weights_in(rows))
+        uses = live.uses.after(*beside)
         event = Event(
             id=stores.random_bytes(8).hex(),
             type=PATCHED,
@@ -152,11 +174,12 @@ def _try_change(
             detail={
                 "version": live.version + 1,
                 "operations": told,
-                "metrics": metrics_of(weights, done[-1].size_bytes),
+                "metrics": metrics_of(weights, uses, done[-1].size_bytes),
                 **detail,
             },
         )
         facts = _chained(live.last, (*beside, event))
+        rows = (*rows, *once_rows(stores, b"%d" % (live.seq + len(facts))))
         head = _commit(stores, thread, live, facts, rows, holds)
     except BaseException:
         _undo(done)
@@ -167,7 +190,7 @@ def _try_change(
     live.seq, live.last, live.size_bytes = head, facts[-1], done[-1].size_bytes
     live.version += 1
     live.patch_bytes += len(facts[-1])
-    live.weights = weights
+    live.weights, live.uses = weights, uses
     live.stamp(event)
     return Patched(thread_id=thread, version=live.version, operations=event.detail["operations"])
 
@@ -244,16 +267,31 @@ def _commit(
         raise
 
 
-def append_event(stores: Stores, thread: str, event: Event, rows: tuple[Row, ...] = ()) -> int:
-    """Add an event that does not change the state; its seq."""
+def append_event(
+    stores: Stores,
+    thread: str,
+    event: Event,
+    rows: tuple[Row, ...] = (),
+    check: Callable[[Live], None] | None = None,
+) -> int:
+    """Add an event that does not change the state; its seq, or that of the first time.
+
+    `check` may refuse by raising. What it sees is what the event then follows, whoever else writes.
+    """
     live = head_of(stores, thread)
     deadline_ms = stores.now_ms() + BUSY_MS_MAX
     with live.lock, stores.ledger.patience():
         while True:
             catch_up(stores, thread, live)
+            told = told_before(stores, thread_log(thread))
+            if told is not None:
+                return int(told)
             _check_there(stores, thread, live)
+            if check is not None:
+                check(live)
             facts = _chained(live.last, (event,))
-            head = _commit(stores, thread, live, facts, rows, [])
+            done = (*rows, *once_rows(stores, b"%d" % (live.seq + 1)))
+            head = _commit(stores, thread, live, facts, done, [])
             if head is not None:
                 live.take(Fact(head, facts[-1]))
                 return head

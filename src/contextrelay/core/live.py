@@ -23,7 +23,7 @@ from contextrelay.limits import PAGE_ROWS_MAX, SNAPSHOT_PATCH_BYTES_MIN, SNAPSHO
 from contextrelay.logic import chain
 from contextrelay.logic.patch import Operation, apply
 from contextrelay.model.artifact import spell
-from contextrelay.model.event import CREATED, PATCHED, Event
+from contextrelay.model.event import CALLED, CREATED, INVOKED, PATCHED, Event
 from contextrelay.model.thread import ThreadRecord
 from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
@@ -50,6 +50,26 @@ class Weights(Struct, frozen=True):
         )
 
 
+class Uses(Struct, frozen=True):
+    """How often capabilities were invoked in a thread, and how often the cache had the result."""
+
+    hops: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+
+    def after(self, *events: Event) -> Uses:
+        """The figures once these events have happened."""
+        hops, hits, misses = self.hops, self.cache_hits, self.cache_misses
+        for event in events:
+            if event.type == CALLED:
+                hops += 1
+            elif event.type == INVOKED and event.detail.get("cache_hit") is True:
+                hops, hits = hops + 1, hits + 1
+            elif event.type == INVOKED:
+                misses += 1
+        return Uses(hops, hits, misses)
+
+
 class Snapshot(Struct, frozen=True):
     """A state written whole: how far the log was then, and the compressed document."""
 
@@ -57,6 +77,7 @@ class Snapshot(Struct, frozen=True):
     version: int
     size_bytes: int
     packed: bytes
+    uses: Uses = Uses()
 
 
 class Live:
@@ -72,6 +93,7 @@ class Live:
         "seq",
         "size_bytes",
         "state",
+        "uses",
         "version",
         "weights",
     )
@@ -90,6 +112,7 @@ class Live:
         self.due_bytes = 0
         """How many of them make another snapshot worth a try, once that is known."""
         self.weights: Weights | None = None
+        self.uses = Uses()
         self.is_closed = False
         self.is_removed = False
         """Whether an event says so; whether it is, its record says."""
@@ -110,6 +133,8 @@ class Live:
             self.patch_bytes += len(fact.body)
         elif event.type == "artifact.created":
             self.weights = None
+        elif event.type in (CALLED, INVOKED):
+            self.uses = self.uses.after(event)
         elif event.type == "thread.closed":
             self.is_closed = True
         elif event.type == "thread.removed":
@@ -239,6 +264,7 @@ def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
     live.size_bytes = snapshot.size_bytes
     live.seq = snapshot.seq
     live.last = last
+    live.uses = snapshot.uses
 
 
 def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
@@ -254,7 +280,7 @@ def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
     live.due_bytes = len(packed) * SNAPSHOT_WEIGHT
     if live.patch_bytes < live.due_bytes:
         return
-    snapshot = Snapshot(live.seq, live.version, live.size_bytes, packed)
+    snapshot = Snapshot(live.seq, live.version, live.size_bytes, packed, live.uses)
     row = Row("snapshot", _key(live.version), _pack(snapshot))
     with suppress(RelayError):  # The patch is done whether or not there is room for this.
         stores.ledger.commit(Write(thread_log(thread), rows=(row,)))
@@ -268,22 +294,22 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
         Broken: the events cannot be followed.
     """
     log = thread_log(thread)
-    told: dict[int, Any] = {}
+    told: dict[int, tuple[Any, Uses]] = {}
     for row in ledger.rows(log, "snapshot", "", PAGE_ROWS_MAX):
         version = _END_VERSION - int(row.key)
         try:
-            told[version] = decode(zlib.decompress(_read(row.body or b"", Snapshot, thread).packed))
+            snapshot = _read(row.body or b"", Snapshot, thread)
+            told[version] = decode(zlib.decompress(snapshot.packed)), snapshot.uses
         except (Broken, DecodeError, zlib.error):
-            told[version] = None
+            told[version] = None, Uses()
     live, wrong = Live(), list[int]()
     try:
         while page := ledger.read(log, live.seq, PAGE_ROWS_MAX):
             for fact in page:
                 before = live.version
                 live.take(fact)
-                if live.version != before and told.get(live.version, live.document) != (
-                    live.document
-                ):
+                there = (live.document, live.uses)
+                if live.version != before and told.get(live.version, there) != there:
                     wrong.append(live.version)
     except (DecodeError, KeyError, TypeError, RelayError) as error:
         raise _unreadable(thread, error) from error

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from contextrelay.core import bodies
@@ -23,8 +24,9 @@ from contextrelay.core.artifacts import (
     tombstone_row,
 )
 from contextrelay.core.index import unindex_write
+from contextrelay.core.once import once_rows, told_before
 from contextrelay.core.stores import Stores, commit_each, with_reserve
-from contextrelay.errors import Conflict
+from contextrelay.errors import Conflict, Gone
 from contextrelay.limits import RETRIES_MAX, TOMBSTONE_S
 from contextrelay.logic import chain
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, moment
@@ -102,19 +104,28 @@ class Freed(Struct, frozen=True):
 @answers(Remove)
 def remove(stores: Stores, verb: Remove, body: Body) -> Artifact:
     for _ in range(RETRIES_MAX):
-        artifact = live(stores, verb.ref)
-        if bury(stores, [artifact], "removed").artifacts:
+        try:
+            artifact = live(stores, verb.ref)
+        except Gone:
+            told = told_before(stores, artifact_log(verb.ref))
+            if told is None:
+                raise
+            return decode(told, type=Artifact)
+        if bury(stores, [artifact], "removed", once_rows(stores, encode(artifact))).artifacts:
             return artifact
     raise Conflict(f"others keep changing {verb.ref}", "try again")
 
 
-def bury(stores: Stores, dead: list[Artifact], reason: Reason) -> Freed:
+def bury(
+    stores: Stores, dead: list[Artifact], reason: Reason, beside: tuple[Row, ...] = ()
+) -> Freed:
     """Put tombstones in the place of artifacts, then finish what follows from it.
 
+    `beside`: rows that belong to the same write.
     The disk may be full at each step. It is that step which is done again, not all of them: one
     that began anew would find the tombstone and take it for another's.
     """
-    writes = [_tombstone_write(stores, artifact, reason) for artifact in dead]
+    writes = [_tombstone_write(stores, artifact, reason, beside) for artifact in dead]
     done = with_reserve(stores, lambda: commit_each(stores.ledger, writes))
     tombstones = [
         tombstone
@@ -144,7 +155,9 @@ def settle(stores: Stores, tombstones: list[Tombstone]) -> tuple[int, int]:
     return freed
 
 
-def _tombstone_write(stores: Stores, artifact: Artifact, reason: Reason) -> Write:
+def _tombstone_write(
+    stores: Stores, artifact: Artifact, reason: Reason, beside: tuple[Row, ...]
+) -> Write:
     log = artifact_log(artifact.ref)
     head = stores.ledger.last(log)
     now_ms = stores.now_ms()
@@ -160,7 +173,7 @@ def _tombstone_write(stores: Stores, artifact: Artifact, reason: Reason) -> Writ
         metadata=artifact.metadata,
     )
     fact = _next_fact(stores, log, head, f"artifact.{reason}")
-    rows = (Row("artifact", ONLY, None), tombstone_row(tombstone, now_ms))
+    rows = (Row("artifact", ONLY, None), tombstone_row(tombstone, now_ms), *beside)
     # Changed since it was read: then this write must fail, and the caller decides again.
     is_same = find(stores.ledger, artifact.ref) == artifact
     return Write(log, (fact,), rows, expect=head if is_same else -1)

@@ -23,7 +23,7 @@ from msgspec.json import encode, format
 from contextrelay.core.answering import answers
 from contextrelay.core.artifacts import find, is_over
 from contextrelay.core.bodies import opener
-from contextrelay.core.changes import change
+from contextrelay.core.changes import change, patched_before
 from contextrelay.core.holding import held
 from contextrelay.core.live import catch_up, head_of, state_at
 from contextrelay.core.portable import history
@@ -154,6 +154,8 @@ def _sha256(path: Path) -> str | None:
 
 @answers(AdoptState)
 def adopt_state(stores: Stores, verb: AdoptState, body: Body) -> Patched:
+    if (before := patched_before(stores, verb.thread)) is not None:
+        return before
     path = _folder(stores, verb.thread) / "state.json"
     try:
         text = _read(path)

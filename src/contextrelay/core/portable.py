@@ -40,9 +40,17 @@ from contextrelay.core.bodies import chunks_in
 from contextrelay.core.holding import held, held_row
 from contextrelay.core.live import find_record, state_at, thread_log
 from contextrelay.core.lives import bury
+from contextrelay.core.once import may_go_on, other_request, step
 from contextrelay.core.pushes import push
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads import index_writes, new_event, record_row, show
+from contextrelay.core.threads import (
+    index_writes,
+    made_before,
+    new_event,
+    new_id,
+    record_row,
+    show,
+)
 from contextrelay.errors import Conflict, RelayError, TooLarge
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
@@ -245,12 +253,16 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
         if verb.name is not None:
             check_label(verb.name, "name")
         manifest, told, items = check_archive(archive, stores.settings.body_bytes_max)
-        thread = stores.new_ref()
+        if (made := made_before(stores)) is not None:
+            if made.forked_from != f"{manifest.thread_id}@v{manifest.version}":
+                raise other_request()
+            return made
+        thread = new_id(stores)
         record = ThreadRecord(
             thread_id=thread,
             name=verb.name or told.name,
             status="open",
-            created_at=moment(stores.now_ms()),
+            created_at=moment(stores.asked_ms()),
             created_by=verb.by,
             forked_from=f"{manifest.thread_id}@v{manifest.version}",
         )
@@ -261,8 +273,9 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
             renamed = {ref: artifact.ref for ref, artifact in stored.items()}
             facts = _facts(stores, archive, {**renamed, manifest.thread_id: thread}, verb.by)
             _write(stores, record, facts, list(stored.values()))
-        except RelayError:
-            bury(stores, list(stored.values()), "removed")
+        except RelayError as error:
+            if not may_go_on(stores, error):
+                bury(stores, list(stored.values()), "removed")
             raise
     return show(stores, thread)
 
@@ -287,7 +300,7 @@ def _spooled(body: Body) -> Generator[IO[bytes]]:
 def _push(stores: Stores, archive: Archive, item: Item, stored: dict[str, Artifact]) -> Artifact:
     sources = tuple(stored[ref].ref for ref in item.source_refs if ref in stored)
     verb = replace(item.verb, source_refs=sources)
-    return push(stores, verb, archive.chunks(f"artifacts/{item.ref}.body"))
+    return push(step(stores, item.ref), verb, archive.chunks(f"artifacts/{item.ref}.body"))
 
 
 def _facts(stores: Stores, archive: Archive, renamed: dict[str, str], by: str) -> tuple[bytes, ...]:
@@ -327,4 +340,6 @@ def _write(
             *index_writes(record), *holds, Write(thread_log(thread), facts, rows, expect=0)
         )
     except Stale as stale:
+        if stores.once is not None and stale.log == thread_log(thread):
+            return  # The same request was faster.
         raise Conflict(f"{stale.log} was changed meanwhile", "import it again") from stale

@@ -1,20 +1,30 @@
 """Pushes: bodies come in, artifacts are made of them.
 
-Rule: the writes of a push are ordered so that any prefix does no harm: index rows, then body and
-hold, then lineage, and the artifact last. What a crash leaves, a sweep finds by the index rows.
+Rule: the writes of a push are ordered so that any prefix does no harm: channel, index rows, then
+body and hold, then lineage, the artifact, and its signal last. What a crash leaves, a sweep finds
+by the index rows and on the due list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 
 from msgspec import UNSET
 
 from contextrelay.core.answering import answers
 from contextrelay.core.artifacts import artifact_log, artifact_row, live
 from contextrelay.core.bodies import Incoming, check_size, receive
+from contextrelay.core.channels import (
+    check_channel,
+    pending_writes,
+    send_once,
+    send_signals,
+    signal_writes,
+    trim_surplus,
+)
 from contextrelay.core.index import index_write
+from contextrelay.core.once import may_go_on
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Invalid, RelayError, Unavailable
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
@@ -27,13 +37,57 @@ from contextrelay.model.event import Event
 from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.wire.verbs import Body, Push, PushMany
 
+Beside = Callable[[Artifact], tuple[Event, ...]]
+
 
 @answers(Push)
 def push(stores: Stores, verb: Push, body: Body) -> Artifact:
+    return push_beside(stores, verb, body, lambda artifact: ())
+
+
+def push_beside(stores: Stores, verb: Push, body: Body, beside: Beside) -> Artifact:
+    """Push; where it goes into a thread, these events are written with the patch that tells it."""
     check_push(verb)
     _check_threads(stores, [verb])
     with receive(stores, body) as incoming:
-        return _store(stores, [(verb, incoming)])[0]
+        return _store(stores, [(verb, incoming)], beside)[0]
+
+
+def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
+    """Push what arrived side by side, in one commit if that is possible; each gets its own answer.
+
+    None of them goes into a thread: those are told one after the other anyway.
+    """
+    answers: list[Artifact | RelayError] = [Invalid("not looked at")] * len(asked)
+    good: list[int] = []
+    with ExitStack() as open_bodies:
+        batch: list[tuple[Push, Incoming]] = []
+        for index, (verb, body) in enumerate(asked):
+            try:
+                check_push(verb)
+                incoming = open_bodies.enter_context(receive(stores, body))
+            except RelayError as error:
+                answers[index] = error
+                continue
+            batch.append((verb, incoming))
+            good.append(index)
+        try:
+            made = _keep(stores, batch, [stores.new_ref() for _ in batch]) if batch else []
+        except RelayError as error:
+            made = None
+            if len(good) == 1:
+                answers[good[0]] = error
+                return answers
+    if made is not None:
+        for index, artifact in zip(good, made, strict=True):
+            answers[index] = artifact
+        return answers
+    for index in good:  # One of them may have spoiled it for all.
+        try:
+            answers[index] = push(stores, *asked[index])
+        except RelayError as error:
+            answers[index] = error
+    return answers
 
 
 _BATCH_ITEMS_MAX = 1_000
@@ -61,13 +115,15 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
                 batch_bytes += incoming.description.size_bytes
                 if len(batch) == _BATCH_ITEMS_MAX or batch_bytes > _BATCH_BYTES_MAX:
                     break
-            stored += _store(stores, batch)
+            stored += _store(stores, batch, start=len(stored))
     next(pieces, None)  # Where there are no items, a body is still one too many.
     return stored
 
 
 def _check_threads(stores: Stores, verbs: list[Push]) -> None:
     """Refuse to put into threads that are not there or closed, before anything is stored."""
+    if stores.once is not None and stores.once.is_again:
+        return  # It may be done already, and the thread have been closed since.
     for thread in dict.fromkeys(verb.thread for verb in verbs):
         if thread is not None:
             from contextrelay.core.threads import check_open
@@ -112,12 +168,85 @@ def check_push(verb: Push) -> None:
     if verb.capability is not None:
         check_label(verb.capability, "capability")
     check_json(verb.metadata, "metadata", METADATA_BYTES_MAX)
+    if verb.channel is not None:
+        check_channel(verb.channel)
 
 
-def _store(stores: Stores, batch: list[tuple[Push, Incoming]]) -> list[Artifact]:
-    """Keep a batch of received bodies, in an order in which any prefix does no harm."""
+def _store(
+    stores: Stores,
+    batch: list[tuple[Push, Incoming]],
+    beside: Beside = lambda artifact: (),
+    start: int = 0,
+) -> list[Artifact]:
+    """Store a batch of received bodies; `start`: how many came before in the same request."""
+    if stores.once is not None:
+        return _store_once(stores, batch, beside, start)
+    made = _keep(stores, batch, [stores.new_ref() for _ in batch])
+    if made is None:
+        raise Unavailable("the push took too long", "push it again")
+    if any(artifact.thread for artifact in made):
+        _put_into_threads(stores, made, beside)
+        with suppress(RelayError):  # All is stored; a sweep will send what could not be.
+            send_signals(stores, made)
+    return made
+
+
+def _store_once(
+    stores: Stores, batch: list[tuple[Push, Incoming]], beside: Beside, start: int
+) -> list[Artifact]:
+    """Store what an earlier time of the same request has not stored, and find the rest."""
+    from contextrelay.core.resuming import find_pushed, let_go
+
+    is_late = False
+    for _ in range(RETRIES_MAX):
+        found = [
+            find_pushed(stores, verb, incoming.description.sha256, start + index)
+            for index, (verb, incoming) in enumerate(batch)
+        ]
+        missing = [index for index, (_, artifact) in enumerate(found) if artifact is None]
+        if is_late and any(batch[index][1].is_placed for index in missing):
+            raise Unavailable("the push took too long", "push it again with the same key")
+        made = _keep(
+            stores, [batch[index] for index in missing], [found[index][0] for index in missing]
+        )
+        if made is None:
+            # The same request was faster, or a sweep took this one for dead.
+            let_go(stores, [(batch[index][1], found[index][0]) for index in missing])
+            is_late = True
+            continue
+        fresh = iter(made)
+        every = [artifact or next(fresh) for _, artifact in found]
+        to_put = [
+            each for (verb, _), each in zip(batch, every, strict=True) if verb.thread is not None
+        ]
+        _put_into_threads(stores, to_put, beside)
+        with suppress(RelayError):  # All is stored; a sweep will send what could not be.
+            send_once(stores, every)
+        return every
+    raise Unavailable("others keep asking with this key", "ask again")
+
+
+def pushed_before(stores: Stores, thread: str | None, beside: Beside) -> Artifact | None:
+    """What an earlier time of the same request has pushed, now in its thread if it was not yet."""
+    if stores.once is None or not stores.once.is_again:
+        return None
+    from contextrelay.core.resuming import find_pushed
+
+    _, artifact = find_pushed(stores, Push(thread=thread), "", 0)
+    if artifact is not None and thread is not None:
+        _put_into_threads(stores, [artifact], beside)
+    return artifact
+
+
+def _keep(
+    stores: Stores, batch: list[tuple[Push, Incoming]], refs: list[str]
+) -> list[Artifact] | None:
+    """Keep bodies, in an order in which any prefix does no harm; None if a ref is taken."""
     now_ms = stores.now_ms()
-    made = [_made(stores, verb, incoming, now_ms) for verb, incoming in batch]
+    made = [
+        _made(stores, verb, incoming, ref, now_ms)
+        for (verb, incoming), ref in zip(batch, refs, strict=True)
+    ]
     sources = dict.fromkeys(ref for artifact in made for ref in artifact.provenance.source_refs)
     for ref in sources:
         live(stores, ref)
@@ -131,25 +260,27 @@ def _store(stores: Stores, batch: list[tuple[Push, Incoming]]) -> list[Artifact]
         for source in artifact.provenance.source_refs
     ]
     created = [_created(stores, artifact) for artifact in made]
+    pending = pending_writes(made, now_ms)
+    is_sent_later = stores.once is not None or any(artifact.thread for artifact in made)
+    signals = [] if is_sent_later else signal_writes(stores, made)
     for _ in range(RETRIES_MAX):
         held = [incoming.held(stores, refs) for incoming, refs in by_hash.values()]
         try:
-            stores.ledger.commit(*indexed, *held, *derived, *created)
+            heads = stores.ledger.commit(*pending, *indexed, *held, *derived, *created, *signals)
         except Stale as stale:
             if stale.log.startswith("a/"):
-                # A sweep took this push for dead, and its holds with it.
-                raise Unavailable("the push took too long", "push it again") from stale
+                return None  # A sweep took this push for dead, and its holds with it.
             continue
         except Full:
             for incoming, _ in by_hash.values():
                 incoming.abandon(stores)
             raise
-        _put_into_threads(stores, made)
+        trim_surplus(stores, signals, heads[len(heads) - len(signals) :])
         return made
     raise Unavailable("others keep changing the same content", "try again")
 
 
-def _put_into_threads(stores: Stores, made: list[Artifact]) -> None:
+def _put_into_threads(stores: Stores, made: list[Artifact], beside: Beside) -> None:
     """Put artifacts into their threads; if one cannot be, those after it are taken back."""
     for index, artifact in enumerate(made):
         if artifact.thread is None:
@@ -157,15 +288,16 @@ def _put_into_threads(stores: Stores, made: list[Artifact]) -> None:
         from contextrelay.core.putting import put
 
         try:
-            put(stores, artifact)
-        except RelayError:
+            put(stores, artifact, *beside(artifact))
+        except RelayError as error:
             from contextrelay.core.lives import bury
 
-            bury(stores, [each for each in made[index + 1 :] if each.thread], "removed")
+            if not may_go_on(stores, error):
+                bury(stores, [each for each in made[index + 1 :] if each.thread], "removed")
             raise
 
 
-def _made(stores: Stores, verb: Push, incoming: Incoming, now_ms: int) -> Artifact:
+def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int) -> Artifact:
     description = incoming.description
     guessed, media_type = artifact_type(
         verb.name, verb.media_type, description.head, description.is_text
@@ -174,7 +306,7 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, now_ms: int) -> Artifa
     ttl_s = default_s if verb.ttl_s is UNSET else verb.ttl_s
     created_at = moment(now_ms)
     return Artifact(
-        ref=stores.new_ref(),
+        ref=ref,
         type=verb.type or guessed,
         media_type=media_type,
         name=verb.name,
@@ -199,6 +331,7 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, now_ms: int) -> Artifa
         ),
         thread=verb.thread,
         has_own_ttl=verb.ttl_s is not UNSET and ttl_s is not None,
+        channel=verb.channel,
     )
 
 

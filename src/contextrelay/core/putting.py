@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextrelay.core.changes import change
 from contextrelay.core.holding import held_row
 from contextrelay.core.lives import bury
+from contextrelay.core.once import may_go_on, step
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.logic.patch import Operation
@@ -12,8 +13,8 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.event import Event
 
 
-def put(stores: Stores, artifact: Artifact) -> None:
-    """Append an artifact, which is stored already, to the state of its thread."""
+def put(stores: Stores, artifact: Artifact, *beside: Event) -> None:
+    """Append an artifact, which is stored already, to the state of its thread, and any events."""
     thread = artifact.thread
     assert thread is not None
     entry = {"ref": artifact.ref, "type": artifact.type}
@@ -28,15 +29,16 @@ def put(stores: Stores, artifact: Artifact) -> None:
     )
     try:
         change(
-            stores,
+            step(stores, artifact.ref),
             thread,
             [Operation(op="add", path="/artifacts/-", value=entry)],
             artifact.provenance.created_by,
-            beside=(event,),
+            beside=(event, *beside),
             rows=(held_row(artifact),),
         )
     except Unavailable:
         raise  # It may have been done: a sweep will tell.
-    except RelayError:
-        bury(stores, [artifact], "removed")
+    except RelayError as error:
+        if not may_go_on(stores, error):
+            bury(stores, [artifact], "removed")
         raise

@@ -6,7 +6,7 @@ from typing import Any
 
 from contextrelay.core.answering import answers
 from contextrelay.core.holding import held
-from contextrelay.core.live import Live, Weights, catch_up, head_of
+from contextrelay.core.live import Live, Uses, Weights, catch_up, head_of
 from contextrelay.core.stores import Stores
 from contextrelay.model.thread import Stats
 from contextrelay.wire.verbs import Body, ReadStats
@@ -17,13 +17,17 @@ def read_stats(stores: Stores, verb: ReadStats, body: Body) -> Stats:
     live = head_of(stores, verb.thread)
     with live.lock:
         catch_up(stores, verb.thread, live)
-        weights = weights_of(stores, verb.thread, live)
+        weights, uses = weights_of(stores, verb.thread, live), live.uses
     return Stats(
         thread_id=verb.thread,
         artifacts=weights.count,
         naive_tokens=weights.naive_tokens,
         actual_tokens=weights.actual_tokens,
         tokens_avoided=weights.naive_tokens - weights.actual_tokens,
+        cache_hits=uses.cache_hits,
+        session_cache_hits=stores.cache_hits.number,
+        cache_misses=uses.cache_misses,
+        hop_count=uses.hops,
     )
 
 
@@ -37,13 +41,13 @@ def weights_of(stores: Stores, thread: str, live: Live) -> Weights:
     return live.weights
 
 
-def metrics_of(weights: Weights, state_bytes: int) -> dict[str, Any]:
+def metrics_of(weights: Weights, uses: Uses, state_bytes: int) -> dict[str, Any]:
     """The figures that a version of the state shows."""
     return {
-        "cache_hits": 0,
-        "cache_misses": 0,
+        "cache_hits": uses.cache_hits,
+        "cache_misses": uses.cache_misses,
         "tokens_estimate": state_bytes // 4,
         # A state has counts: where previews are longer than what they are of, nothing is avoided.
         "tokens_avoided": max(0, weights.naive_tokens - weights.actual_tokens),
-        "hop_count": 0,
+        "hop_count": uses.hops,
     }

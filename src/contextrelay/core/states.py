@@ -9,7 +9,7 @@ from msgspec import Raw, to_builtins
 from msgspec.json import encode
 
 from contextrelay.core.answering import answers
-from contextrelay.core.changes import change
+from contextrelay.core.changes import change, patched_before
 from contextrelay.core.live import (
     Live,
     catch_up,
@@ -144,6 +144,8 @@ def _change_by(
     for _ in range(RETRIES_MAX):
         with live.lock:
             catch_up(stores, thread, live)
+            if (before := patched_before(stores, thread)) is not None:
+                return before
             operations = find_operations(live.document)
             if not operations:
                 return Patched(thread_id=thread, version=live.version, operations=[])

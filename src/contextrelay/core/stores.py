@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 
@@ -18,7 +19,22 @@ from contextrelay.store.blobs import Blobs
 from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Ledger, Stale, Write
 
+if TYPE_CHECKING:
+    from contextrelay.core.once import Once
+
 Done = TypeVar("Done")
+
+
+class Count:
+    """A number that threads of execution add to."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._lock = threading.Lock()
+
+    def add(self) -> None:
+        with self._lock:
+            self.number += 1
 
 
 def clock_ms() -> int:
@@ -34,6 +50,10 @@ class Stores(Struct, frozen=True):
     random_bytes: Callable[[int], bytes] = os.urandom
     warm: Warm = field(default_factory=Warm)
     live: Heads = field(default_factory=Heads)
+    cache_hits: Count = field(default_factory=Count)
+    """How often the cache had a capability's result, since the stores were opened."""
+    once: Once | None = None
+    """Of a request that has an idempotency key: what makes its ids the same each time."""
 
     @property
     def ledger(self) -> Ledger:
@@ -45,6 +65,10 @@ class Stores(Struct, frozen=True):
 
     def new_ref(self) -> str:
         return new_ref(self.random_bytes(16))
+
+    def asked_ms(self) -> int:
+        """Now, or when a request that has a key was first asked."""
+        return self.now_ms() if self.once is None else self.once.at_ms
 
 
 def commit_each(ledger: Ledger, writes: list[Write]) -> list[bool]:

@@ -69,20 +69,37 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     for log, row in page:
         if row.kind == "freed":
             bodies.forget(stores, log)
-        elif row.kind == "closed":
+        elif row.kind == "result":
+            from contextrelay.core import cache  # Seldom, like the one below.
+
+            cache.forget(stores, log)
+        elif row.kind in ("closed", "asked"):
             _drop(stores, log)
+        elif row.kind == "once":
+            stores.ledger.commit(Write(log, rows=(Row("once", row.key, None),)))
         elif row.kind == "gone":
             from contextrelay.core.threads import settle_gone  # Seldom: it brings a lot along.
 
             settle_gone(stores, log.removeprefix("t/"))
+    faded = _fade(stores, page)
     return _plus(
         report,
         expired=freed.artifacts,
         freed_bodies=freed.bodies + bodies_freed,
         freed_bytes=freed.size_bytes + bytes_freed,
         forgotten_tombstones=len(old),
-        mended=len(unsettled),
+        mended=len(unsettled) + faded,
     )
+
+
+def _fade(stores: Stores, page: list[tuple[str, Row]]) -> int:
+    """See to the rows of channels; how many signals a crash had kept back."""
+    found = [(log, row) for log, row in page if log.startswith("c/")]
+    if not found:
+        return 0
+    from contextrelay.core.fading import fade
+
+    return sum(fade(stores, log, row) for log, row in found)
 
 
 def _is_old(tombstone: Tombstone, now_ms: int) -> bool:
@@ -121,7 +138,8 @@ def _unfinished(stores: Stores) -> int:
     for page in _pages(entries_before(stores.ledger, until_ms), checked_ms):
         seen += len(page)
         dead = [entry for entry in page if _is_abandoned(stores, entry)]
-        bodies.release(stores, [(entry.sha256, entry.ref) for entry in dead])
+        unheld = [entry for entry in dead if not _is_body_of(stores, entry)]
+        bodies.release(stores, [(entry.sha256, entry.ref) for entry in unheld])
         stores.ledger.commit(*(unindex_write(entry.ref, entry.created_ms) for entry in dead))
         mended += len(dead)
     if seen:
@@ -138,15 +156,26 @@ def _pages(found: Iterator[Entry], checked_ms: int) -> Iterator[list[Entry]]:
 def _is_abandoned(stores: Stores, entry: Entry) -> bool:
     """Whether a push is dead. Its artifact's log is closed to it first, should it only be slow."""
     artifact = find(stores.ledger, entry.ref)
+    found = artifact or find_tombstone(stores.ledger, entry.ref)
+    if found is not None and in_ms(found.created_at) != entry.created_ms:
+        return True  # It was asked again, with a key, and done at another time.
     if artifact is not None and artifact.thread is not None and not _is_put(stores, artifact):
         # Stored for a thread, which a crash kept from hearing of it.
         bury(stores, [artifact], "removed")
-    if artifact is not None or find_tombstone(stores.ledger, entry.ref):
+    if found is not None:
         return False
+    if stores.ledger.get(artifact_log(entry.ref), "closed", ONLY) is not None:
+        return True
     closed = Row("closed", ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
     return commit_each(
         stores.ledger, [Write(artifact_log(entry.ref), (b"",), (closed,), expect=0)]
     )[0]
+
+
+def _is_body_of(stores: Stores, entry: Entry) -> bool:
+    """Whether the artifact of a dead entry, done at another time, has the body that it names."""
+    artifact = find(stores.ledger, entry.ref)
+    return artifact is not None and artifact.sha256 == entry.sha256
 
 
 def _is_put(stores: Stores, artifact: Artifact) -> bool:

@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 
 from contextrelay.core.answering import answers
 from contextrelay.core.artifacts import find
-from contextrelay.core.changes import append_event
+from contextrelay.core.changes import append_event, event_at
 from contextrelay.core.holding import held, hold_writes, is_held, unhold_write
 from contextrelay.core.live import (
     catch_up,
@@ -26,6 +26,7 @@ from contextrelay.core.live import (
     thread_log,
 )
 from contextrelay.core.lives import bury
+from contextrelay.core.once import once_rows, step, told_before
 from contextrelay.core.savings import weights_of
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Gone, NotFound, Refused, Unavailable
@@ -76,6 +77,8 @@ def new_thread(stores: Stores, verb: NewThread, body: Body) -> ThreadView:
 
 @answers(ForkThread)
 def fork_thread(stores: Stores, verb: ForkThread, body: Body) -> ThreadView:
+    if (made := made_before(stores)) is not None:
+        return made
     version = verb.version
     if version is None:
         version = show(stores, verb.thread).version
@@ -98,8 +101,10 @@ def make(
     """
     if name is not None:
         check_label(name, "name")
-    thread = stores.new_ref()
-    created_at = moment(stores.now_ms())
+    if (made := made_before(stores)) is not None:
+        return made
+    thread = new_id(stores)
+    created_at = moment(stores.asked_ms())
     record = ThreadRecord(
         thread_id=thread,
         name=name,
@@ -115,12 +120,26 @@ def make(
         new_event(stores, "thread.created", by, {"name": name, "from": origin}), b""
     )
     second = chain.encode(new_event(stores, CREATED, by, {"state": begun}), first)
-    stores.ledger.commit(
-        *index_writes(record, names_head),
-        *holds,
-        Write(thread_log(thread), (first, second), (record_row(record), *rows), expect=0),
-    )
+    begin = Write(thread_log(thread), (first, second), (record_row(record), *rows), expect=0)
+    try:
+        stores.ledger.commit(*index_writes(record, names_head), *holds, begin)
+    except Stale as stale:
+        if stores.once is None or stale.log != begin.log:
+            raise
+        # The same request, asked with a key, was faster.
     return show(stores, thread)
+
+
+def new_id(stores: Stores) -> str:
+    """An id for a thread: the same each time for a request that has a key."""
+    return stores.new_ref() if stores.once is None else stores.once.ref("thread")
+
+
+def made_before(stores: Stores) -> ThreadView | None:
+    """The thread that this request, which has a key, has made already."""
+    if stores.once is None or stores.ledger.last(thread_log(new_id(stores))) == 0:
+        return None
+    return show(stores, new_id(stores))
 
 
 def _refs_in(state: dict[str, Any]) -> set[str]:
@@ -286,11 +305,16 @@ def add_event(stores: Stores, verb: AddEvent, body: Body) -> Numbered:
         raise Refused(f"events of type {verb.type} are relay's own", "choose another type")
     check_json(verb.detail, "detail", EVENT_BYTES_MAX)
     event = new_event(stores, verb.type, verb.by, verb.detail)
-    return Numbered(seq=append_event(stores, verb.thread, event), event=event)
+    return _numbered(stores, verb.thread, append_event(stores, verb.thread, event), event)
+
+
+def _numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
+    """An event that was added; with a key, maybe by an earlier time of the same request."""
+    return Numbered(seq=seq, event=event if stores.once is None else event_at(stores, thread, seq))
 
 
 # What these say is acted on when a log is read, so nobody else may say it.
-OUR_EVENTS = ("state.", "thread.", "artifact.", "checkpoint.")
+OUR_EVENTS = ("state.", "thread.", "artifact.", "checkpoint.", "capability.")
 
 
 @answers(MakeCheckpoint)
@@ -300,7 +324,7 @@ def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbere
     detail = {"label": verb.label, "version": version}
     event = new_event(stores, "checkpoint.created", verb.by, detail)
     row = Row("checkpoint", verb.label, b"%d" % version)
-    return Numbered(seq=append_event(stores, verb.thread, event, (row,)), event=event)
+    return _numbered(stores, verb.thread, append_event(stores, verb.thread, event, (row,)), event)
 
 
 # Ending
@@ -318,17 +342,30 @@ def close_thread(stores: Stores, verb: CloseThread, body: Body) -> ThreadView:
 
 @answers(RemoveThread)
 def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
-    view = show(stores, verb.thread)
-    gone_at = moment(stores.now_ms())
-    told = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
-    rows = (Row("thread", ONLY, None), Row("gone", ONLY, encode(told), in_ms(gone_at)))
-    append_event(stores, verb.thread, new_event(stores, "thread.removed", "you", {}), rows)
+    try:
+        view = _end(stores, verb.thread)
+    except Gone:
+        told = told_before(step(stores, "end"), thread_log(verb.thread))
+        if told is None:
+            raise
+        view = decode(told, type=ThreadView)
     stores.live.drop(verb.thread)
     unindexed = [Write(INDEX, rows=(Row("thread", _key(view.created_at, verb.thread), None),))]
     if view.name:
         unindexed.append(Write(NAMES, rows=(Row("thread", _name_key(view), None),)))
     stores.ledger.commit(*unindexed)
     settle_gone(stores, verb.thread)
+    return view
+
+
+def _end(stores: Stores, thread: str) -> ThreadView:
+    """Put a tombstone in the place of a thread; how it was before."""
+    view = show(stores, thread)
+    gone_at = moment(stores.now_ms())
+    told = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
+    rows = (Row("thread", ONLY, None), Row("gone", ONLY, encode(told), in_ms(gone_at)))
+    rows += once_rows(step(stores, "end"), encode(view))
+    append_event(stores, thread, new_event(stores, "thread.removed", "you", {}), rows)
     return view
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextrelay.core import bodies
 from contextrelay.core.answering import answers
 from contextrelay.core.artifacts import artifact_log, find, find_tombstone
+from contextrelay.core.channels import PREFIX as CHANNELS
+from contextrelay.core.channels import decoded
 from contextrelay.core.holding import held
 from contextrelay.core.index import is_indexed
 from contextrelay.core.live import find_record, thread_log, wrong_snapshots
@@ -49,6 +51,8 @@ def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
                 _check_body(stores, view, log.removeprefix("b/"), findings)
             for log in all_logs(view, "t/"):
                 _check_thread(view, log.removeprefix("t/"), findings)
+            for log in all_logs(view, CHANNELS):
+                _check_channel(view, log, findings)
     except Broken as error:
         findings.add(f"cannot go on: {error.message}")
     return VerifyReport(
@@ -125,6 +129,21 @@ def _check_thread(view: Reads, thread: str, findings: _Findings) -> None:
                 findings.add(f"it holds {ref}, which is not there", thread)
     except Broken as error:
         findings.add(error.message, thread)
+
+
+def _check_channel(view: Reads, log: str, findings: _Findings) -> None:
+    """Check that a channel's signals can be read, and that none is missing between them."""
+    channel = log.removeprefix(CHANNELS)
+    seq = 0
+    while page := view.read(log, seq, PAGE_ROWS_MAX):
+        for fact in page:
+            if seq and fact.seq != seq + 1:
+                findings.add(f"signals after {seq} of channel {channel!r} are missing")
+            try:
+                decoded(fact, channel)
+            except Broken as error:
+                findings.add(error.message)
+            seq = fact.seq
 
 
 def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -> None:

@@ -1,7 +1,7 @@
 """Previews: the head of a body, defused and cut, for a prompt to show.
 
-Rule: a preview is never over PREVIEW_BYTES_MAX, counted after defusing. The whole head is defused
-before the cut, so that a phrase across the cut is seen.
+Rule: a preview is never over PREVIEW_BYTES_MAX, counted after defusing. Twice as much
+is defused before the cut, so that a phrase across the cut is seen.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import unicodedata
 
-from contextrelay.limits import HEAD_BYTES_MAX, PREVIEW_BYTES_MAX
+from contextrelay.limits import PREVIEW_BYTES_MAX, PREVIEW_HEAD_BYTES_MAX
 from contextrelay.logic.defuse import defuse
 from contextrelay.logic.folding import TOKEN
 from contextrelay.model.artifact import Preview
@@ -24,7 +24,7 @@ def preview(head: bytes, size_bytes: int, line_count: int, is_text: bool) -> Pre
     """Make the preview of a body out of its first bytes.
 
     `truncated` says that the body has more than the text shows: the rest of a long text, or all of
-    a binary body. `patterns` names what was seen in the whole head, also behind the cut.
+    a binary body. `patterns` names what was seen in the head, also a little behind the cut.
     """
     if not is_text:
         return Preview(
@@ -33,7 +33,7 @@ def preview(head: bytes, size_bytes: int, line_count: int, is_text: bool) -> Pre
             size_bytes=size_bytes,
             line_count=line_count,
         )
-    head = head[:HEAD_BYTES_MAX]
+    head = head[:PREVIEW_HEAD_BYTES_MAX]
     is_whole = len(head) >= size_bytes
     # An incomplete last character is left out; the body may go on with the rest of it.
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(head, final=is_whole)

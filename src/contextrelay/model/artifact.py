@@ -66,6 +66,8 @@ class Artifact(Struct, frozen=True, kw_only=True):
     """The thread it was put into."""
     has_own_ttl: bool = False
     """Whether its time to live was asked for: then it expires, whoever refers to it."""
+    channel: str | None = None
+    """The channel that was told of it."""
 
 
 class Tombstone(Struct, frozen=True, kw_only=True):

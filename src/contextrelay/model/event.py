@@ -12,6 +12,13 @@ CREATED = "state.created"
 PATCHED = "state.patch.applied"
 """A state's next version; `detail` holds `version`, `operations` as they were done, `metrics`."""
 
+CALLED = "capability.called"
+"""A capability is about to run: one hop. `detail` holds `capability`, `cache_key`."""
+INVOKED = "capability.invoked"
+"""A capability's result is there; if `detail` says `cache_hit`, it was cached: a hop as well."""
+FAILED = "capability.failed"
+"""A capability that was called brought no result; `detail` holds `error`."""
+
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that happened, told by whom and when.

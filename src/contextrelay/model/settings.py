@@ -6,7 +6,18 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from contextrelay.limits import BODY_BYTES_MAX, MIB, TTL_S_DEFAULT, TTL_S_MAX
+from contextrelay.limits import (
+    BODY_BYTES_MAX,
+    HOPS_DEFAULT,
+    HOPS_MAX,
+    MIB,
+    SIGNAL_KEPT_S_DEFAULT,
+    SIGNALS_KEPT_DEFAULT,
+    SIGNALS_KEPT_MAX,
+    TOMBSTONE_S,
+    TTL_S_DEFAULT,
+    TTL_S_MAX,
+)
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,3 +29,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a push lives if it does not say."""
     extend_on_read: bool = False
     """Whether a pull renews the lease of what it reads."""
+    hops_max: Annotated[int, Meta(ge=1, le=HOPS_MAX)] = HOPS_DEFAULT
+    """How many capabilities may be invoked in one thread."""
+    fetch_private: bool = False
+    """Whether http.fetch may reach loopback and private networks."""
+    signal_kept_s: Annotated[int, Meta(ge=60, le=TOMBSTONE_S)] = SIGNAL_KEPT_S_DEFAULT
+    """How long a channel keeps a signal for those who come back."""
+    signals_kept_max: Annotated[int, Meta(ge=1, le=SIGNALS_KEPT_MAX)] = SIGNALS_KEPT_DEFAULT
+    """How many signals a channel keeps; a tenth more may be kept now and then."""

@@ -101,7 +101,11 @@ class Stats(Struct, frozen=True, kw_only=True):
     """If only previews are: the sum of len(preview.text) // 4."""
     tokens_avoided: int
     cache_hits: int = 0
+    """How often a capability's result was cached, in this thread."""
     session_cache_hits: int = 0
+    """How often in any thread, since this process opened the store."""
+    cache_misses: int = 0
+    hop_count: int = 0
     basis: Literal["estimated: characters / 4"] = "estimated: characters / 4"
 
 

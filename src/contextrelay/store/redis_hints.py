@@ -38,8 +38,17 @@ class Hints:
         self._thread.start()
         self._ready.wait(READY_S_MAX)
 
+    @property
+    def has_ended(self) -> bool:
+        return self._stopped.is_set() and not self._thread.is_alive()
+
     def stop(self) -> None:
+        """Hear no more. Its thread ends by itself a little later: who waited need not wait on."""
         self._stopped.set()
+
+    def end(self) -> None:
+        """Stop, and wait until the thread has ended."""
+        self.stop()
         if self._thread is not threading.current_thread():
             self._thread.join()
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from contextrelay.limits import (
     BODY_BYTES_MAX,
+    CHANNEL_CHARS_MAX,
     CHUNK_BYTES,
     LABEL_CHARS_MAX,
     LIST_ITEMS_MAX,
@@ -24,6 +25,7 @@ from contextrelay.limits import (
     TTL_S_MAX,
 )
 from contextrelay.model.artifact import Artifact, ArtifactType
+from contextrelay.model.capability import CapabilityListing, Invoked, Purged
 from contextrelay.model.ref import Ref
 from contextrelay.model.reports import (
     BackupReport,
@@ -34,6 +36,7 @@ from contextrelay.model.reports import (
     SweepReport,
     VerifyReport,
 )
+from contextrelay.model.signal import ChannelListing, Signal, SignalPage
 from contextrelay.model.thread import (
     Changes,
     EventPage,
@@ -59,6 +62,7 @@ TtlS = Annotated[int, Meta(ge=1, le=TTL_S_MAX)]
 Index = Annotated[int, Meta(ge=0)]
 Cursor = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
 Version = Annotated[int, Meta(ge=1)]
+Channel = Annotated[str, Meta(min_length=1, max_length=CHANNEL_CHARS_MAX)]
 
 
 class Verb(Struct, Generic[Reply], frozen=True):
@@ -95,6 +99,8 @@ class Push(Verb[Artifact], frozen=True, kw_only=True):
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
     thread: Ref | None = None
     """Put it into a thread: its state gets it in /artifacts, and it does not expire."""
+    channel: Channel | None = None
+    """Tell who listens to a channel, once it is stored."""
 
 
 class PushMany(Verb[list[Artifact]], frozen=True):
@@ -177,6 +183,32 @@ class Backup(Verb[Stream[BackupReport]], frozen=True):
 
 class Restore(Verb[RestoreReport], frozen=True):
     """Fill an empty store from a backup, checking every hash."""
+
+
+# Channels
+
+
+class Publish(Verb[Signal], frozen=True):
+    """Send a message to a channel: any JSON value but null, and nothing is stored beside it."""
+
+    channel: Channel
+    message: Any
+    by: Label = "you"
+
+
+class ReadSignals(Verb[SignalPage], frozen=True):
+    """Signals of a channel after a seq, in order; None: none of them, only how far it is."""
+
+    channel: Channel
+    after: Index | None = None
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 100
+
+
+class ListChannels(Verb[ChannelListing], frozen=True):
+    """List channels by name; `after` is the `next` of the page before."""
+
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
+    after: Annotated[str, Meta(max_length=CHANNEL_CHARS_MAX)] = ""
 
 
 # Threads
@@ -363,6 +395,33 @@ class LastUsedThread(Verb[list[ThreadView]], frozen=True):
     """The thread that was last used in a folder, if any."""
 
     folder: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+# Capabilities
+
+
+class ListCapabilities(Verb[CapabilityListing], frozen=True):
+    """What can be invoked by name, with the arguments each takes."""
+
+
+class Invoke(Verb[Invoked], frozen=True):
+    """Run a capability, or take its cached result; either way the result is an artifact.
+
+    `thread`: put the result into that thread, which may make so many hops. `is_cached`: False runs
+    it even where a cached result would do, and caches the new one.
+    """
+
+    capability: Label
+    args: dict[str, Any] = {}
+    thread: Ref | None = None
+    by: Label = "you"
+    is_cached: bool = True
+
+
+class PurgeCache(Verb[Purged], frozen=True):
+    """Forget cached results: those of one capability, or all."""
+
+    capability: Label | None = None
 
 
 class Survey(Verb[StoreReport], frozen=True):

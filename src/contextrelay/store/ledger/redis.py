@@ -228,8 +228,8 @@ class RedisLedger:
         hints.start()
 
         def stop() -> None:
-            self._listeners.discard(hints)
             hints.stop()
+            self._listeners -= {each for each in self._listeners if each.has_ended}
 
         return stop
 
@@ -246,7 +246,7 @@ class RedisLedger:
     def close(self) -> None:
         """Stop listening and close the client, also for the blobs that share it."""
         while self._listeners:
-            self._listeners.pop().stop()
+            self._listeners.pop().end()
         self.client.close()
 
     # Writing

@@ -20,7 +20,7 @@ from contextrelay.errors import RelayError, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, GROUP_COMMITS_MAX
 from contextrelay.store import troubles
 from contextrelay.store.folders import make_folder
-from contextrelay.store.ledger import Reads, Stale, Write
+from contextrelay.store.ledger import Reads, Stale, Write, sqlite_news
 from contextrelay.store.ledger.sqlite_reads import (
     FOREIGN,
     LAST,
@@ -72,11 +72,12 @@ def connect(path: Path) -> sqlite3.Connection:
 class _Transaction:
     """A write transaction and the heads that are known in it."""
 
-    __slots__ = ("connection", "heads")
+    __slots__ = ("connection", "heads", "news")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.heads: dict[str, int] = {}
+        self.news: dict[str, None] = {}
 
     def head(self, log: str) -> int:
         head = self.heads.get(log)
@@ -99,6 +100,8 @@ class _Transaction:
             else:
                 execute(PUT, (log, row.kind, row.key, row.body, row.due_ms))
         self.heads[log] = head
+        if write.facts:
+            self.news[log] = None
         return head
 
 
@@ -139,6 +142,7 @@ class SqliteLedger(SqliteReads):
         self._turn = threading.Lock()
         self._hearers: list[Callable[[str | None], None]] = []
         self._poller: threading.Thread | None = None
+        self._writer_name = sqlite_news.new_writer()
         self._is_closed = False
         try:
             make_folder(path.parent)
@@ -290,6 +294,8 @@ class SqliteLedger(SqliteReads):
                     except Stale as stale:
                         # Checked before the write is begun: what came before it stands.
                         ticket.error = stale
+                if transaction.news:
+                    sqlite_news.add(transaction.connection, self._writer_name, transaction.news)
         except Exception as error:
             trouble = translate(error, self._path) if isinstance(error, FOREIGN) else error
             for ticket in group:
@@ -302,7 +308,10 @@ class SqliteLedger(SqliteReads):
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         self._hearers.append(hear)
         if self._poller is None:
-            self._poller = threading.Thread(target=self._poll, name="relay-listen", daemon=True)
+            news = sqlite_news.News(self._ask)
+            self._poller = threading.Thread(
+                target=self._poll, args=(news,), name="relay-listen", daemon=True
+            )
             self._poller.start()
 
         def stop() -> None:
@@ -315,16 +324,17 @@ class SqliteLedger(SqliteReads):
         for hear in tuple(self._hearers):
             hear(log)
 
-    def _poll(self) -> None:
+    def _poll(self, news: sqlite_news.News) -> None:
         """Notice commits of other processes: they change the writer connection's data version."""
         pause = threading.Event()
         seen: int | None = None
         while not self._is_closed:
             version = self._data_version()
             if version is not None and version != seen:
-                if seen is not None:
-                    self._tell(None)
-                seen = version
+                with suppress(RelayError):  # Closed meanwhile, or for others to complain of.
+                    for log in news.logs(self._writer_name):
+                        self._tell(log)
+                    seen = version
             pause.wait(LISTEN_POLL_S if self._hearers else LISTEN_POLL_S * 20)
 
     def _data_version(self) -> int | None:
@@ -383,6 +393,7 @@ class SqliteLedger(SqliteReads):
         self._idle = deque()
         self._poller = None
         self._hearers = []
+        self._writer_name = sqlite_news.new_writer()
         if not self._is_closed:
             # While we have the parent's files open, its locks outlive it in us.
             self._turns.close()

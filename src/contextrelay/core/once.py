@@ -1,0 +1,292 @@
+"""Once: a request that comes with a key is done once, however often it is asked, crash or not.
+
+The log `o/<hash of the key>` has a row `asked`: what was asked, and a seed. It is the first write
+of the request's first commit, so that nothing is done under a key before that is written down. Who
+asks again finds it. Refs and thread ids are made of the seed, so they are the same again, and what
+is there already is found under them; a change to a log is found by the row `once` in the same
+write. Draws that must never repeat, like the names of blobs, are not made of it.
+
+Rule: a row `once` outlives the row `asked` that leads to it, and has an id made of its seed. So a
+key is either known with all that was done under it, or forgotten, and then asks for something new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+from msgspec import DecodeError, Struct, msgpack
+from msgspec.json import Encoder
+from msgspec.structs import replace
+
+from contextrelay.core.stores import Stores
+from contextrelay.errors import (
+    Broken,
+    Gone,
+    Invalid,
+    NotFound,
+    Refused,
+    RelayError,
+    Unavailable,
+)
+from contextrelay.limits import KEY_CHARS_MAX, KEY_KEPT_S, RETRIES_MAX, UNFINISHED_PUSH_S
+from contextrelay.model.ref import new_ref
+from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Stale, Write
+from contextrelay.wire.verbs import Body, Verb
+
+Reply = TypeVar("Reply")
+
+# The others only read, or lead to the same when they are done again: they need no key.
+KEYED = frozenset(
+    {
+        "Push",
+        "PushMany",
+        "Remove",
+        "Publish",
+        "Invoke",
+        "NewThread",
+        "OpenThread",
+        "ForkThread",
+        "ImportThread",
+        "CloseThread",
+        "RemoveThread",
+        "PatchState",
+        "RestoreState",
+        "CompactState",
+        "AdoptState",
+        "AddEvent",
+        "MakeCheckpoint",
+    }
+)
+
+# Deterministic: the same request is spelled the same by every client.
+_encoder = Encoder(order="deterministic")
+
+
+class Once(Struct, frozen=True):
+    """A request that has a key: what its ids are made of, and whether it was asked before."""
+
+    log: str
+    seed: bytes
+    at_ms: int
+    """When it was first asked."""
+    is_again: bool
+    part: str = ""
+    """Which of its steps, where each has to be done once."""
+    takes_any: bool = False
+    """Whether the body of a first time stands in for this one's: where running again makes it."""
+
+    @property
+    def id(self) -> str:
+        """What its rows are called."""
+        return self._made("once").hex()
+
+    def ref(self, what: str) -> str:
+        """The same for the same seed, step and purpose; to be guessed by nobody."""
+        return new_ref(self._made(f"ref {what}"))
+
+    def _made(self, what: str) -> bytes:
+        told = f"{self.part}|{what}".encode()
+        return hashlib.blake2b(told, key=self.seed, digest_size=16).digest()
+
+
+# For those who do what was asked
+
+
+def step(stores: Stores, part: str, takes_any: bool = False) -> Stores:
+    """Stores for one step of a request, with ids and rows of its own; the same without a key."""
+    once = stores.once
+    if once is None:
+        return stores
+    return replace(stores, once=replace(once, part=f"{once.part}/{part}", takes_any=takes_any))
+
+
+def once_rows(stores: Stores, told: bytes) -> tuple[Row, ...]:
+    """What goes into the write that does it, for who asks again; nothing without a key."""
+    if stores.once is None:
+        return ()
+    due_ms = stores.once.at_ms + (KEY_KEPT_S + UNFINISHED_PUSH_S) * 1000
+    return (Row("once", stores.once.id, told, due_ms),)
+
+
+def told_before(stores: Stores, log: str) -> bytes | None:
+    """What was written with the change to a log, if this request has made it already."""
+    return None if stores.once is None else stores.ledger.get(log, "once", stores.once.id)
+
+
+def reply_before(stores: Stores) -> bytes | None:
+    """The reply that an earlier time of this request has kept, if it got that far."""
+    return None if stores.once is None else told_before(stores, stores.once.log)
+
+
+def keep_reply(stores: Stores, reply: bytes) -> bytes:
+    """Keep a reply that could not be made again the same; the one to give: the first that is kept.
+
+    Nothing is kept without a key.
+    """
+    if stores.once is not None:
+        # The log has one fact, from when it was asked; the second is the first reply.
+        rows = once_rows(stores, reply)
+        try:
+            stores.ledger.commit(Write(stores.once.log, (b"",), rows, expect=1))
+        except Stale:
+            return reply_before(stores) or reply
+    return reply
+
+
+def may_go_on(stores: Stores, error: RelayError) -> bool:
+    """Whether the same request, asked again or beside this one, may go on where this one failed.
+
+    What is stored so far is then left to it, or else to a sweep.
+    """
+    return stores.once is not None and not isinstance(error, Invalid | NotFound | Gone)
+
+
+def other_request() -> Refused:
+    """The error for a key that was used for something else."""
+    return Refused("this key was used for another request", "use a new key for a new request")
+
+
+# Asking
+
+
+def answer_once(
+    stores: Stores,
+    verb: Verb[Reply],
+    body: Body,
+    key: str,
+    function: Callable[[Stores, Any, Body], Reply],
+) -> Reply:
+    """Answer a verb that has a key: do it, or find what was done.
+
+    Raises:
+        Invalid: it cannot be a key.
+        Refused: the key was used for another request.
+        Unavailable: the same is being done just now.
+    """
+    check_key(key)
+    if type(verb).__name__ not in KEYED:
+        return function(stores, verb, body)
+    log = f"o/{hashlib.sha256(key.encode()).hexdigest()}"
+    digest = hashlib.sha256(type(verb).__name__.encode() + _encoder.encode(verb)).digest()
+    for _ in range(RETRIES_MAX):
+        asked = _find_asked(stores.ledger, log)
+        if asked is not None and asked.digest != digest:
+            raise other_request()
+        fresh = _Asked(digest, stores.random_bytes(32), stores.now_ms())
+        here = asked or fresh
+        once = Once(log, here.seed, here.at_ms, is_again=asked is not None)
+        if asked is not None:
+            return function(replace(stores, once=once), verb, body)
+        claiming = _Claiming(stores.ledger, log, fresh)
+        engine = replace(stores.engine, ledger=claiming)
+        try:
+            return function(replace(stores, engine=engine, once=once), verb, body)
+        except Unavailable:
+            # Another was first. Nothing was done here; a body that streams is used up, though.
+            if not claiming.is_late or not isinstance(body, bytes):
+                raise
+    raise Unavailable("others keep asking with this key", "ask again")
+
+
+def check_key(key: str) -> None:
+    if not 1 <= len(key) <= KEY_CHARS_MAX or not key.isascii() or not key.isprintable():
+        raise Invalid(
+            "this is no idempotency key",
+            f"a key has 1 to {KEY_CHARS_MAX} printable ASCII characters",
+        )
+
+
+class _Asked(Struct, frozen=True):
+    """What the first who asked has written down."""
+
+    digest: bytes
+    seed: bytes
+    at_ms: int
+
+
+def _find_asked(ledger: Reads, log: str) -> _Asked | None:
+    row = ledger.get(log, "asked", ONLY)
+    try:
+        return None if row is None else msgpack.decode(row, type=_Asked)
+    except DecodeError as error:
+        raise Broken(f"{log} cannot be read: {error}", "use a new key") from error
+
+
+class _Claiming:
+    """A ledger whose first commit begins by writing down what was asked."""
+
+    def __init__(self, inner: Ledger, log: str, asked: _Asked) -> None:
+        self.reads_wait = inner.reads_wait
+        self.is_late = False
+        """Whether another has written it down first."""
+        self._inner = inner
+        row = Row("asked", ONLY, msgpack.encode(asked), asked.at_ms + KEY_KEPT_S * 1000)
+        self._claim = Write(log, (b"",), (row,), expect=0)
+        self._is_claimed = False
+
+    def commit(self, *writes: Write) -> list[int]:
+        if self._is_claimed or not writes:
+            return self._inner.commit(*writes)
+        try:
+            heads = self._inner.commit(self._claim, *writes)[1:]
+        except Stale as stale:
+            # Or it is ours, from a commit whose reply was lost: who asks again finds that out.
+            self.is_late = stale.log == self._claim.log
+            self._is_claimed = not self.is_late
+            if self._is_claimed:
+                raise
+            raise Unavailable(
+                "the same request is being done just now", "ask again with the same key"
+            ) from stale
+        self._is_claimed = True
+        return heads
+
+    # The rest is passed on.
+
+    def last(self, log: str) -> int:
+        return self._inner.last(log)
+
+    def read(self, log: str, after: int, limit: int) -> list[Fact]:
+        return self._inner.read(log, after, limit)
+
+    def get(self, log: str, kind: str, key: str) -> bytes | None:
+        return self._inner.get(log, kind, key)
+
+    def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
+        return self._inner.rows(log, kind, after, limit)
+
+    def kinds(self, log: str) -> list[str]:
+        return self._inner.kinds(log)
+
+    def logs(self, prefix: str, after: str, limit: int) -> list[str]:
+        return self._inner.logs(prefix, after, limit)
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
+        return self._inner.due(now_ms, limit)
+
+    def trim(self, log: str, before: int) -> None:
+        self._inner.trim(log, before)
+
+    def drop(self, log: str, expect: int) -> None:
+        self._inner.drop(log, expect)
+
+    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+        return self._inner.tally(name, amounts)
+
+    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+        return self._inner.listen(hear)
+
+    def patience(self) -> AbstractContextManager[None]:
+        return self._inner.patience()
+
+    def still(self) -> AbstractContextManager[Reads]:
+        return self._inner.still()
+
+    def check(self) -> list[str]:
+        return self._inner.check()
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,50 @@
+"""Problems: an error as it travels (RFC 9457), and back into the class that was raised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from contextrelay import errors
+from contextrelay.errors import RelayError
+
+MEDIA_TYPE = "application/problem+json"
+
+_MEMBERS = ("type", "title", "status", "detail", "error", "code", "hint")
+
+
+def problem(error: RelayError) -> dict[str, Any]:
+    """An error as a problem; `error` repeats the message for those who look only there."""
+    return {
+        **error.details,
+        "type": "about:blank",
+        "title": type(error).__name__,
+        "status": error.status,
+        "detail": error.message,
+        "error": error.message,
+        "code": error.code,
+        "hint": error.hint,
+    }
+
+
+def from_problem(told: Mapping[str, Any], status: int) -> RelayError:
+    """The error that a problem tells of; one we do not know is told by its status."""
+    kind = _BY_CODE.get(str(told.get("code")), _by_status(status))
+    message = str(told.get("error") or told.get("detail") or f"the server answered {status}")
+    details = {name: value for name, value in told.items() if name not in _MEMBERS}
+    return kind(message, str(told.get("hint") or ""), details)
+
+
+_CLASSES = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, RelayError)
+]
+_BY_CODE = {kind.code: kind for kind in _CLASSES}
+
+
+def _by_status(status: int) -> type[RelayError]:
+    for kind in reversed(_CLASSES):
+        if kind.status == status and kind is not RelayError:
+            return kind
+    return errors.Invalid if 400 <= status < 500 else errors.Unavailable

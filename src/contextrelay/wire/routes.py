@@ -1,0 +1,223 @@
+"""Routes: how every verb travels over HTTP: one table, from which server, client and OpenAPI read.
+
+A field of the verb that the path names stands there, percent-encoded. The others are in the query
+of a GET or DELETE, and in a JSON object otherwise. A verb that brings a body comes framed: its JSON
+on the first line, the bytes behind it; or with its fields in the query and the bare bytes. A reply
+with a body likewise: framed for those who accept that, bare bytes for the rest.
+
+Rule: what is written here is what is documented and what both sides do; no route is special here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import quote, urlencode
+
+from msgspec import NODEFAULT, UNSET, DecodeError, Struct, ValidationError, convert
+from msgspec.json import decode as decode_json
+from msgspec.json import encode as encode_json
+from msgspec.structs import fields as fields_of
+
+from contextrelay.errors import Invalid
+from contextrelay.wire import verbs
+from contextrelay.wire.complaints import takes, wrong
+from contextrelay.wire.verbs import Stream, Verb
+
+AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
+
+FRAMED = "application/vnd.contextrelay.framed"
+"""A line of JSON, then bytes."""
+KEY_HEADER = "idempotency-key"
+VALUE_BYTES_MAX = 32 * 1024 * 1024
+"""Of the JSON that a verb or the value of a framed reply may be."""
+
+
+class Route(Struct, frozen=True):
+    """Where and how a verb is asked."""
+
+    verb: type[Verb[Any]]
+    method: str
+    path: str
+    status: int = 200
+    takes_body: bool = False
+    media_type: str = ""
+    """Of the body of the reply; "" where the reply is JSON alone."""
+
+    @property
+    def in_path(self) -> list[str]:
+        """Names of the fields that stand in the path."""
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+    @property
+    def in_query(self) -> bool:
+        """Whether the other fields are in the query."""
+        return self.method in ("GET", "DELETE")
+
+
+_ANY = "application/octet-stream"
+
+ROUTES = (
+    Route(verbs.Push, "POST", "/v1/artifacts", 201, takes_body=True),
+    Route(verbs.PushMany, "POST", "/v1/artifacts/many", 201, takes_body=True),
+    Route(verbs.List, "GET", "/v1/artifacts"),
+    Route(verbs.Find, "GET", "/v1/artifacts/find"),
+    Route(verbs.Peek, "GET", "/v1/artifacts/{ref}"),
+    Route(verbs.Remove, "DELETE", "/v1/artifacts/{ref}"),
+    Route(verbs.Pull, "GET", "/v1/artifacts/{ref}/content", media_type=_ANY),
+    Route(verbs.Pin, "POST", "/v1/artifacts/{ref}/pin"),
+    Route(verbs.Extend, "POST", "/v1/artifacts/{ref}/extend"),
+    Route(verbs.Trace, "GET", "/v1/artifacts/{ref}/lineage"),
+    Route(verbs.NewThread, "POST", "/v1/threads", 201),
+    Route(verbs.OpenThread, "POST", "/v1/threads/open"),
+    Route(verbs.ImportThread, "POST", "/v1/threads/import", 201, takes_body=True),
+    Route(verbs.ListThreads, "GET", "/v1/threads"),
+    Route(verbs.FindThreads, "GET", "/v1/threads/find"),
+    Route(verbs.UseThread, "POST", "/v1/threads/used"),
+    Route(verbs.LastUsedThread, "GET", "/v1/threads/used"),
+    Route(verbs.ShowThread, "GET", "/v1/threads/{thread}"),
+    Route(verbs.RemoveThread, "DELETE", "/v1/threads/{thread}"),
+    Route(verbs.ForkThread, "POST", "/v1/threads/{thread}/fork", 201),
+    Route(verbs.CloseThread, "POST", "/v1/threads/{thread}/close"),
+    Route(verbs.ReadState, "GET", "/v1/threads/{thread}/state"),
+    Route(verbs.PatchState, "PATCH", "/v1/threads/{thread}/state"),
+    Route(verbs.ReadHeader, "GET", "/v1/threads/{thread}/header"),
+    Route(verbs.DiffState, "GET", "/v1/threads/{thread}/diff"),
+    Route(verbs.RestoreState, "POST", "/v1/threads/{thread}/restore"),
+    Route(verbs.CompactState, "POST", "/v1/threads/{thread}/compact"),
+    Route(verbs.ReadEvents, "GET", "/v1/threads/{thread}/events"),
+    Route(verbs.AddEvent, "POST", "/v1/threads/{thread}/events", 201),
+    Route(verbs.MakeCheckpoint, "POST", "/v1/threads/{thread}/checkpoints", 201),
+    Route(verbs.ReadStats, "GET", "/v1/threads/{thread}/stats"),
+    Route(verbs.ListThreadArtifacts, "GET", "/v1/threads/{thread}/artifacts"),
+    Route(
+        verbs.ExportThread,
+        "GET",
+        "/v1/threads/{thread}/export",
+        media_type="application/zip",
+    ),
+    Route(verbs.ListCapabilities, "GET", "/v1/capabilities"),
+    Route(verbs.Invoke, "POST", "/v1/capabilities/{capability}"),
+    Route(verbs.PurgeCache, "DELETE", "/v1/cache"),
+    Route(verbs.Publish, "POST", "/v1/channels/{channel}", 201),
+    Route(verbs.ReadSignals, "GET", "/v1/channels/{channel}"),
+    Route(verbs.ListChannels, "GET", "/v1/channels"),
+    Route(verbs.Sweep, "POST", "/v1/sweep"),
+    Route(verbs.Verify, "POST", "/v1/verify"),
+    Route(verbs.Backup, "GET", "/v1/backup", media_type="application/x-tar"),
+    Route(verbs.Restore, "POST", "/v1/restore", takes_body=True),
+    Route(verbs.Survey, "GET", "/v1/survey"),
+)
+
+HERE_ONLY = {verbs.MirrorThread, verbs.AdoptState}
+"""Verbs about files beside the store, which are asked only where those files are."""
+
+BY_VERB = {route.verb: route for route in ROUTES}
+
+
+class Asked(Struct, frozen=True):
+    """A verb as it travels; `json` is the object with the fields that are in neither path nor
+    query, or, for a verb with a body, the line before it."""
+
+    method: str
+    target: str
+    json: bytes | None
+
+
+def spell(verb: Verb[Any]) -> Asked:
+    """Write a verb down for its journey.
+
+    Raises:
+        Invalid: it can be asked only where the store's files are.
+    """
+    route = BY_VERB.get(type(verb))
+    if route is None:
+        raise Invalid(
+            f"{type(verb).__name__} works on files beside the store",
+            "do it on the machine of the store",
+        )
+    values = dict(_told(verb))
+    path = route.path
+    for name in route.in_path:
+        path = path.replace(f"{{{name}}}", quote(str(values.pop(name)), safe=""))
+    if not route.in_query:
+        return Asked(route.method, path, encode_json(values))
+    query = urlencode({name: _in_query(value) for name, value in values.items()})
+    return Asked(route.method, f"{path}?{query}" if query else path, None)
+
+
+def _told(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
+    """The fields of a verb that are not as they would be anyway."""
+    for field in fields_of(type(verb)):
+        value = getattr(verb, field.name)
+        if value is UNSET or (field.default is not NODEFAULT and value == field.default):
+            continue
+        if field.default_factory is not NODEFAULT and not value:
+            continue
+        yield field.name, value
+
+
+def _in_query(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return encode_json(value).decode()
+
+
+def read(
+    route: Route, in_path: Mapping[str, str], query: Mapping[str, str], json: bytes | None
+) -> Verb[Any]:
+    """Read a verb as it arrived.
+
+    Raises:
+        Invalid: a value is not what it has to be, or there is one too many.
+    """
+    values: dict[str, Any] = {**_object(json), **_from_query(route.verb, query), **in_path}
+    for name in values:
+        if name not in route.verb.__struct_fields__:
+            raise Invalid(f"there is no {name[:80]!r} here", takes(route.verb))
+    try:
+        return convert(values, route.verb, strict=not query)
+    except ValidationError as error:
+        raise wrong(route.verb, str(error)) from None
+
+
+def _object(json: bytes | None) -> dict[str, Any]:
+    if json is None or not json:
+        return {}
+    try:
+        return decode_json(json, type=dict[str, Any])
+    except ValidationError:
+        raise Invalid("the JSON is no object", "send an object with the fields") from None
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(f"the body is no JSON: {error}", "send a JSON object in UTF-8") from None
+
+
+def _from_query(verb: type[Verb[Any]], query: Mapping[str, str]) -> dict[str, Any]:
+    """The fields in a query; what is no text or number is JSON there."""
+    hints = get_type_hints(verb)
+    values: dict[str, Any] = {}
+    for name, text in query.items():
+        if name in hints and _is_nested(hints[name]):
+            try:
+                values[name] = decode_json(text)
+            except (DecodeError, RecursionError) as error:
+                raise Invalid(f"{name} is no JSON: {error}", "write it as JSON") from None
+        elif text == "null" and name in hints and type(None) in get_args(hints[name]):
+            values[name] = None
+        else:
+            values[name] = text
+    return values
+
+
+def _is_nested(hint: Any) -> bool:
+    return (get_origin(hint) or hint) in (dict, list, tuple)
+
+
+def reply_type(verb: type[Verb[Any]]) -> Any:
+    """The type of a verb's reply; of its value where the reply has a body."""
+    (reply,) = get_args(next(base for base in _generic_bases(verb) if get_origin(base) is Verb))
+    return get_args(reply)[0] if get_origin(reply) is Stream else reply
+
+
+def _generic_bases(verb: type[Verb[Any]]) -> tuple[Any, ...]:
+    return getattr(verb, "__orig_bases__", ())
