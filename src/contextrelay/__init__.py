@@ -14,13 +14,17 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextrelay.client.bridge import AgentBridge
+    from contextrelay.client.contextrelay import ContextRelay
     from contextrelay.client.relay import AsyncRelay, Relay
+    from contextrelay.core.registry import capability
     from contextrelay.errors import (
         Broken,
         Conflict,
         Full,
         Gone,
         Invalid,
+        Limited,
         NotFound,
         Refused,
         RelayError,
@@ -33,13 +37,16 @@ if TYPE_CHECKING:
 __version__ = "1.0.0.dev0"
 
 _FILES = {
+    "AgentBridge": "client.bridge",
     "Artifact": "model.artifact",
     "AsyncRelay": "client.relay",
     "Broken": "errors",
     "Conflict": "errors",
+    "ContextRelay": "client.contextrelay",
     "Full": "errors",
     "Gone": "errors",
     "Invalid": "errors",
+    "Limited": "errors",
     "NotFound": "errors",
     "Preview": "model.artifact",
     "Provenance": "model.artifact",
@@ -49,16 +56,20 @@ _FILES = {
     "Settings": "model.settings",
     "TooLarge": "errors",
     "Unavailable": "errors",
+    "capability": "core.registry",
 }
 
 __all__ = [
+    "AgentBridge",
     "Artifact",
     "AsyncRelay",
     "Broken",
     "Conflict",
+    "ContextRelay",
     "Full",
     "Gone",
     "Invalid",
+    "Limited",
     "NotFound",
     "Preview",
     "Provenance",
@@ -68,6 +79,7 @@ __all__ = [
     "Settings",
     "TooLarge",
     "Unavailable",
+    "capability",
 ]
 
 

@@ -1,4 +1,4 @@
-"""The way in from a shell: `relay`, `contextrelay` and `python -m contextrelay`."""
+"""The way in from a shell: `relay`, `contextrelay`, `python -m contextrelay`, and the bridge."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ def main() -> int:
     from contextrelay.doors.cli.main import run
 
     return run(sys.argv[1:])
+
+
+def bridge() -> int:
+    """`contextrelay-bridge start` is `relay bridge start`."""
+    from contextrelay.doors.cli.main import run
+
+    return run(["bridge", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

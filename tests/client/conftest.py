@@ -1,10 +1,16 @@
-"""Legs: one test body runs blocking and awaited, on every embedded engine."""
+"""Legs: one test body runs blocking and awaited, on every embedded engine and over HTTP.
+
+A leg over HTTP has a server of its own for each store, in a thread of this process. What only holds
+beside the store asks `is_far` first.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +18,7 @@ import pytest
 
 from contextrelay import AsyncRelay, Relay, Settings
 from contextrelay.client.thread import AsyncThread
+from tests.doors.http.serving import serving
 from tests.store.engines import Servers, new_prefix, url_of
 
 
@@ -32,12 +39,21 @@ class Driven:
                 reply = method(*args, **named)
                 if inspect.isasyncgen(reply):
                     return iter([each async for each in cast("AsyncIterator[Any]", reply)])
-                return await reply
+                return await reply if inspect.isawaitable(reply) else reply
 
             reply = self._loop.run_until_complete(run())
-            return Driven(reply, self._loop) if isinstance(reply, AsyncThread) else reply
+            is_handle = isinstance(reply, AsyncThread | AsyncRelay)
+            return Driven(reply, self._loop) if is_handle else reply
 
         return call
+
+    def together(self, act: Any, times: int) -> list[Any]:
+        """What comes of asking several times at once."""
+
+        async def run() -> list[Any]:
+            return await asyncio.gather(*(act(self._target) for _ in range(times)))
+
+        return self._loop.run_until_complete(run())
 
 
 class Awaited(Driven):
@@ -60,7 +76,14 @@ LEGS = (
     "awaited memory",
     "awaited sqlite",
     "awaited redis",
+    "blocking http",
+    "awaited http",
 )
+
+
+def is_far(relay: Any) -> bool:
+    """Whether there is a network between a relay and its store."""
+    return str(relay.transport.url_of("")).startswith("http")
 
 
 @pytest.fixture(params=LEGS)
@@ -68,10 +91,18 @@ def leg(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Ite
     """Make relays of one leg; all are closed at the end."""
     way, engine = request.param.split()
     opened: list[Any] = []
+    servers_here = ExitStack()
     prefix = new_prefix()
 
+    @cache
+    def server(place: str, settings: Settings | None) -> str:
+        return servers_here.enter_context(serving(tmp_path / place, settings=settings)).url
+
     def make(place: str = "one", settings: Settings | None = None) -> Any:
-        address = {"sqlite": str(tmp_path / place), "memory": "memory:"}.get(engine)
+        if engine == "http":
+            address, settings = server(place, settings), None
+        else:
+            address = {"sqlite": str(tmp_path / place), "memory": "memory:"}.get(engine)
         if address is None:
             address = f"{url_of(engine, servers)}?prefix={prefix}{place}"
         relay = (
@@ -83,6 +114,7 @@ def leg(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Ite
     yield make
     for relay in opened:
         relay.end() if isinstance(relay, Awaited) else relay.close()
+    servers_here.close()
 
 
 @pytest.fixture

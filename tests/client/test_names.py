@@ -11,13 +11,16 @@ from contextrelay.client.thread import AsyncThread, Thread
 
 def test_the_public_names_are_these() -> None:
     assert sorted(contextrelay.__all__) == [
+        "AgentBridge",
         "Artifact",
         "AsyncRelay",
         "Broken",
         "Conflict",
+        "ContextRelay",
         "Full",
         "Gone",
         "Invalid",
+        "Limited",
         "NotFound",
         "Preview",
         "Provenance",
@@ -27,6 +30,7 @@ def test_the_public_names_are_these() -> None:
         "Settings",
         "TooLarge",
         "Unavailable",
+        "capability",
     ]
 
 
@@ -41,6 +45,8 @@ def test_the_verbs_of_both_clients_are_these() -> None:
     verbs |= {"push_many", "remove", "restore", "stream", "survey", "sweep", "trace", "verify"}
     verbs |= {"find_threads", "import_thread", "last_used_thread", "new_thread", "thread"}
     verbs |= {"threads", "use_thread"}
+    verbs |= {"capabilities", "invoke", "purge_cache"}
+    verbs |= {"channels", "handle", "once", "publish", "signals", "subscribe", "wait"}
 
     for client in (contextrelay.Relay, contextrelay.AsyncRelay):
         names = {name for name in dir(client) if not name.startswith("_")}
@@ -50,7 +56,7 @@ def test_the_verbs_of_both_clients_are_these() -> None:
 def test_the_verbs_of_both_thread_handles_are_these() -> None:
     verbs = {"adopt", "add_event", "artifacts", "ask", "checkpoint", "close", "compact", "diff"}
     verbs |= {"events", "export", "fork", "header", "history", "mirror", "patch", "put", "remove"}
-    verbs |= {"restore", "show", "state", "stats", "tail"}
+    verbs |= {"invoke", "once", "restore", "show", "state", "stats", "tail"}
 
     for handle in (Thread, AsyncThread):
         names = {name for name in dir(handle) if not name.startswith("_")}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Gone, Invalid, NotFound, Relay, Settings, TooLarge
+from tests.client.conftest import is_far
 
 LARGE = os.urandom(300_000)
 
@@ -214,8 +215,12 @@ def test_a_body_over_the_limit_is_refused_without_reading_it_all(
     with pytest.raises(TooLarge) as refused:
         relay.push(endless())  # pyright: ignore[reportArgumentType]
 
-    assert len(taken) == 3
-    assert "100000" in refused.value.message
+    if is_far(relay):
+        # On their way are what the server reads beside the body, and what sockets hold.
+        assert len(taken) * 50_000 < 64 << 20
+    else:
+        assert len(taken) == 3
+        assert "100000" in refused.value.message
     assert relay.push(bytes(100_000)).size_bytes == 100_000
 
 

@@ -14,6 +14,7 @@ from msgspec import UNSET, ValidationError, convert
 from contextrelay.client.local import AsyncBody
 from contextrelay.errors import Invalid
 from contextrelay.model.ref import parse_ref
+from contextrelay.wire.complaints import wrong
 from contextrelay.wire.verbs import Body, Stream, Verb
 
 if TYPE_CHECKING:
@@ -50,17 +51,19 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
     try:
         return convert(values, verb)
     except ValidationError as error:
-        raise _wrong(verb, str(error)) from None
+        raise wrong(verb, str(error)) from None
 
 
-def _wrong(verb: type[Verb[Any]], complaint: str) -> Invalid:
-    """Say which argument is wrong, and how: `ttl_s: expected int >= 1`."""
-    reason, _, place = complaint.replace("`", "").partition(" - at $.")
-    what = place.partition("[")[0] or verb.__name__.lower()
-    return Invalid(
-        f"{what}: {reason[:1].lower()}{reason[1:]}",
-        f"{verb.__name__} takes {', '.join(verb.__struct_fields__) or 'nothing'}",
-    )
+def checked_key(key: str) -> str:
+    """An idempotency key.
+
+    Raises:
+        Invalid: it cannot be one.
+    """
+    from contextrelay.core.once import check_key
+
+    check_key(key)
+    return key
 
 
 def as_body(body: str | AsyncBody) -> AsyncBody:

@@ -6,19 +6,22 @@ import os
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from msgspec import ValidationError
 from msgspec.json import decode
 
-from contextrelay.core.answering import answer
+from contextrelay.core.answering import answer, answer_pushes
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import CHUNK_BYTES, QUICK_SWEEP_ITEMS, SWEEP_EVERY_S
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import local_url
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine
-from contextrelay.wire.verbs import Body, Push, PushMany, Stream, Sweep, Verb
+from contextrelay.wire.verbs import Body, Invoke, Publish, Push, PushMany, Stream, Sweep, Verb
 
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")
@@ -53,27 +56,57 @@ def _settings_in(engine: Engine) -> Settings:
         raise Invalid(f"{path} cannot be used: {error}", "mend or delete it") from error
 
 
+_GROWS = (Push, PushMany, Publish, Invoke)
+
+
+class _Sweeps:
+    """When the next sweep is due; one for a transport and all views of it."""
+
+    next_ms = 0
+
+
 class _Answering:
     """A core in this process. There is no daemon: those who push sweep, a little, now and then."""
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
-        self._next_sweep_ms = 0
+        self.key = ""
+        self._sweeps = _Sweeps()
 
-    def answer(self, verb: Verb[Reply], body: Body) -> Reply:
-        reply = answer(self.stores, verb, body)
-        if isinstance(verb, Push | PushMany) and self.stores.now_ms() >= self._next_sweep_ms:
-            self._next_sweep_ms = self.stores.now_ms() + SWEEP_EVERY_S * 1000
-            with suppress(RelayError):  # The push is done; the next sweep will tell.
-                answer(self.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
+    def once(self, key: str) -> Self:
+        """The same transport, which sends a key along with every verb."""
+        view = copy(self)
+        view.key = key
+        return view
+
+    def url_of(self, ref: str) -> str:
+        """The URL that stands for a ref."""
+        return local_url(ref)
+
+    def answer(self, verb: Verb[Reply], body: Body, key: str) -> Reply:
+        reply = answer(self.stores, verb, body, key or self.key)
+        if isinstance(verb, _GROWS):
+            self._sweep_if_due()
         return reply
+
+    def answer_pushes(self, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
+        """Answer pushes that came side by side, each for itself."""
+        answers = answer_pushes(self.stores, asked)
+        self._sweep_if_due()
+        return answers
+
+    def _sweep_if_due(self) -> None:
+        if self.stores.now_ms() >= self._sweeps.next_ms:
+            self._sweeps.next_ms = self.stores.now_ms() + SWEEP_EVERY_S * 1000
+            with suppress(RelayError):  # The verb is done; the next sweep will tell.
+                answer(self.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
 
 
 class Local(_Answering):
     """Asks a core in this process."""
 
-    def ask(self, verb: Verb[Reply], body: Body = b"") -> Reply:
-        return self.answer(verb, body)
+    def ask(self, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
+        return self.answer(verb, body, key)
 
     def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
         """Wait until a log has facts after a seq; False if the time is up before that."""
@@ -105,11 +138,13 @@ class AsyncLocal(_Answering):
     Reads of an engine that does not wait are done inline: a thread costs more than they do.
     """
 
-    async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", inline: bool = False) -> Reply:
+    async def ask(
+        self, verb: Verb[Reply], body: AsyncBody = b"", inline: bool = False, key: str = ""
+    ) -> Reply:
         if inline and not self.stores.ledger.reads_wait:
             return answer(self.stores, verb)
-        brought = _brought(body)
-        return await in_thread(lambda: self.answer(verb, brought))
+        sent = brought(body)
+        return await in_thread(lambda: self.answer(verb, sent, key))
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
         """Wait until a log has facts after a seq; no thread is held meanwhile."""
@@ -140,9 +175,11 @@ class AsyncLocal(_Answering):
         finally:
             stop()
 
-    async def chunks(self, stream: Stream[object]) -> AsyncIterator[bytes]:
+    async def chunks(
+        self, stream: Stream[object], chunk_bytes: int = CHUNK_BYTES
+    ) -> AsyncIterator[bytes]:
         """The chunks of a reply, each read in a thread."""
-        chunks = stream.open(CHUNK_BYTES)
+        chunks = stream.open(chunk_bytes)
         while (chunk := await in_thread(lambda: next(chunks, None))) is not None:
             yield chunk
 
@@ -159,7 +196,7 @@ async def in_thread(act: Callable[[], Result]) -> Result:
     return await to_thread(act)
 
 
-def _brought(body: AsyncBody) -> Body:
+def brought(body: AsyncBody) -> Body:
     """A body as core reads it; one that comes asynchronously is awaited from core's thread."""
     if not isinstance(body, AsyncIterable):
         return body

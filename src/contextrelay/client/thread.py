@@ -13,6 +13,7 @@ from contextrelay.client.asks import as_body, build, told
 from contextrelay.client.local import AsyncBody, in_thread
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.capability import Invoked
 from contextrelay.model.thread import EventPage, HeaderView, Numbered, StateView, ThreadView
 from contextrelay.store.folders import write_whole
 from contextrelay.wire import verbs
@@ -100,6 +101,10 @@ class Thread(_ThreadVerbs):
         self.relay = relay
         self.id = thread
 
+    def once(self, key: str) -> Thread:
+        """This thread, with an idempotency key for one request: `thread.once(key).patch(...)`."""
+        return Thread(self.relay.once(key), self.id)
+
     def ask(self, verb: Verb[Reply], body: Body = b"") -> Reply:
         return self.relay.transport.ask(verb, body)
 
@@ -108,10 +113,20 @@ class Thread(_ThreadVerbs):
         sent = as_body(body)
         return self.ask(build(verbs.Push, (), {**options, "thread": self.id}), sent)  # pyright: ignore[reportArgumentType]
 
+    def invoke(
+        self,
+        capability: str,
+        args: Document | None = None,
+        by: str = "you",
+        is_cached: bool = True,
+    ) -> Invoked:
+        """Run a capability in this thread, or take its cached result; a hop either way."""
+        return self.ask(build(verbs.Invoke, (capability, args or {}, self.id, by, is_cached), {}))
+
     def fork(self, version: int | None = None, name: str | None = None, by: str = "you") -> Thread:
         """Make a thread that begins with this one's state, at any version."""
         verb = build(verbs.ForkThread, (self.id, version, name, by), {})
-        return Thread(self.relay, self.ask(verb).thread_id)
+        return self.relay.handle(self.ask(verb))
 
     def history(self) -> Iterator[Document]:
         """Yield the state at every version, oldest first; to be read only: versions share parts."""
@@ -150,6 +165,10 @@ class AsyncThread(_ThreadVerbs):
         self.relay = relay
         self.id = thread
 
+    def once(self, key: str) -> AsyncThread:
+        """This thread, with an idempotency key for one request, as `Thread.once` has it."""
+        return AsyncThread(self.relay.once(key), self.id)
+
     async def ask(self, verb: Verb[Reply], body: AsyncBody = b"") -> Reply:
         return await self.relay.transport.ask(verb, body)
 
@@ -157,12 +176,23 @@ class AsyncThread(_ThreadVerbs):
         """Store a body and put it into this thread; the options are those of `Relay.push`."""
         return await self.ask(build(verbs.Push, (), {**options, "thread": self.id}), as_body(body))
 
+    async def invoke(
+        self,
+        capability: str,
+        args: Document | None = None,
+        by: str = "you",
+        is_cached: bool = True,
+    ) -> Invoked:
+        """Run a capability in this thread, or take its cached result; a hop either way."""
+        verb = build(verbs.Invoke, (capability, args or {}, self.id, by, is_cached), {})
+        return await self.ask(verb)
+
     async def fork(
         self, version: int | None = None, name: str | None = None, by: str = "you"
     ) -> AsyncThread:
         """Make a thread that begins with this one's state, at any version."""
         made = await self.ask(build(verbs.ForkThread, (self.id, version, name, by), {}))
-        return AsyncThread(self.relay, made.thread_id)
+        return self.relay.handle(made)
 
     async def history(self) -> AsyncIterator[Document]:
         """Yield the state at every version, oldest first; to be read only: versions share parts."""

@@ -1,0 +1,333 @@
+"""ContextRelay: seed 000's client: push a text, pass its URL on, pull it elsewhere.
+
+It asks only what the seed's own server answers too (`publish` excepted), so that it works with
+servers written by others. Without a server it works on the embedded store.
+
+Rule: the key goes to the server it was given for. A URL of another origin is asked without one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+from urllib.parse import urlsplit
+from weakref import WeakSet
+
+from msgspec import DecodeError
+from msgspec.json import decode, encode
+
+from contextrelay.client import fernet
+from contextrelay.client.asking import (
+    Answer,
+    Flow,
+    Send,
+    decoded,
+    fetched,
+    refuse_error,
+    whole,
+)
+from contextrelay.client.asks import build
+from contextrelay.client.hearing import Hearing
+from contextrelay.client.outgoing import Outgoing
+from contextrelay.client.relay import Relay
+from contextrelay.client.server import URL_VARIABLE, Server, is_server, server_at
+from contextrelay.client.subscription import Frame, Subscription
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    JSON_ESCAPE_RATIO_MAX,
+    OTHER_SERVERS_MAX,
+    REPLY_JSON_BYTES_MAX,
+    REPLY_S_DEFAULT,
+)
+from contextrelay.model.ref import LOCAL_ORIGIN, parse_ref
+from contextrelay.wire.routes import KEY_HEADER
+from contextrelay.wire.verbs import Publish
+
+if TYPE_CHECKING:
+    from contextrelay.client.remote import Remote
+
+RECONNECT_S_DEFAULT = 60.0
+PULL = "/pull/"
+
+log = logging.getLogger("contextrelay.client")
+
+
+class ContextRelay:
+    """A relay that texts are pushed to and pulled from by URL.
+
+    `base_url`: the server's; none for CONTEXTRELAY_URL, and where that is not set, the embedded
+    store (an address of a store, as `Relay` takes it, is one too). `timeout`: seconds that a reply
+    may take. `api_key`: else CONTEXTRELAY_API_KEY.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        timeout: float = REPLY_S_DEFAULT,
+        api_key: str | None = None,
+    ) -> None:
+        address = base_url or os.environ.get(URL_VARIABLE) or None
+        self._server = server_at(address, api_key) if address and is_server(address) else None
+        self.base_url = LOCAL_ORIGIN if self._server is None else self._server.url
+        self.timeout = timeout
+        self._address = None if self._server else address
+        self._relay: Relay | None = None
+        self._remotes: dict[str, Remote] = {}
+        self._hearings: WeakSet[Subscription | Hearing] = WeakSet()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    # Texts
+
+    def push(
+        self,
+        data: str,
+        channel: str | None = None,
+        encrypted: bool = False,
+        metadata: dict[str, Any] | None = None,
+    ) -> str:
+        """Store a text and return the URL that stands for it; tell a channel of it, if given.
+
+        `encrypted`: only who has the URL with its fragment can read it. The metadata is not
+        encrypted, and is what `peek` shows.
+        """
+        if metadata is not None and not isinstance(cast("object", metadata), dict):
+            raise TypeError("metadata must be a dict")
+        if not isinstance(cast("object", data), str):
+            raise TypeError("data must be a str")
+        sent, key = fernet.seal(data) if encrypted else (data, None)
+        if self._server is None:
+            url = self._push_here(sent, channel, metadata)
+        else:
+            url = self._push_there(self._server, sent, channel, metadata)
+        return url if key is None else f"{url}{fernet.KEY_MARK}{key}"
+
+    def pull(self, url: str) -> str:
+        """The text that a URL stands for, decrypted if the URL has the key.
+
+        Raises:
+            NotFound: there is none, or no longer; Gone where the server tells which.
+            ValueError: the key in the URL does not open it.
+        """
+        bare, key = fernet.split_key(url)
+        server = self._server_of(bare)
+        if server is None:
+            text = _text(self._here().pull(parse_ref(bare)))
+        else:
+            text = _unwrapped(self._remote(server).run(_got(server, bare, _PULLED_BYTES_MAX)))
+        return text if key is None else fernet.unseal(text, key)
+
+    def peek(self, url: str) -> dict[str, Any]:
+        """The metadata of what a URL stands for, without the text.
+
+        Raises:
+            ValueError: it is no URL of a pushed text.
+            NotFound: there is none, or no longer.
+        """
+        bare = url.partition("#")[0]
+        before, mark, ref = bare.partition(PULL)
+        if not mark:
+            raise ValueError(f"Not a ContextRelay pointer URL: there is no {PULL}<id> in it")
+        server = self._server_of(bare)
+        if server is None:
+            return self._here().peek(parse_ref(bare)).metadata
+        raw = self._remote(server).run(_got(server, f"{before}/peek/{ref}", REPLY_JSON_BYTES_MAX))
+        told = decoded(Any, raw)
+        return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+
+    # Channels
+
+    def subscribe(
+        self,
+        channel: str,
+        callback: Callable[[str], object],
+        max_reconnect_delay: float = RECONNECT_S_DEFAULT,
+    ) -> None:
+        """Call back with the URL of every push to a channel, until closed or interrupted.
+
+        Blocks. A lost connection is made again after 1, 2, 4 ... `max_reconnect_delay` seconds, and
+        what was signalled meanwhile is told then. An error in the callback is logged.
+        """
+
+        def hear(frame: Frame) -> None:
+            url = frame.get("url")
+            if not isinstance(url, str):
+                return
+            try:
+                callback(url)
+            except Exception:
+                log.exception("a callback for channel %r failed", channel)
+
+        try:
+            self.hear(channel, hear, max_reconnect_delay)
+        except KeyboardInterrupt:
+            return
+
+    def hear(
+        self,
+        channel: str,
+        hear: Callable[[Frame], object],
+        max_reconnect_delay: float = RECONNECT_S_DEFAULT,
+        on_open: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Pass on whatever is signalled on a channel, from when `on_open` is called, until closed.
+
+        Raises:
+            RelayError: the server refuses.
+        """
+        self.hearing(channel, max_reconnect_delay).run(hear, on_open)
+
+    def hearing(
+        self, channel: str, max_reconnect_delay: float = RECONNECT_S_DEFAULT
+    ) -> Subscription | Hearing:
+        """What hears a channel once it is run, and ends when it, or this relay, is closed."""
+        if self._server is None:
+            hearing = Hearing(self._here(), channel)
+        else:
+            hearing = Subscription(self._server, channel, max_reconnect_delay)
+        with self._lock:
+            if self._is_closed:
+                raise Invalid("this relay was closed", "open it anew")
+            self._hearings.add(hearing)
+        return hearing
+
+    def publish(self, channel: str, message: Any) -> None:
+        """Send a message to a channel; anything that JSON has, except null."""
+        verb = build(Publish, (channel, message), {})
+        if self._server is None:
+            self._here().transport.ask(verb)
+        else:
+            self._remote(self._server).ask(verb)
+
+    def close(self) -> None:
+        """End every subscription and let go of the connections; a second call does nothing."""
+        with self._lock:
+            self._is_closed = True
+            hearings, remotes = list(self._hearings), list(self._remotes.values())
+            relay, self._relay = self._relay, None
+            self._remotes.clear()
+        for hearing in hearings:
+            hearing.close()
+        for remote in remotes:
+            remote.close()
+        if relay is not None:
+            relay.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Where things are
+
+    def _push_here(self, data: str, channel: str | None, metadata: dict[str, Any] | None) -> str:
+        if not data:
+            raise Invalid("there is no data to push", "push a text of one character or more")
+        relay = self._here()
+        made = relay.push(data, channel=channel or None, metadata=metadata or {})
+        return relay.transport.url_of(made.ref)
+
+    def _push_there(
+        self, server: Server, data: str, channel: str | None, metadata: dict[str, Any] | None
+    ) -> str:
+        fields: dict[str, Any] = {"data": data}
+        if channel is not None:
+            fields["channel"] = channel
+        if metadata is not None:
+            fields["metadata"] = metadata
+        return self._remote(server).run(_pushed(server, fields))
+
+    def _here(self) -> Relay:
+        with self._lock:
+            if self._is_closed:
+                raise Invalid("this relay was closed", "open it anew")
+            if self._relay is None:
+                self._relay = Relay(self._address)
+            return self._relay
+
+    def _server_of(self, url: str) -> Server | None:
+        """The server of a URL: ours, another, or none for what is in the embedded store."""
+        if url.startswith(f"{LOCAL_ORIGIN}/"):
+            return None
+        if not is_server(url):
+            raise ValueError(f"Not a ContextRelay pointer URL: {url[:80]!r} is no URL")
+        parts = urlsplit(url)
+        server = server_at(f"{parts.scheme}://{parts.netloc}", "")
+        if self._server is not None and self._server.origin == server.origin:
+            return self._server
+        return server
+
+    def _remote(self, server: Server) -> Remote:
+        from contextrelay.client.remote import Remote
+
+        with self._lock:
+            if self._is_closed:
+                raise Invalid("this relay was closed", "open it anew")
+            remote = self._remotes.get(server.origin)
+            if remote is None:
+                # The first is not necessarily ours, but ours is soon made anew.
+                if len(self._remotes) > OTHER_SERVERS_MAX:
+                    self._remotes.pop(next(iter(self._remotes))).close()
+                remote = self._remotes[server.origin] = Remote(server, self.timeout)
+            return remote
+
+
+def _pushed(server: Server, fields: dict[str, Any]) -> Flow[str]:
+    try:
+        body = encode(fields)
+    except (UnicodeEncodeError, TypeError, ValueError) as error:
+        raise Invalid(f"this cannot be sent as JSON: {error}", "leave that out") from error
+    headers = {**server.headers(), "content-type": "application/json"}
+    headers[KEY_HEADER] = secrets.token_hex(16)
+
+    def read(answer: Answer) -> Flow[str]:
+        yield from refuse_error(answer)
+        told = decoded(dict[str, Any], (yield from whole(answer, REPLY_JSON_BYTES_MAX)))
+        if not isinstance(told.get("url"), str):
+            raise Invalid("what answered does not speak as a relay does", "check the address")
+        return told["url"]
+
+    url = f"{server.url}/push"
+    return (yield from fetched(Send("POST", url, headers, Outgoing(body)), read))
+
+
+def _got(server: Server, url: str, bytes_max: int) -> Flow[bytes]:
+    def read(answer: Answer) -> Flow[bytes]:
+        yield from refuse_error(answer)
+        return (yield from whole(answer, bytes_max))
+
+    return (yield from fetched(Send("GET", url, server.headers()), read))
+
+
+_PULLED_BYTES_MAX = JSON_ESCAPE_RATIO_MAX * REPLY_JSON_BYTES_MAX
+
+
+def _unwrapped(raw: bytes) -> str:
+    """The text in the seed's envelope; what has none is the text itself."""
+    try:
+        told = decode(raw)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        return _text(raw)
+    if isinstance(told, dict):
+        fields = cast("dict[str, Any]", told)
+        if isinstance(fields.get("data"), str) and isinstance(fields.get("metadata", {}), dict):
+            return fields["data"]
+    return _text(raw)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise Invalid("what is stored there is no text", "pull it with Relay") from error

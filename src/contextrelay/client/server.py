@@ -1,0 +1,87 @@
+"""Servers: where a relay is reached over HTTP, and what may be told to it.
+
+Rule: a key belongs to one origin. It is sent nowhere else, and redirects are not followed.
+"""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+
+from contextrelay.errors import Invalid
+
+URL_VARIABLE = "CONTEXTRELAY_URL"
+KEY_VARIABLE = "CONTEXTRELAY_API_KEY"
+
+_LOCAL_NAMES = ("localhost", "::1")
+_PORTS = {"http": 80, "https": 443}
+
+
+class Server(Struct, frozen=True):
+    """A relay's address, and the key that it is given."""
+
+    url: str
+    """Without a slash at the end."""
+    origin: str
+    host: str
+    key: str = ""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it is on this machine, so that no proxy may stand between."""
+        return self.host in _LOCAL_NAMES or self.host.startswith("127.")
+
+    def headers(self) -> dict[str, str]:
+        """What every request to it carries."""
+        headers = {"accept-encoding": "identity" if self.is_loopback else "gzip"}
+        if self.key:
+            headers["authorization"] = f"Bearer {self.key}"
+        return headers
+
+
+def is_server(address: object) -> bool:
+    """Whether an address is that of a server rather than that of a store."""
+    return isinstance(address, str) and address.lower().startswith(("http://", "https://"))
+
+
+def server_at(url: str, key: str | None = None) -> Server:
+    """The server at a URL; without a key, the one that the environment has for it.
+
+    Raises:
+        Invalid: it is no URL of a server, or carries a name or a password.
+    """
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url.strip())
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise Invalid(f"{url[:80]!r} is no URL of a server: {error}", _WRITTEN) from None
+    if "@" in parts.netloc:
+        raise Invalid(
+            "the URL of a server carries a name or a password",
+            f"leave it out, and give api_key or set {KEY_VARIABLE}",
+        )
+    if parts.scheme not in _PORTS or not host or parts.query or parts.fragment:
+        raise Invalid(f"{url[:80]!r} is no URL of a server", _WRITTEN)
+    literal = f"[{host}]" if ":" in host else host
+    place = "" if port in (None, _PORTS[parts.scheme]) else f":{port}"
+    origin = f"{parts.scheme}://{literal}{place}"
+    server = Server(origin + parts.path.rstrip("/"), origin, host)
+    key = _key_for(server) if key is None else key
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise Invalid("the API key holds what no key holds", "give it as it was printed")
+    return Server(server.url, origin, host, key)
+
+
+_WRITTEN = "write it like https://relay.example.com"
+
+
+def _key_for(server: Server) -> str:
+    """The key of the environment. Where that names a server too, the key is for that one only."""
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    url = os.environ.get(URL_VARIABLE, "")
+    if key and is_server(url) and server_at(url, "").origin != server.origin:
+        return ""
+    return key
