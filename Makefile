@@ -5,12 +5,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The published client of seed 000, in a place of its own: our server has to work for it as it is.
+PUBLISHED := .published
 
-# What `make demo` runs, in a store of its own that git ignores and `make clean` removes; and how
-# many rounds `make crash` does.
+# What `make demo` runs, in a store of its own that git ignores and `make clean` removes; how many
+# rounds `make crash` does; and how long `make soak` takes.
 DEMO_STORE := .demo-store
 DEMO ?= $(BIN)/relay --store $(DEMO_STORE) demo
 CRASH_ROUNDS ?= 3000
+SOAK_S ?= 600
 # What `make app` runs on: the Python of .venv, and on Linux every other one that we support.
 APP_PYTHONS ?= 311 312 313 314
 APP_PLATFORMS = --platform current $(if $(filter Linux,$(shell uname -s)),$(foreach \
@@ -24,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix bench crash app clean setup
+.PHONY: help demo test check fix bench crash soak app clean setup
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +36,7 @@ demo: $(READY) ## show what it does: offline, no key, in seconds
 	@rm -rf $(DEMO_STORE)
 	@$(DEMO)
 
-test: check ## check, then every test
+test: check $(PUBLISHED)/.ready ## check, then every test
 	@echo "==> pytest"
 	@$(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
@@ -61,12 +64,15 @@ bench: $(READY) ## measure, side by side with what you would use instead
 crash: $(READY) ## kill it CRASH_ROUNDS times (3000) and see that nothing acknowledged is lost
 	@$(BIN)/python -m tests.crash --rounds $(CRASH_ROUNDS)
 
+soak: $(READY) ## keep it busy from 200 connections for SOAK_S seconds (600)
+	@$(BIN)/python -m tests.load --seconds $(SOAK_S) --connections 200
+
 app: dist/relay.pex ## one file that runs with only a Python: dist/relay.pex
 
 setup: $(READY) ## make .venv, once and whenever pyproject.toml changes
 
 clean: ## remove .venv and everything else that was made
-	@rm -rf $(VENV) $(DEMO_STORE) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(PUBLISHED) $(DEMO_STORE) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml
@@ -79,6 +85,13 @@ $(READY): pyproject.toml
 	@echo "==> pip install -e '.[dev]'"
 	@$(BIN)/python -m pip install -q -U pip
 	@$(BIN)/python -m pip install -q -e '.[dev]'
+	@touch $@
+
+$(PUBLISHED)/.ready: $(READY)
+	@echo "==> pip install contextrelay==0.2.0 'mcp<2' (into $(PUBLISHED))"
+	@rm -rf $(PUBLISHED)
+	@$(BIN)/python -m venv $(PUBLISHED)
+	@$(PUBLISHED)/bin/python -m pip install -q 'contextrelay==0.2.0' 'mcp<2'
 	@touch $@
 
 dist/relay.pex: $(READY) $(shell find src -name '*.py' -o -name '*.sql' 2>/dev/null)

@@ -17,6 +17,7 @@ PARTS = {
     "strace": "apt-get install strace",
     "mount": "apt-get install mount",
     "unshare": "apt-get install util-linux",
+    "tmux": "apt-get install tmux",
     "zsh": "apt-get install zsh",
 }
 

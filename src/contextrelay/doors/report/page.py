@@ -37,7 +37,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; }
 summary { cursor: pointer; color: var(--mark); }
 """
 _STYLE_HASH = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-_POLICY = (
+POLICY = (
     f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
 )
 
@@ -51,7 +51,7 @@ def _lines(report: Report) -> Iterator[str]:
     thread, title = report.thread, _text(report.title)
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8">'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield '<meta name="referrer" content="no-referrer">'
     yield f"<title>{title}</title><style>{_STYLE}</style></head><body><main>"

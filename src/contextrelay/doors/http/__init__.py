@@ -1,0 +1,1 @@
+"""HTTP: agents on other machines and in other languages reach the same store."""

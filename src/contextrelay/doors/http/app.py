@@ -1,0 +1,162 @@
+"""The HTTP door: from a request to the function that answers it, and from an error to its reply.
+
+Rule: a handler parses, asks one verb, replies. Only here are errors turned into replies: plain text
+on the routes of seed 000, problem+json everywhere else; a fault of our own is logged, and told
+without details.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from contextrelay.client.local import AsyncLocal
+from contextrelay.doors.http import (
+    fixed,
+    manual,
+    openapi,
+    relay,
+    scrape,
+    signals,
+    threads,
+    verbs,
+)
+from contextrelay.doors.http.exchange import TEXT, Exchange, Left, Receive, Scope, Send
+from contextrelay.doors.http.guard import Guard
+from contextrelay.doors.http.hub import Hub
+from contextrelay.doors.http.metrics import NO_PLACE, SUBSCRIBERS, Metrics
+from contextrelay.doors.http.paths import Paths, Place
+from contextrelay.doors.http.patience import Patience
+from contextrelay.doors.http.pushing import Pushing
+from contextrelay.doors.http.quick import Quick
+from contextrelay.doors.http.shelf import Shelf
+from contextrelay.errors import Broken, NotFound, RelayError
+from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX
+from contextrelay.wire.problems import MEDIA_TYPE, problem
+
+log = logging.getLogger("contextrelay.http")
+
+
+class NotAllowed(RelayError):
+    """The path is there, but not for this method."""
+
+    code, status = "method_not_allowed", 405
+
+
+class Door:
+    """What every handler works with."""
+
+    def __init__(self, local: AsyncLocal, guard: Guard, figures: str = "") -> None:
+        self.relay = local
+        self.guard = guard
+        self.hub = Hub(local)
+        self.pushing = Pushing(local)
+        self.large_json = asyncio.Semaphore(LARGE_JSON_AT_ONCE_MAX)
+        self.paths = Paths()
+        for room in (relay, threads, signals, verbs, fixed, scrape, openapi, manual):
+            room.add_to(self.paths)
+        self.metrics = Metrics(self.paths, figures)
+        self.hub.counted = partial(self.metrics.add, SUBSCRIBERS)
+
+
+class App:
+    """The ASGI application; `open_door` is called once its event loop runs."""
+
+    def __init__(self, open_door: Callable[[], Door], patience: Patience | None = None) -> None:
+        self._open_door = open_door
+        self.patience = patience or Patience()
+        self.shelf = Shelf(self.patience.held_bytes)
+        self.door: Door | None = None
+        self.quick: Quick | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        assert self.door is not None, "the server has not started"
+        if scope["type"] == "websocket":
+            await signals.websocket(self.door, scope, receive, send)
+            return
+        exchange = Exchange(scope, receive, send, self.patience.body_s, self.shelf)
+        place: Place | None = None
+        begun = self.door.metrics.begin()
+        try:
+            exchange.origin = self.door.guard.origin(scope["headers"], scope["scheme"])
+            found = self.door.paths.find(exchange.segments())
+            if found is None:
+                raise NotFound("there is nothing at this path", "see /openapi.json for what is")
+            place, values = found
+            await _handler(place, exchange.method)(self.door, exchange, values)
+        except Left:
+            return
+        except Exception as error:
+            await _tell(exchange, place, error)
+        finally:
+            exchange.let_go()
+            path = place.path if place else NO_PLACE
+            self.door.metrics.end(
+                begun, path, exchange.method, exchange.status, exchange.bytes_in, exchange.bytes_out
+            )
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Open the store when the server starts, and close it when the last request is done."""
+        await receive()
+        try:
+            loop = asyncio.get_running_loop()
+            loop.set_default_executor(ThreadPoolExecutor(SERVER_THREADS_MAX, "relay-core"))
+            self.door = self._open_door()
+            self.door.hub.start()
+            quick = Quick(self.door)
+            self.quick = quick if quick.is_possible else None
+        except RelayError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self.door.hub.stop()
+        await self.door.relay.close()
+        self.door.metrics.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+Answering = Callable[[Door, Exchange, dict[str, str]], Awaitable[None]]
+
+
+def _handler(place: Place, method: str) -> Answering:
+    handler = place.methods.get("GET" if method == "HEAD" else method)
+    if handler is not None:
+        return handler
+    if method == "OPTIONS":
+
+        async def tell_methods(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+            await exchange.start(204, [(b"allow", place.allowed().encode())])
+            await exchange.send(b"", more=False)
+
+        return tell_methods
+    raise NotAllowed(
+        f"{method} is not answered here", f"use {place.allowed()}", {"allow": place.allowed()}
+    )
+
+
+async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> None:
+    """Answer with an error; where the answer was begun, the connection has to end."""
+    if not isinstance(error, RelayError):
+        log.error("a fault of ours in %s", place.path if place else "?", exc_info=error)
+        error = Broken("something went wrong here", "the server's log tells what")
+    if exchange.is_answered:
+        log.warning("cut off in the middle of an answer: %s", error)
+        raise error
+    more = [(b"cache-control", b"no-store")]
+    if error.status in (408, 413, 503):
+        more.append((b"connection", b"close"))  # The rest of the body is not read.
+    if isinstance(error, NotAllowed):
+        more.append((b"allow", str(error.details["allow"]).encode()))
+    if place is not None and place.tells_text:
+        await exchange.reply(error.status, error.message.encode(), TEXT, more)
+        return
+    from msgspec.json import encode
+
+    await exchange.reply(error.status, encode(problem(error)), MEDIA_TYPE.encode(), more)

@@ -1,0 +1,129 @@
+"""Quick answers: pulls and peeks of small bodies, given between two reads of the socket.
+
+A task, an ASGI scope and two awaited sends cost several times what the ledger does; a request that
+needs none of them gets its reply at once. Everything else, errors too, goes the ordinary way.
+
+Rule: the same verbs, the same bytes: a quick answer differs from the ordinary one only in haste.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+from msgspec.json import encode
+
+from contextrelay.core.answering import answer
+from contextrelay.doors.http.content import is_worth_packing, raw_headers
+from contextrelay.doors.http.exchange import JSON, Headers
+from contextrelay.doors.http.headers import SAFE_LINES
+from contextrelay.doors.http.relay import envelope_headers, metadata_end
+from contextrelay.errors import RelayError
+from contextrelay.limits import INLINE_BODY_BYTES_MAX, WARM_BYTES_MAX
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import is_ref
+from contextrelay.wire.verbs import Peek, Pull
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.app import Door
+
+Pair = tuple[bytes, bytes]
+"""The head of a reply and its body, to be sent one after the other."""
+
+_REF_END = len("/pull/") + 36
+# With one of these a request is not an everyday one.
+_UNUSUAL = frozenset(
+    {
+        b"range",
+        b"if-none-match",
+        b"if-range",
+        b"origin",
+        b"authorization",
+        b"content-length",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+
+
+class Quick:
+    """What a connection asks before it makes a task."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._stores = door.relay.stores
+        self._hosts = door.guard.hosts
+        self._escaped: dict[str, bytes] = {}
+        self._escaped_bytes = 0
+        self.is_possible = not self._stores.ledger.reads_wait
+
+    def answer(self, target: bytes, headers: list[tuple[bytes, bytes]]) -> Pair | None:
+        """The reply to a GET, if it can be given at once."""
+        ref = target[6:_REF_END].decode("ascii", "replace")
+        query = target[_REF_END:]
+        if query not in (b"", b"?raw=1") or not is_ref(ref):
+            return None
+        packed = wants_bytes = False
+        host = None
+        for name, value in headers:
+            if name == b"host":
+                if host is not None:
+                    return None
+                host = value
+            elif name in _UNUSUAL:
+                return None
+            elif name == b"accept-encoding":
+                packed = b"gzip" in value
+            elif name == b"accept":
+                wants_bytes = b"application/octet-stream" in value
+        if host not in self._hosts:
+            return None
+        begun = perf_counter_ns()
+        is_peek = target.startswith(b"/peek/")
+        if is_peek and query:
+            return None
+        try:
+            is_raw = bool(query) or wants_bytes
+            pair = self._peek(ref) if is_peek else self._pull(ref, is_raw, packed)
+        except RelayError:
+            return None
+        if pair is not None:
+            path = "/peek/{ref}" if is_peek else "/pull/{ref}"
+            self._door.metrics.count(begun, path, "GET", 200, 0, len(pair[1]))
+        return pair
+
+    def _peek(self, ref: str) -> Pair:
+        return _pair([(b"content-type", JSON)], encode(answer(self._stores, Peek(ref)).metadata))
+
+    def _pull(self, ref: str, is_raw: bool, packed: bool) -> Pair | None:
+        stream = answer(self._stores, Pull(ref))
+        artifact = stream.value
+        if artifact.size_bytes > INLINE_BODY_BYTES_MAX:
+            return None
+        is_raw = is_raw or not artifact.is_text
+        headers = raw_headers(artifact) if is_raw else envelope_headers(artifact)
+        if packed and is_worth_packing(headers, artifact.size_bytes):
+            return None
+        if is_raw:
+            return _pair(headers, stream.whole())
+        escaped = self._escaped.get(artifact.sha256) or self._escape(artifact, stream.whole())
+        return _pair(headers, b"".join((b'{"data":', escaped, metadata_end(artifact))))
+
+    def _escape(self, artifact: Artifact, body: bytes) -> bytes:
+        """A text as JSON has it, kept: what one agent pulls, its colleagues pull too."""
+        escaped = encode(body.decode())
+        self._escaped[artifact.sha256] = escaped
+        self._escaped_bytes += len(escaped)
+        while self._escaped_bytes > WARM_BYTES_MAX:
+            self._escaped_bytes -= len(self._escaped.pop(next(iter(self._escaped))))
+        return escaped
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\n" + SAFE_LINES + b"content-length: %d\r\n"
+
+
+def _pair(headers: Headers, body: bytes) -> Pair:
+    lines = [_HEAD % len(body)]
+    lines += [name + b": " + value + b"\r\n" for name, value in headers]
+    lines.append(b"\r\n")
+    return b"".join(lines), body

@@ -1,0 +1,264 @@
+"""Seed 000's routes: push, pull and peek, spelled exactly as clients written by others expect.
+
+Errors here are plain text, with the seed's own words where it has some.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import UNSET, DecodeError, Struct, ValidationError
+from msgspec.json import Decoder, encode
+
+from contextrelay.client.local import in_thread
+from contextrelay.doors.http.content import (
+    chunks,
+    gzipped,
+    has_tag,
+    send_artifact,
+    tag_of,
+    wants_gzip,
+    whole,
+)
+from contextrelay.doors.http.exchange import TEXT, Exchange, Headers
+from contextrelay.doors.http.uploads import Upload
+from contextrelay.doors.http.verbs import count
+from contextrelay.errors import Gone, Invalid, NotFound
+from contextrelay.limits import (
+    INLINE_BODY_BYTES_MAX,
+    JSON_ESCAPE_RATIO_MAX,
+    METADATA_BYTES_MAX,
+    TTL_S_MAX,
+)
+from contextrelay.logic.kinds import is_media_type
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import is_ref
+from contextrelay.wire.verbs import Peek, Pull, Push, Stream
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.app import Door
+    from contextrelay.doors.http.paths import Paths
+
+NOT_FOUND = "Context not found or expired"
+FROM_HEADER = "x-relay-from"
+# Content types that say nothing about the content: what a tool sends when it was told nothing.
+SAY_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencoded")
+
+
+def add_to(paths: Paths) -> None:
+    paths.add("POST", "/push", push, tells_text=True)
+    paths.add("GET", "/pull/{ref}", pull, tells_text=True)
+    paths.add("GET", "/peek/{ref}", peek, tells_text=True)
+
+
+# Push
+
+
+class _Sent(Struct):
+    """What a JSON push may hold; what is of the wrong kind is ignored or refused by hand."""
+
+    data: Any = None
+    channel: Any = None
+    metadata: Any = None
+    ttl: Any = UNSET
+    thread: Any = None
+
+
+class _Pushed(Struct):
+    url: str
+    id: str
+    channel: str | None
+
+
+_sent = Decoder(_Sent)
+
+
+async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    body_bytes_max = door.relay.stores.settings.body_bytes_max
+    by = exchange.header(FROM_HEADER) or "http"
+    is_json = exchange.media_type() == "application/json"
+    bytes_max = body_bytes_max
+    if is_json:
+        bytes_max = JSON_ESCAPE_RATIO_MAX * body_bytes_max + METADATA_BYTES_MAX
+    upload = await exchange.upload(bytes_max)
+    try:
+        if not upload.size_bytes:
+            raise Invalid("Missing body")
+        if is_json:
+            verb, artifact = await _push_json(door, exchange, upload, by)
+        else:
+            verb = _bare(exchange, by)
+            artifact = await door.pushing.push(verb, upload.body(), exchange.key())
+    finally:
+        upload.close()
+    count(door, verb)
+    url = f"{exchange.origin}/pull/{artifact.ref}"
+    await exchange.reply_json(_Pushed(url, artifact.ref, artifact.channel))
+
+
+def _bare(exchange: Exchange, by: str) -> Push:
+    told = exchange.media_type()
+    is_told = told not in SAY_NOTHING and is_media_type(told)
+    return Push(created_by=by, media_type=told if is_told else None)
+
+
+async def _push_json(
+    door: Door, exchange: Exchange, upload: Upload, by: str
+) -> tuple[Push, Artifact]:
+    if upload.size_bytes <= INLINE_BODY_BYTES_MAX:
+        verb, body = _from_json(upload.whole(), by)
+        return verb, await door.pushing.push(verb, body, exchange.key())
+    # JSON has to be in memory whole; how much of it there is at once is bounded.
+    async with door.large_json:
+        verb, body = await in_thread(lambda: _from_json(upload.whole(), by))
+        return verb, await door.pushing.push(verb, body, exchange.key())
+
+
+def _from_json(raw: bytes, by: str) -> tuple[Push, bytes]:
+    """What a JSON push asks for, by the seed's rules: odd metadata and channels are ignored."""
+    try:
+        sent = _sent.decode(raw)
+    except ValidationError:
+        raise Invalid('JSON body must include "data" as a string') from None
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        raise Invalid("Invalid JSON body") from None
+    if not isinstance(sent.data, str) or not sent.data:
+        raise Invalid('JSON body must include "data" as a string')
+    verb = Push(
+        created_by=by,
+        metadata=_metadata(sent.metadata),
+        channel=sent.channel if isinstance(sent.channel, str) and sent.channel else None,
+        ttl_s=_ttl_s(sent.ttl),
+        thread=_thread(sent.thread),
+    )
+    return verb, sent.data.encode()
+
+
+def _metadata(metadata: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
+
+
+def _ttl_s(ttl: Any) -> Any:
+    if ttl is UNSET or ttl is None:
+        return ttl
+    if isinstance(ttl, bool) or not isinstance(ttl, int) or not 1 <= ttl <= TTL_S_MAX:
+        raise Invalid(f"ttl must be null or an integer from 1 to {TTL_S_MAX}")
+    return ttl
+
+
+def _thread(thread: Any) -> str | None:
+    if thread is not None and not (isinstance(thread, str) and is_ref(thread)):
+        raise Invalid("thread must be a thread's id")
+    return thread
+
+
+# Pull and peek
+
+
+async def pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    query = exchange.query() if exchange.scope["query_string"] else {}
+    verb = Pull(_ref(values))
+    try:
+        if query.get("raw") == "1" or exchange.accepts("application/octet-stream"):
+            await send_artifact(door, exchange, verb)
+            return
+        stream = await door.relay.ask(verb, inline=True)
+        if not stream.value.is_text:
+            await send_artifact(door, exchange, verb)
+            return
+        await _send_envelope(door, exchange, stream)
+    except (NotFound, Gone) as error:
+        await _tell_gone(exchange, query, error)
+
+
+async def _send_envelope(door: Door, exchange: Exchange, stream: Stream[Artifact]) -> None:
+    """Answer with `{"data": "...", "metadata": {...}}`."""
+    artifact = stream.value
+    headers = envelope_headers(artifact)
+    if not artifact.metadata and has_tag(exchange, tag_of(artifact)):
+        await exchange.start(304, headers)
+        await exchange.send(b"", more=False)
+        return
+    is_packed = wants_gzip(exchange, headers, artifact.size_bytes)
+    if artifact.size_bytes <= INLINE_BODY_BYTES_MAX and not is_packed:
+        text = (await whole(door, stream)).decode()
+        body = b'{"data":' + encode(text) + metadata_end(artifact)
+        await exchange.start(200, [(b"content-length", b"%d" % len(body)), *headers])
+        await exchange.send(body, more=False)
+        return
+    parts = _envelope(chunks(door, stream, artifact.size_bytes), metadata_end(artifact))
+    if is_packed:
+        headers += [(b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
+        parts = gzipped(parts)
+    await exchange.start(200, headers)
+    if exchange.method != "HEAD":
+        async for part in parts:
+            await exchange.send(part)
+    await exchange.send(b"", more=False)
+
+
+def envelope_headers(artifact: Artifact) -> Headers:
+    headers: Headers = [(b"content-type", TEXT)]
+    if not artifact.metadata:  # The tag names the content, and metadata may differ for the same.
+        headers.append((b"etag", tag_of(artifact)))
+    return headers
+
+
+def metadata_end(artifact: Artifact) -> bytes:
+    """What follows the text in an envelope."""
+    return b',"metadata":' + encode(artifact.metadata) + b"}"
+
+
+async def _envelope(parts: AsyncIterator[bytes], metadata: bytes) -> AsyncIterator[bytes]:
+    """The envelope in pieces: each piece of the text is escaped by itself."""
+    reader = codecs.getincrementaldecoder("utf-8")()
+    yield b'{"data":"'
+    async for part in parts:
+        if text := reader.decode(part):
+            yield encode(text)[1:-1]
+    yield b'"' + metadata
+
+
+async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    query = exchange.query() if exchange.scope["query_string"] else {}
+    try:
+        artifact = await door.relay.ask(Peek(_ref(values)), inline=True)
+    except (NotFound, Gone) as error:
+        await _tell_gone(exchange, query, error)
+        return
+    if query.get("full") == "1":
+        await exchange.reply_json(described(artifact))
+    else:
+        await exchange.reply_json(artifact.metadata)
+
+
+def described(artifact: Artifact) -> dict[str, Any]:
+    """What `?full=1` tells of an artifact."""
+    return {
+        "metadata": artifact.metadata,
+        "size": artifact.size_bytes,
+        "tokens": artifact.size_bytes // 4,
+        "token_basis": "estimated: characters / 4",
+        "media_type": artifact.media_type,
+        "sha256": artifact.sha256,
+        "created_at": artifact.created_at,
+        "expires_at": artifact.expires_at,
+        "preview": artifact.preview,
+        "outline": None,
+    }
+
+
+def _ref(values: dict[str, str]) -> str:
+    if not is_ref(values["ref"]):
+        raise NotFound(NOT_FOUND)
+    return values["ref"]
+
+
+async def _tell_gone(exchange: Exchange, query: dict[str, str], error: NotFound | Gone) -> None:
+    """Say in the seed's words that there is nothing; asked for all, tell what became of it."""
+    if query.get("full") == "1" and isinstance(error, Gone):
+        await exchange.reply_json({**error.details, "error": error.message}, error.status)
+        return
+    raise NotFound(NOT_FOUND) from error
