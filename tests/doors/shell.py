@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 RELAY = (sys.executable, "-m", "contextrelay")
+LINE_S_MAX = 30
+END_S_MAX = 20
 
 
 class Shell:
@@ -17,7 +23,8 @@ class Shell:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+        ours = ("RELAY_", "CONTEXTRELAY_")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         self.env = {**kept, "RELAY_HOME": str(home / "store"), "NO_COLOR": "1"}
 
     def run(
@@ -40,3 +47,62 @@ class Shell:
         done = self.run(*words, stdin=stdin)
         assert done.stdout == b""
         return done.returncode, done.stderr.decode()
+
+    @contextmanager
+    def started(self, *words: str) -> Generator[Started]:
+        """A command that goes on until it is told to end, at the latest with the block."""
+        running = subprocess.Popen(
+            [*RELAY, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=self.env,
+            cwd=self.home,
+            start_new_session=True,
+        )
+        try:
+            yield Started(running)
+        finally:
+            if running.poll() is None:
+                running.send_signal(signal.SIGTERM)
+            try:
+                running.communicate(timeout=END_S_MAX)
+            finally:
+                if running.poll() is None:
+                    os.killpg(running.pid, signal.SIGKILL)
+                    running.communicate()
+
+
+class Started:
+    """A command that goes on."""
+
+    def __init__(self, running: subprocess.Popen[bytes]) -> None:
+        self.running = running
+
+    def line(self) -> str:
+        """The next line of its answer."""
+        return _line(self.running.stdout)
+
+    def note(self) -> str:
+        """The next line that it says beside that."""
+        return _line(self.running.stderr)
+
+    def ended(self, by: signal.Signals | None = None) -> tuple[int, str, str]:
+        """Its exit code, the rest of its answer, and what it said beside that."""
+        if by is not None:
+            self.running.send_signal(by)
+        out, err = self.running.communicate(timeout=END_S_MAX)
+        return self.running.returncode, out.decode(), err.decode()
+
+
+def _line(stream: IO[bytes] | None) -> str:
+    assert stream is not None
+    told = b""
+    # Not buffered, byte by byte: what is buffered here, select would not know of.
+    while not told.endswith(b"\n"):
+        assert select.select([stream], [], [], LINE_S_MAX)[0], f"no more came after {told!r}"
+        byte = stream.read(1)
+        assert byte, f"it ended after {told!r}"
+        told += byte
+    return told.decode().rstrip("\n")

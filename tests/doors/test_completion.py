@@ -15,6 +15,7 @@ CASES = [
     (["relay", "state", "re"], {"restore", "resolve"}),
     (["relay", "--json", "state", "patch", "--exp"], {"--expected"}),
     (["relay", "--store", "x", "artifact", "p"], {"put", "pin"}),
+    (["relay", "--url", "x", "subscribe", "room", "--on"], {"--once"}),
     (["relay", "report", "--format", ""], {"md", "json", "html"}),
     (["relay", "report", "orders", "--form"], {"--format"}),
     (["relay", "runs", "--lim"], {"--limit"}),

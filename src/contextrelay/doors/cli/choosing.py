@@ -87,19 +87,23 @@ def thread_if_named(desk: Desk, args: Namespace, with_variable: bool) -> Chosen 
 def remember(relay: Relay, thread: str) -> None:
     """Make a thread the last used one in this folder; where that fails, nothing else does."""
     with suppress(OSError, Full, Unavailable):
-        relay.use_thread(thread, _folder())
+        relay.use_thread(thread, _folder(relay))
 
 
 def last_used(relay: Relay) -> ThreadView | None:
     """The thread last used in this folder."""
     with suppress(OSError):
-        for view in relay.last_used_thread(_folder()):
+        for view in relay.last_used_thread(_folder(relay)):
             return view
     return None
 
 
-def _folder() -> str:
-    return os.fsencode(os.getcwd()).decode(errors="backslashreplace")[-4096:]
+def _folder(relay: Relay) -> str:
+    """This folder; with the machine's name where others have folders of the same name."""
+    folder = os.fsencode(os.getcwd()).decode(errors="backslashreplace")
+    if relay.transport.url_of("").startswith("http"):
+        folder = f"{os.uname().nodename}:{folder}"
+    return folder[-4096:]
 
 
 def _split(relay: Relay, text: str) -> tuple[str, int | None, str | None]:

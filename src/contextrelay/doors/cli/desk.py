@@ -36,6 +36,7 @@ class Desk:
         self.store: str | None = None
         self.exit_code = 0
         self._relay: Relay | None = None
+        self._others: list[Relay] = []
 
     def obey(self, args: Namespace) -> None:
         """Take the options that every command has."""
@@ -45,17 +46,56 @@ class Desk:
         self.store = args.store
 
     @property
+    def address(self) -> str | None:
+        """Where the relay is: as the option says, else CONTEXTRELAY_URL; None for the own store."""
+        return self.store or os.environ.get("CONTEXTRELAY_URL") or None
+
+    @property
     def relay(self) -> Relay:
         """The relay, opened when first asked for."""
         if self._relay is None:
             from contextrelay.client.relay import Relay
 
-            self._relay = Relay(self.store)
+            self._relay = Relay(self.address)
         return self._relay
 
+    def relay_of(self, text: str) -> Relay:
+        """The relay that a ref is read from: for the URL of another server that one, without a key.
+
+        Raises:
+            Invalid: it is no URL of a server.
+        """
+        place, pull, _ = text.rpartition("/pull/")
+        if not pull or not place.startswith(("http://", "https://")):
+            return self.relay
+        from contextrelay.client.relay import Relay
+        from contextrelay.client.server import is_server, server_at
+
+        address = self.address
+        if is_server(address) and server_at(address or "", "").url == server_at(place, "").url:
+            return self.relay
+        self._others.append(Relay(place, api_key=""))
+        return self._others[-1]
+
+    def own_address(self, what: str) -> str | None:
+        """The address of a store that is in reach of this machine, for what needs its files.
+
+        Raises:
+            Invalid: it is that of a server.
+        """
+        from contextrelay.client.server import is_server
+
+        if is_server(self.address):
+            raise Invalid(
+                f"{what}, and {self.address} is a server",
+                "do it on the machine of the store, or name a folder: --store FOLDER",
+            )
+        return self.address
+
     def close(self) -> None:
-        if self._relay is not None:
-            self._relay.close()
+        for relay in (self._relay, *self._others):
+            if relay is not None:
+                relay.close()
 
     # Output
 

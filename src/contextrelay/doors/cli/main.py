@@ -77,6 +77,7 @@ GLOBAL_OPTIONS = {
     "-q": 1,
     "--no-color": 1,
     "--store": 2,
+    "--url": 2,
     "--thread": 2,
     "-t": 2,
     "--yes": 1,

@@ -52,7 +52,9 @@ def command(name: str, entry: Entry) -> tuple[Parser, Callable[[Namespace, Desk]
         everywhere.add_argument("--json", action="store_true", help="answer as one JSON value")
     everywhere.add_argument("-q", "--quiet", action="store_true", help="no notes on stderr")
     everywhere.add_argument("--no-color", action="store_true", help="no colour")
-    everywhere.add_argument("--store", metavar="ADDRESS", help="a folder or URL; else RELAY_HOME")
+    everywhere.add_argument(
+        "--store", "--url", metavar="ADDRESS", help="a folder, or the URL of an engine or a server"
+    )
     declare(parser)
     return parser, act
 

@@ -19,8 +19,14 @@ Written by `python -m contextrelay.doors.cli.reference > docs/cli.md`; do not ed
 
 Piped, a command prints the bare answer; on a terminal, lines for people. Every command takes
 `--json` (one JSON value, with the field names of the model), `-q`/`--quiet`, `--no-color`, and
-`--store` (a folder or URL; else `RELAY_HOME`, else `~/.relay`), after it or before: `relay --json
-push FILE`. `RELAY_OUTPUT=human|plain|json` decides where the terminal cannot; `NO_COLOR` is obeyed.
+`--store`, after it or before: `relay --json push FILE`. `RELAY_OUTPUT=human|plain|json` decides
+where the terminal cannot; `NO_COLOR` is obeyed.
+
+**The store** is that of `--store ADDRESS` or, which is the same, `--url URL`; else that of
+`CONTEXTRELAY_URL`, else of `RELAY_HOME`, else `~/.relay`. A folder or the URL of an engine is used
+in place; `http://HOST:PORT` asks a server (`relay serve`), with the key in `CONTEXTRELAY_API_KEY`,
+if there is one. The key goes to the server of `CONTEXTRELAY_URL` alone where that is set. What is
+about the files of a store (`init`, `config`, `thread files`, `state adopt`) is done on its machine.
 
 **REF** is a ref, its first six characters or more, a URL that ends in `/pull/<ref>`, or `@last`.
 **THREAD** is an id, its first six characters or more, or a name; `THREAD@v7` is a version of its

@@ -109,6 +109,13 @@ def event(told: Event) -> str:
         case "artifact.created":
             size = forms.size(int(detail.get("size", 0)))
             return f"{forms.short(str(detail.get('ref')))}  {detail.get('type')}  {size}"
+        case "capability.called" | "capability.failed":
+            why = forms.cut(forms.clean(str(detail.get("message", ""))), LINE_CHARS)
+            return f"{forms.clean(str(detail.get('capability')))}  {why}".rstrip()
+        case "capability.invoked":
+            how = "cached" if detail.get("cache_hit") else f"{detail.get('duration_ms')} ms"
+            ref = forms.short(forms.clean(str(detail.get("artifact_ref"))))
+            return f"{forms.clean(str(detail.get('capability')))}  {how}  {ref}"
         case _:
             kept = {name: each for name, each in detail.items() if each is not None}
             return value(kept) if kept else ""

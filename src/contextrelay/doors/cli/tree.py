@@ -27,6 +27,11 @@ COMMANDS = {
     "push": Entry("relay", "[FILE|-]", "store a file or stdin, print its URL"),
     "pull": Entry("relay", "REF [-o FILE]", "get a body back"),
     "peek": Entry("relay", "REF", "what a ref is, without loading it"),
+    "subscribe": Entry("channels", "CHANNEL [--exec CMD]", "hear what is sent to a channel"),
+    "publish": Entry("channels", "CHANNEL MESSAGE", "send a message to a channel"),
+    "channels": Entry("channels", "", "list channels"),
+    "wait": Entry("channels", "CHANNEL [--since SEQ]", "wait for the next signals of a channel"),
+    "serve": Entry("serve", "[--port N]", "be a relay server, over HTTP"),
     "events": Entry("events", "[THREAD]", "what happened in a thread"),
     "tail": Entry("events", "[THREAD]", "follow what happens in a thread"),
     "checkpoint": Entry("events", "LABEL", "give the version of now a label"),
@@ -74,6 +79,17 @@ GROUPS = {
         "pin": Entry("artifact", "REF", "keep an artifact until it is removed"),
         "rm": Entry("artifact", "REF...", "remove artifacts; tombstones stay"),
     },
+    "cap": {
+        "list": Entry("cap", "", "what can be invoked by name"),
+        "invoke": Entry("cap", "NAME [--arg K=V]", "run one, or take its cached result", True),
+        "purge": Entry("cap", "[NAME]", "forget cached results"),
+    },
+    "bridge": {
+        "start": Entry(
+            "bridge", "[--exec CMD|--tmux S]", "work on the tasks that come on a channel"
+        ),
+        "send": Entry("bridge", "TASK... [--wait]", "give a task to the agent behind a bridge"),
+    },
     "config": {
         "list": Entry("config", "", "every setting, its value and what it means"),
         "get": Entry("config", "KEY", "one setting"),
@@ -112,6 +128,8 @@ def overview(words: list[str]) -> str:
         "REF is a ref, its first six characters or more, a URL that ends in /pull/<ref>, or @last.",
         "THREAD is an id, its first six characters or more, or a name; none for RELAY_THREAD, or",
         "else the thread last used in this folder.",
+        "The store is that of --store or --url, else of CONTEXTRELAY_URL, else of RELAY_HOME, else",
+        "~/.relay; http://HOST:PORT asks a server, with CONTEXTRELAY_API_KEY if that is set.",
         "relay COMMAND --help tells more. --json works everywhere.",
     ]
     return "\n".join(lines)

@@ -92,9 +92,10 @@ def artifact_show_arguments(parser: ArgumentParser) -> None:
 
 def artifact_show(args: Namespace, desk: Desk) -> None:
     """Tell everything about an artifact, with its preview and what was made from it."""
-    ref = forms.resolve(desk.relay, args.ref)
-    artifact = desk.relay.peek(ref)
-    lineage = desk.relay.trace(ref)
+    relay = desk.relay_of(args.ref)
+    ref = forms.resolve(relay, args.ref)
+    artifact = relay.peek(ref)
+    lineage = relay.trace(ref)
     lines = about(artifact, is_full=True)
     lines[-2:-2] = [f"{'made into':10} {derived}" for derived in lineage.derived]
     desk.answer({"artifact": artifact, "lineage": lineage}, lines)

@@ -69,7 +69,7 @@ def _bash(commands: list[Completed]) -> Iterator[str]:
     yield "  for ((index = 1; index < COMP_CWORD; index++)); do"
     yield "    word=${COMP_WORDS[index]}"
     yield "    if [[ $skip ]]; then skip=; continue; fi"
-    yield "    case $word in --store|--thread|-t) skip=1; continue;; -*) continue;; esac"
+    yield "    case $word in --store|--url|--thread|-t) skip=1; continue;; -*) continue;; esac"
     yield "    if [[ -z $command ]]; then command=$word"
     groups = "|".join(GROUPS)
     yield f'    elif [[ $command =~ ^({groups})$ ]]; then command="$command $word"; fi'
@@ -106,7 +106,7 @@ def _zsh(commands: list[Completed]) -> Iterator[str]:
     yield "  local -a options follow"
     yield "  for word in ${words[2,CURRENT-1]}; do"
     yield "    if [[ -n $skip ]]; then skip=; continue; fi"
-    yield "    case $word in (--store|--thread|-t) skip=1; continue;; (-*) continue;; esac"
+    yield "    case $word in (--store|--url|--thread|-t) skip=1; continue;; (-*) continue;; esac"
     yield "    if [[ -z $command ]]; then command=$word"
     yield f'    elif [[ $command == ({"|".join(GROUPS)}) ]]; then command="$command $word"; fi'
     yield "  done"
@@ -139,7 +139,7 @@ def _fish(commands: list[Completed]) -> Iterator[str]:
     yield "  for word in (commandline -opc)[2..]"
     yield "    if set -q skip[1]; set -e skip; continue; end"
     yield "    switch $word"
-    yield "      case --store --thread -t; set skip 1"
+    yield "      case --store --url --thread -t; set skip 1"
     yield "      case '-*'"
     yield "      case '*'; echo $word"
     yield "    end"

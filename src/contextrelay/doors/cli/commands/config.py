@@ -21,6 +21,10 @@ _MEANS = {
     "body_bytes_max": "the largest body that is taken, in bytes",
     "ttl_s": "how long a push lives if it does not say, in seconds",
     "extend_on_read": "whether a pull renews the lease of what it reads",
+    "hops_max": "how many capabilities may be invoked in one thread",
+    "fetch_private": "whether http.fetch may reach loopback and private networks",
+    "signal_kept_s": "how long a channel keeps a signal, in seconds",
+    "signals_kept_max": "how many signals a channel keeps",
 }
 _WORDS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 
@@ -95,7 +99,7 @@ def config_path(args: Namespace, desk: Desk) -> None:
 
 def _path(desk: Desk) -> Path:
     """Where the settings are; the store itself is not opened with them, so that they can be bad."""
-    engine = open_engine(desk.store or default_address())
+    engine = open_engine(desk.own_address("settings are a file of the store") or default_address())
     engine.close()
     if engine.home is None:
         raise Invalid("only a store in a folder has a config.json", "use --store FOLDER")

@@ -98,7 +98,7 @@ def _remove_made_by(desk: Desk, maker: str) -> list[str]:
 
 def _play(desk: Desk) -> None:
     started = time.perf_counter()
-    if (desk.store or default_address()).startswith("memory:"):
+    if (desk.address or default_address()).startswith("memory:"):
         raise Invalid("a demo in memory: cannot be looked at afterwards", "use --store FOLDER")
     maker = f"{MADE_BY} {os.urandom(4).hex()}"
     try:

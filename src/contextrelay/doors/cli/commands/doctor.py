@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from contextrelay.client.local import default_address
+from contextrelay.client.server import is_server
 from contextrelay.doors.cli import forms
 from contextrelay.doors.cli.desk import Desk
 from contextrelay.errors import RelayError
@@ -71,6 +72,10 @@ def _store(desk: Desk) -> Iterator[Finding]:
 
 
 def _integrity(desk: Desk) -> Iterator[Finding]:
+    if is_server(desk.address):
+        told = f"{desk.address} is a server: its disk and its ledger are looked at there"
+        yield Finding("integrity", "hint", told, "relay doctor, on the machine of the store")
+        return
     problems = desk.relay.transport.stores.ledger.check()
     if problems:
         yield Finding("integrity", "failure", problems[0], "relay verify")
@@ -90,6 +95,8 @@ def _speed(desk: Desk) -> Iterator[Finding]:
 
 
 def _space(desk: Desk) -> Iterator[Finding]:
+    if is_server(desk.address):
+        return
     home = desk.relay.transport.stores.engine.home
     if home is None:
         return

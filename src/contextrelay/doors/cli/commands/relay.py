@@ -13,7 +13,6 @@ from contextrelay.doors.cli.desk import Desk
 from contextrelay.doors.cli.parser import pair, thread_option, ttl
 from contextrelay.errors import Invalid
 from contextrelay.model.artifact import Artifact, ArtifactType
-from contextrelay.model.ref import local_url
 
 
 def describe_arguments(parser: ArgumentParser) -> None:
@@ -34,8 +33,14 @@ def describe_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def store(args: Namespace, desk: Desk, ttl_s: object, thread: str | None = None) -> Artifact:
-    """Push what the options describe, into a thread if there is one."""
+def store(
+    args: Namespace,
+    desk: Desk,
+    ttl_s: object,
+    thread: str | None = None,
+    channel: str | None = None,
+) -> Artifact:
+    """Push what the options describe, into a thread and to a channel if there is one."""
     return desk.relay.push(
         forms.read_body(args.file),
         name=forms.name_of(args.file, args.name),
@@ -46,26 +51,32 @@ def store(args: Namespace, desk: Desk, ttl_s: object, thread: str | None = None)
         source_refs=tuple(forms.resolve(desk.relay, text) for text in args.source),
         ttl_s=ttl_s,  # pyright: ignore[reportArgumentType]
         thread=thread,
+        channel=channel,
     )
 
 
 def push_arguments(parser: ArgumentParser) -> None:
     describe_arguments(parser)
-    parser.add_argument(
+    life = parser.add_mutually_exclusive_group()
+    life.add_argument(
         "--ttl", type=ttl, default=UNSET, metavar="TIME", help="90s, 30m, 24h, 7d or never"
     )
+    life.add_argument("--pin", action="store_true", help="keep it until it is removed")
+    parser.add_argument("--channel", metavar="CHANNEL", help="tell those who subscribe to it")
     thread_option(parser, "put it into a thread, where it does not expire")
 
 
 def push(args: Namespace, desk: Desk) -> None:
     """Store a file or stdin once and print the URL that stands for it."""
     chosen = choosing.thread_if_named(desk, args, with_variable=False)
-    artifact = store(args, desk, args.ttl, chosen.thread.id if chosen else None)
-    url = local_url(artifact.ref)
+    ttl_s = None if args.pin else args.ttl
+    artifact = store(args, desk, ttl_s, chosen.thread.id if chosen else None, args.channel)
+    url = desk.relay.transport.url_of(artifact.ref)
     head = forms.short(artifact.ref)
+    told = f"  to channel {forms.clean(args.channel)}" if args.channel else ""
     desk.answer(
         {"url": url, **_fields(artifact)},
-        [forms.line(artifact), url, f"  next: relay peek {head} · relay pull {head}"],
+        [forms.line(artifact) + told, url, f"  next: relay peek {head} · relay pull {head}"],
         url,
     )
 
@@ -83,10 +94,11 @@ def pull_arguments(parser: ArgumentParser) -> None:
 
 
 def pull(args: Namespace, desk: Desk) -> None:
-    """Get a body back, exactly as it was stored."""
-    ref = forms.resolve(desk.relay, args.ref)
+    """Get a body back, exactly as it was stored; from its own server where REF is a URL of one."""
+    relay = desk.relay_of(args.ref)
+    ref = forms.resolve(relay, args.ref)
     start, stop = _range(args.bytes)
-    chunks = desk.relay.stream(ref, start, stop)
+    chunks = relay.stream(ref, start, stop)
     if args.out is not None and args.out != "-":
         size_bytes = forms.save(args.out, chunks)
         desk.answer({"ref": ref, "file": args.out, "size": size_bytes}, args.out)
@@ -112,7 +124,8 @@ def peek_arguments(parser: ArgumentParser) -> None:
 
 def peek(args: Namespace, desk: Desk) -> None:
     """Tell what a ref is without loading it: its metadata, or with --full all about it."""
-    artifact = desk.relay.peek(forms.resolve(desk.relay, args.ref))
+    relay = desk.relay_of(args.ref)
+    artifact = relay.peek(forms.resolve(relay, args.ref))
     desk.answer(artifact if args.full else artifact.metadata, about(artifact, args.full))
 
 

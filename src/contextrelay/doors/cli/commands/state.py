@@ -271,5 +271,6 @@ def state_adopt_arguments(parser: ArgumentParser) -> None:
 
 def state_adopt(args: Namespace, desk: Desk) -> None:
     """Take a hand edit of state.json, as `relay thread files` wrote it, in as a patch."""
+    desk.own_address("state.json is beside the store")
     chosen = choosing.choose_thread(desk, args)
     show_patched(desk, chosen.thread.adopt(args.by), args.by)

@@ -22,6 +22,7 @@ def init(args: Namespace, desk: Desk) -> None:
     """Make the store and its config.json; what is there already stays as it is."""
     from msgspec.json import encode, format
 
+    desk.own_address("this makes files")
     home = desk.relay.transport.stores.engine.home
     if home is None:
         raise Invalid("only a store in a folder has a config.json", "use --store FOLDER")

@@ -144,6 +144,7 @@ def thread_files_arguments(parser: ArgumentParser) -> None:
 
 def thread_files(args: Namespace, desk: Desk) -> None:
     """Write state.json, events.log and the artifacts of a thread as files; print their folder."""
+    desk.own_address("these files are written beside the store")
     chosen = choosing.choose_thread(desk, args)
     with desk.busy("writing files"):
         mirrored = chosen.thread.mirror()

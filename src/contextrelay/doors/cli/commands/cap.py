@@ -1,0 +1,122 @@
+"""cap list, invoke, purge: what can be done by name, done, and its cached results."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from contextrelay.doors.cli import choosing, forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.parser import pair, thread_option
+from contextrelay.errors import Invalid
+from contextrelay.limits import ARGS_BYTES_MAX
+from contextrelay.logic.documents import is_object, read_json
+from contextrelay.model.capability import Capability
+
+
+def cap_list_arguments(parser: ArgumentParser) -> None:
+    pass
+
+
+def cap_list(args: Namespace, desk: Desk) -> None:
+    """List what can be invoked by name, and the arguments each takes."""
+    listing = desk.relay.capabilities()
+    lines = [line for each in listing.capabilities for line in _about(each)]
+    names = "\n".join(each.name for each in listing.capabilities)
+    desk.answer(listing, lines, names)
+    for problem in listing.problems:
+        desk.note(f"note: {forms.clean(problem)}")
+
+
+def _about(capability: Capability) -> list[str]:
+    kept = "not cached"
+    if capability.cacheable:
+        kept = f"cached {forms.span(capability.cache_ttl_s)}"
+        if capability.cache_hits:
+            kept += f", {forms.count(capability.cache_hits, 'hit')}"
+    return [
+        f"{capability.name:20} {forms.clean(capability.description)}",
+        f"{'':20} takes {_takes(capability.args_schema)} · {kept}",
+    ]
+
+
+def _takes(schema: dict[str, Any]) -> str:
+    """The names of arguments; those that may be left out in brackets."""
+    properties, required = schema.get("properties", {}), schema.get("required", ())
+    names = [each if each in required else f"[{each}]" for each in properties]
+    if schema.get("additionalProperties", True):
+        names.append("...")
+    return forms.clean(" ".join(names)) or "nothing"
+
+
+def cap_invoke_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME")
+    given = parser.add_mutually_exclusive_group()
+    given.add_argument("--json", dest="document", metavar="ARGS", help="the arguments as JSON")
+    given.add_argument(
+        "--arg",
+        dest="pairs",
+        action="append",
+        type=pair,
+        metavar="K=V",
+        help="one argument; V is JSON, or else text",
+    )
+    thread_option(parser, "put the result into a thread; else RELAY_THREAD, else into none")
+    parser.add_argument("--fresh", action="store_true", help="run it though a result is cached")
+    parser.add_argument("--by", default="you", help="who invokes it")
+
+
+def cap_invoke(args: Namespace, desk: Desk) -> None:
+    """Run a capability, or take its cached result; the whole result is an artifact.
+
+    In a thread each counts as a hop, cached or not. The answer as JSON: relay --json cap invoke ...
+    """
+    chosen = choosing.thread_if_named(desk, args, with_variable=True)
+    thread = None if chosen is None else chosen.thread.id
+    with desk.busy("invoking"):
+        invoked = desk.relay.invoke(args.name, _args(args), thread, args.by, not args.fresh)
+    how = "cached" if invoked.cache_hit else f"{invoked.duration_ms:,} ms"
+    size = forms.size(invoked.preview.size_bytes)
+    cut = " (cut)" if invoked.preview.truncated else ""
+    ref = forms.short(invoked.artifact_ref)
+    lines = [
+        f"{ref}  {invoked.capability}  {how}  {size}    whole: relay pull {ref}",
+        f"--- preview{cut}",
+        invoked.preview.text.rstrip("\n"),
+    ]
+    desk.answer(invoked, lines, invoked.artifact_ref)
+
+
+def _args(args: Namespace) -> dict[str, Any]:
+    if args.document is not None:
+        document = read_json(args.document, "--json", ARGS_BYTES_MAX)
+        if not is_object(document):
+            raise Invalid(
+                "--json is no JSON object", """write it like --json '{"query": "tokens"}'"""
+            )
+        return document
+    told: dict[str, Any] = {}
+    for key, value in args.pairs or ():
+        if key in told:
+            raise Invalid(f"--arg {forms.clean(key)} is given twice", "give a list with --json")
+        told[key] = _value(value)
+    return told
+
+
+def _value(text: str) -> Any:
+    """10 is a number, true is true, and what is no JSON is text."""
+    try:
+        return read_json(text, "--arg", ARGS_BYTES_MAX)
+    except Invalid:
+        return text
+
+
+def cap_purge_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="only those of one capability")
+
+
+def cap_purge(args: Namespace, desk: Desk) -> None:
+    """Forget cached results; the artifacts stay as long as they would have."""
+    purged = desk.relay.purge_cache(args.name)
+    told = forms.count(purged.entries, "cached result")
+    desk.answer(purged, f"forgot {told}", str(purged.entries))

@@ -1,0 +1,290 @@
+"""subscribe, publish, channels, wait: signals, as they are sent and heard.
+
+Rule: one line a signal. What somebody sent never becomes part of a command: it comes to one on
+stdin and in its environment.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from datetime import UTC, datetime
+from shutil import copyfileobj
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
+
+from msgspec import Raw
+from msgspec.json import encode
+
+from contextrelay.doors.cli import forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.following import follow, patiently, tell_gap
+from contextrelay.doors.cli.parser import seconds
+from contextrelay.errors import Gone, Invalid, NotFound, RelayError, TooLarge
+from contextrelay.limits import (
+    HELD_BODY_BYTES_MAX,
+    LIST_ITEMS_MAX,
+    MESSAGE_BYTES_MAX,
+    WAIT_S_DEFAULT,
+)
+from contextrelay.logic.hidden import spell_hidden
+from contextrelay.model.signal import Signal
+
+NOTHING_CAME = NotFound.exit_code
+_SEQ_DIGITS_MAX = 15
+_VARIABLES = ("URL", "REF", "CHANNEL", "SEQ", "FROM", "MESSAGE")
+
+
+def _seq(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > _SEQ_DIGITS_MAX:
+        raise ArgumentTypeError(f"{text!r} is no seq: write a number; 0 for all that is kept")
+    return int(text)
+
+
+def _listen_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("channel", metavar="CHANNEL")
+    parser.add_argument(
+        "--since", type=_seq, metavar="SEQ", help="begin with what came after it; else with now"
+    )
+
+
+# Sending
+
+
+def publish_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("channel", metavar="CHANNEL")
+    parser.add_argument("message", metavar="MESSAGE", help="a text; - for stdin")
+    parser.add_argument("--by", default="you", help="who sends it")
+
+
+def publish(args: Namespace, desk: Desk) -> None:
+    """Send a message to a channel; print its seq."""
+    message = _from_stdin() if args.message == "-" else args.message
+    signal = desk.relay.publish(args.channel, message, args.by)
+    told = f"{signal.seq}  {forms.size(len(message.encode()))} to {forms.clean(args.channel)}"
+    heard = f"  heard by: relay subscribe {forms.clean(args.channel)} --since {signal.seq - 1}"
+    desk.answer(signal, [told, heard], str(signal.seq))
+
+
+def _from_stdin() -> str:
+    sent = sys.stdin.buffer.read(MESSAGE_BYTES_MAX + 1)
+    if len(sent) > MESSAGE_BYTES_MAX:
+        raise TooLarge(
+            f"the message has more than {MESSAGE_BYTES_MAX} bytes",
+            "push it instead: relay push --channel CHANNEL",
+        )
+    try:
+        return sent.decode()
+    except UnicodeDecodeError as error:
+        raise Invalid("the message is no UTF-8", "push it: relay push --channel C") from error
+
+
+# Hearing
+
+
+def subscribe_arguments(parser: ArgumentParser) -> None:
+    _listen_arguments(parser)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--pull", action="store_true", help="print what was pushed, not its URL")
+    how.add_argument("--exec", metavar="CMD", help="run a command for each, the body on its stdin")
+    parser.add_argument("--once", action="store_true", help="end with the first one")
+    parser.add_argument(
+        "--timeout", type=seconds, metavar="S", help="end after so long without one"
+    )
+
+
+def subscribe(args: Namespace, desk: Desk) -> None:
+    """Hear what is sent to a channel, one line a signal, until Ctrl-C.
+
+    Piped, a line is the URL of a push, or a message: as it is if it is a text in one line, else as
+    JSON. With --json: one object {"seq", "ts", "from", "url" or "message"} a line, and with --pull
+    the body as "data", or as "base64" where it is no text.
+
+    With --exec, a shell runs CMD for each signal, with the body of a push on stdin, and RELAY_URL,
+    RELAY_REF, RELAY_CHANNEL, RELAY_SEQ, RELAY_FROM and RELAY_MESSAGE in its environment. If it
+    fails, that is noted, and the next signal is waited for.
+
+    A server that is lost is asked again after 1, 2, 4 ... 60 seconds, and nothing is missed. With
+    --once: exit 3 if nothing came within --timeout, 1 if CMD failed.
+    """
+    for signal in follow(desk, args.channel, args.since, args.timeout):
+        try:
+            _handle(args, desk, signal)
+        except (NotFound, Gone) as error:
+            if args.once:
+                raise
+            desk.note(f"{signal.seq}: {error.message}")
+        if args.once:
+            return
+    if args.once:
+        desk.note(f"nothing came within {args.timeout:g} s")
+        desk.exit_code = NOTHING_CAME
+
+
+def _handle(args: Namespace, desk: Desk, signal: Signal) -> None:
+    if args.exec is not None:
+        _run(args, desk, signal)
+    elif args.pull and signal.ref is not None:
+        with _body(desk, signal.ref) as body:
+            _print_body(desk, signal, body)
+    else:
+        _print(desk, signal)
+
+
+def _told(desk: Desk, signal: Signal) -> dict[str, Any]:
+    """A signal as --json tells it."""
+    told: dict[str, Any] = {"seq": signal.seq, "ts": signal.ts, "from": signal.by}
+    if signal.ref is None:
+        return {**told, "message": signal.message}
+    return {**told, "url": desk.relay.transport.url_of(signal.ref)}
+
+
+def _print(desk: Desk, signal: Signal) -> None:
+    told = _told(desk, signal)
+    text = told["url"] if "url" in told else _text_of(signal.message)
+    if desk.is_human:
+        at = datetime.fromtimestamp(signal.ts / 1000, UTC).astimezone()
+        who = forms.clean(signal.by)
+        text = f"{signal.seq:>5}  {at:%H:%M:%S}  {who:10}  {spell_hidden(text)}"
+    desk.line(told, text)
+
+
+def _text_of(message: object) -> str:
+    """A message in one line."""
+    if isinstance(message, str) and message.isprintable():
+        return message
+    return encode(message).decode()
+
+
+def _body(desk: Desk, ref: str) -> IO[bytes]:
+    """What was pushed, whole, before anything is done with it."""
+
+    def fetch() -> IO[bytes]:
+        body = SpooledTemporaryFile(HELD_BODY_BYTES_MAX)  # noqa: SIM115
+        try:
+            for chunk in desk.relay.stream(ref):
+                body.write(chunk)
+        except BaseException:
+            body.close()
+            raise
+        body.seek(0)
+        return body
+
+    return patiently(desk, fetch)
+
+
+def _print_body(desk: Desk, signal: Signal, body: IO[bytes]) -> None:
+    if desk.is_json:
+        told = {**_told(desk, signal), **_as_json(body.read())}
+        desk.line(told, "")
+        return
+    sys.stdout.flush()
+    copyfileobj(body, sys.stdout.buffer)
+    if desk.is_human:
+        sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _as_json(body: bytes) -> dict[str, object]:
+    try:
+        return {"data": body.decode()}
+    except UnicodeDecodeError:
+        return {"base64": Raw(encode(body))}
+
+
+# Running a command
+
+
+def _run(args: Namespace, desk: Desk, signal: Signal) -> None:
+    env = _environment(desk, args.channel, signal)
+    sys.stdout.flush()
+    if signal.ref is None:
+        code = _ended(args.exec, env, subprocess.DEVNULL)
+    else:
+        with _body(desk, signal.ref) as body:
+            code = _ended(args.exec, env, body)
+    if code:
+        how = f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
+        desk.note(f"{signal.seq}: the command {how}")
+        if args.once:
+            desk.exit_code = RelayError.exit_code
+
+
+def _ended(command: str, env: dict[str, str], stdin: IO[bytes] | int) -> int:
+    """Run a command to its end; its exit code."""
+    try:
+        return subprocess.run(command, shell=True, env=env, stdin=stdin, check=False).returncode
+    except OSError as error:
+        raise Invalid(f"the command cannot be run: {error.strerror}", "check --exec") from error
+
+
+def _environment(desk: Desk, channel: str, signal: Signal) -> dict[str, str]:
+    names = {f"RELAY_{name}" for name in _VARIABLES}
+    env = {name: value for name, value in os.environ.items() if name not in names}
+    env |= {"RELAY_CHANNEL": channel, "RELAY_SEQ": str(signal.seq), "RELAY_FROM": signal.by}
+    if signal.ref is not None:
+        env |= {"RELAY_REF": signal.ref, "RELAY_URL": desk.relay.transport.url_of(signal.ref)}
+    elif isinstance(signal.message, str):
+        env["RELAY_MESSAGE"] = signal.message
+    else:
+        env["RELAY_MESSAGE"] = encode(signal.message).decode()
+    # No variable can hold a zero byte.
+    return {name: value.replace("\0", "\\0") for name, value in env.items()}
+
+
+# Waiting, and what there is
+
+
+def wait_arguments(parser: ArgumentParser) -> None:
+    _listen_arguments(parser)
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=float(WAIT_S_DEFAULT),
+        metavar="S",
+        help=f"how long ({WAIT_S_DEFAULT})",
+    )
+
+
+def wait(args: Namespace, desk: Desk) -> None:
+    """Wait for signals, once, and print those that came, as subscribe does; exit 3 if none did.
+
+    With --json: {"signals", "head", "gap"}; go on with --since HEAD.
+    """
+    page = desk.relay.wait(args.channel, args.since, args.timeout)
+    if desk.is_json:
+        told = [_told(desk, signal) for signal in page.signals]
+        desk.answer({"signals": told, "head": page.head, "gap": page.gap}, "")
+    else:
+        for signal in page.signals:
+            _print(desk, signal)
+    if page.gap is not None:
+        tell_gap(desk, args.channel, page.gap)
+    if not page.signals and page.gap is None:
+        desk.note(f"nothing came within {args.timeout:g} s; next: --since {page.head}")
+        desk.exit_code = NOTHING_CAME
+
+
+def channels_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--limit", type=int, default=20, help="how many (20)")
+    parser.add_argument("--after", default="", metavar="NEXT", help="go on after another list")
+
+
+def channels(args: Namespace, desk: Desk) -> None:
+    """List channels by name: how many signals each ever had, and when the last one came."""
+    if not 1 <= args.limit <= LIST_ITEMS_MAX:
+        raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
+    listing = desk.relay.channels(args.limit, args.after)
+    names = [forms.clean(each.name) for each in listing.channels]
+    width = max(map(len, names), default=0)
+    lines = [
+        f"{name:{width}}  {each.head:>8,}  {forms.age(each.last_at) if each.last_at else '–'}"
+        for name, each in zip(names, listing.channels, strict=True)
+    ]
+    if not lines:
+        lines = ["no channels yet", "  next: relay publish CHANNEL MESSAGE"]
+    elif listing.next:
+        lines.append(f"  more: relay channels --after '{forms.clean(listing.next)}'")
+    desk.answer(listing, lines, "\n".join(each.name for each in listing.channels))

@@ -1,0 +1,185 @@
+"""serve: a relay server over HTTP, until it is told to stop.
+
+Rule: whatever can be wrong is found before it says that it listens.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from ipaddress import ip_address
+from types import FrameType, ModuleType
+
+from contextrelay.client.local import default_address, open_stores
+from contextrelay.doors.cli import forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.errors import Invalid, Unavailable
+from contextrelay.limits import SERVER_WORKERS_MAX
+
+PORT = 8787
+_PORT_MAX = 65_535
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text[:6]) > _PORT_MAX:
+        raise ArgumentTypeError(f"{text!r} is no port: take 1 to {_PORT_MAX}, or 0 for a free one")
+    return int(text)
+
+
+def _workers(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:4]) <= SERVER_WORKERS_MAX:
+        raise ArgumentTypeError(
+            f"{text!r} is no number of processes: take 1 to {SERVER_WORKERS_MAX}"
+        )
+    return int(text)
+
+
+def serve_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1)")
+    parser.add_argument(
+        "--port", type=_port, default=PORT, help=f"the port ({PORT}); 0 for any that is free"
+    )
+    parser.add_argument(
+        "--public-url", default="", metavar="URL", help="how it is called, if not by its address"
+    )
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="another name that requests may call it by",
+    )
+    parser.add_argument(
+        "--workers", type=_workers, default=1, metavar="N", help="how many processes (1)"
+    )
+    parser.add_argument(
+        "--without-keys",
+        action="store_true",
+        help="listen beyond this machine, though whoever reaches it may read and change all",
+    )
+
+
+def serve(args: Namespace, desk: Desk) -> None:
+    """Serve a store over HTTP until Ctrl-C or SIGTERM; what was begun is answered first.
+
+    Prints its URL when it listens, with --json {"url", "store", "workers", "pid"}. The store is
+    that of --store, else of RELAY_HOME, else ~/.relay: CONTEXTRELAY_URL is for those who ask.
+    """
+    address = _store_address(args, desk)
+    _check_reach(args)
+    serving = _parts()
+    serving.quiet_logs()
+    options = serving.Options(
+        store=address,
+        host=args.host,
+        port=args.port,
+        public_url=args.public_url,
+        allowed_hosts=tuple(args.allow_host),
+        workers=args.workers,
+    )
+    listener: socket.socket = serving.listen(options)
+    with listener:
+        port: int = listener.getsockname()[1]
+        options = type(options)(**{**_fields(options), "port": port})
+        serving.application(options)  # Its names are checked before it is said to listen.
+        store = _store_of(address)
+        # A signal that comes before the server listens to them is kept until it does. The server
+        # raises it once more when it has ended: that is ours, and the ordinary end.
+        signal.pthread_sigmask(signal.SIG_BLOCK, serving.END_SIGNALS)
+        for each in serving.END_SIGNALS:
+            signal.signal(each, _has_ended)
+        try:
+            _tell(desk, _url(args, port), store, args.workers)
+            serving.run(options, listener)
+        except SystemExit as ended:
+            raise Unavailable("the server did not start", "see what it said") from ended
+
+
+def _has_ended(number: int, frame: FrameType | None) -> None:
+    pass
+
+
+def _fields(options: object) -> dict[str, object]:
+    from msgspec.structs import asdict
+
+    return asdict(options)  # pyright: ignore[reportArgumentType]
+
+
+def _store_address(args: Namespace, desk: Desk) -> str:
+    address = desk.store or default_address()
+    if address.lower().startswith(("http://", "https://")):
+        raise Invalid(f"{address} is a server already", "name a store to serve: --store FOLDER")
+    if address.startswith("memory:") and args.workers > 1:
+        raise Invalid(
+            f"{args.workers} processes cannot share a store in memory",
+            "use --workers 1, or a store that they share: --store FOLDER",
+        )
+    return address
+
+
+def _parts() -> ModuleType:
+    """The server's parts.
+
+    Raises:
+        Unavailable: they are not installed.
+    """
+    from importlib import import_module
+
+    try:
+        import_module("uvloop")
+        return import_module("contextrelay.doors.http.serve")
+    except ImportError as error:
+        if (error.name or "").startswith("contextrelay"):
+            raise
+        raise Unavailable(
+            f"the server needs {error.name}, which is not installed",
+            "pip install 'contextrelay[server]'",
+        ) from error
+
+
+def _check_reach(args: Namespace) -> None:
+    """Refuse to listen beyond this machine unless that is said to be wanted."""
+    try:
+        found = socket.getaddrinfo(args.host, args.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise Invalid(
+            f"{args.host[:80]!r} is no address of this machine", "take --host 127.0.0.1"
+        ) from error
+    # Without the name of an interface, which an IPv6 address may end with.
+    addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+    if args.without_keys or all(address.is_loopback for address in addresses):
+        return
+    raise Invalid(
+        f"on {args.host} whoever reaches this machine could read and change everything:"
+        " there are no keys yet by which the server knows who asks",
+        "stay on 127.0.0.1, behind a proxy that knows them; or say --without-keys",
+    )
+
+
+def _store_of(address: str) -> str:
+    """Open the store once, so that what is wrong with it is told here; where it is."""
+    stores = open_stores(address, None)
+    stores.engine.close()
+    return str(stores.engine.home or stores.engine.address)
+
+
+def _url(args: Namespace, port: int) -> str:
+    if args.public_url:
+        return args.public_url.rstrip("/")
+    literal = f"[{args.host}]" if ":" in args.host else args.host
+    return f"http://{_ANYWHERE.get(args.host, literal)}:{port}"
+
+
+def _tell(desk: Desk, url: str, store: str, workers: int) -> None:
+    processes = forms.count(workers, "process", "processes")
+    desk.answer(
+        {"url": url, "store": store, "workers": workers, "pid": os.getpid()},
+        [
+            f"{url}  serves {store}  {processes}  Ctrl-C ends it",
+            f"  next: export CONTEXTRELAY_URL={url} · relay push FILE · relay subscribe CHANNEL",
+        ],
+        url,
+    )
