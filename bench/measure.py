@@ -11,6 +11,10 @@ from msgspec import Struct
 ROUNDS = 5
 
 
+class Skipped(Exception):
+    """A part that a benchmark needs is not there."""
+
+
 class Result(Struct, frozen=True):
     """One comparison. `ratio` is as the target reads it."""
 

@@ -1,0 +1,1 @@
+"""The HTTP server, measured from outside: real processes, asked by wrk and by clients."""
