@@ -77,7 +77,7 @@ def live(stores: Stores, ref: str) -> Artifact:
         Gone: it was there; the error tells when and why it went.
         NotFound: it never was, or its tombstone is forgotten.
     """
-    artifact = find(stores.ledger, ref)
+    artifact = _described(stores, ref)
     if artifact is None:
         tombstone = find_tombstone(stores.ledger, ref)
         if tombstone is None:
@@ -85,6 +85,18 @@ def live(stores: Stores, ref: str) -> Artifact:
         raise _gone(ref, tombstone.gone_at, tombstone.reason, tombstone.metadata)
     if artifact.expires_at is not None and is_over(artifact, stores.now_ms()):
         raise _gone(ref, artifact.expires_at, "expired", artifact.metadata)
+    return artifact
+
+
+def _described(stores: Stores, ref: str) -> Artifact | None:
+    """As `find`, but read out of a row only once."""
+    row = stores.ledger.get(artifact_log(ref), "artifact", ONLY)
+    if row is None:
+        return None
+    artifact = stores.warm.described(ref, row)
+    if artifact is None:
+        artifact = read(_artifact, row, ref)
+        stores.warm.describe(artifact, row)
     return artifact
 
 

@@ -1,23 +1,31 @@
-"""Warm bodies: content that was read and checked through these stores, at hand while there is room.
+"""Warm things: what was read and checked through these stores, at hand while there is room.
 
 A body never changes under its hash, nor a blob under its name, so nothing here goes stale; whether
-a ref may still be read is always asked of the ledger.
+a ref may still be read is always asked of the ledger. A description is kept beside the row that it
+was read from: the same row is the same description, the very same object.
 """
 
 from __future__ import annotations
 
 import threading
 
-from contextrelay.limits import CHECKED_BLOBS_MAX, WARM_BODY_BYTES_MAX, WARM_BYTES_MAX
+from contextrelay.limits import (
+    CHECKED_BLOBS_MAX,
+    WARM_BODY_BYTES_MAX,
+    WARM_BYTES_MAX,
+    WARM_DESCRIPTIONS_MAX,
+)
+from contextrelay.model.artifact import Artifact
 
 
 class Warm:
-    """Bodies by hash, the oldest let go first."""
+    """Bodies by hash and descriptions by ref, the oldest let go first."""
 
     def __init__(self) -> None:
         self._bodies: dict[str, bytes] = {}
         self._size_bytes = 0
         self._checked: set[str] = set()
+        self._described: dict[str, tuple[bytes, Artifact]] = {}
         self._lock = threading.Lock()
 
     def get(self, sha256: str) -> bytes | None:
@@ -30,6 +38,17 @@ class Warm:
     def check_off(self, blob: str) -> None:
         if len(self._checked) < CHECKED_BLOBS_MAX:
             self._checked.add(blob)
+
+    def described(self, ref: str, row: bytes) -> Artifact | None:
+        """The artifact that a row tells of, if that very row was read before."""
+        known = self._described.get(ref)
+        return known[1] if known is not None and known[0] == row else None
+
+    def describe(self, artifact: Artifact, row: bytes) -> None:
+        with self._lock:
+            self._described[artifact.ref] = row, artifact
+            if len(self._described) > WARM_DESCRIPTIONS_MAX:
+                del self._described[next(iter(self._described))]
 
     def keep(self, sha256: str, body: bytes) -> None:
         """Keep a checked body, unless it is too large to be worth it."""

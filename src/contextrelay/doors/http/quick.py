@@ -53,8 +53,8 @@ class Quick:
         self._door = door
         self._stores = door.relay.stores
         self._hosts = door.guard.hosts
-        self._escaped: dict[str, bytes] = {}
-        self._escaped_bytes = 0
+        self._replies: dict[tuple[str, str], tuple[Artifact, Pair]] = {}
+        self._replies_bytes = 0
         self.is_possible = not self._stores.ledger.reads_wait
 
     def answer(self, target: bytes, headers: list[tuple[bytes, bytes]]) -> Pair | None:
@@ -93,7 +93,10 @@ class Quick:
         return pair
 
     def _peek(self, ref: str) -> Pair:
-        return _pair([(b"content-type", JSON)], encode(answer(self._stores, Peek(ref)).metadata))
+        artifact = answer(self._stores, Peek(ref))
+        return self._kept("peek", artifact) or self._keep(
+            "peek", artifact, _pair([(b"content-type", JSON)], encode(artifact.metadata))
+        )
 
     def _pull(self, ref: str, is_raw: bool, packed: bool) -> Pair | None:
         stream = answer(self._stores, Pull(ref))
@@ -104,19 +107,37 @@ class Quick:
         headers = raw_headers(artifact) if is_raw else envelope_headers(artifact)
         if packed and is_worth_packing(headers, artifact.size_bytes):
             return None
-        if is_raw:
+        if is_raw:  # The body is at hand in core; only an envelope is worth keeping.
             return _pair(headers, stream.whole())
-        escaped = self._escaped.get(artifact.sha256) or self._escape(artifact, stream.whole())
-        return _pair(headers, b"".join((b'{"data":', escaped, metadata_end(artifact))))
+        kept = self._kept("pull", artifact)
+        if kept is not None:
+            return kept
+        body = b'{"data":' + encode(stream.whole().decode()) + metadata_end(artifact)
+        return self._keep("pull", artifact, _pair(headers, body))
 
-    def _escape(self, artifact: Artifact, body: bytes) -> bytes:
-        """A text as JSON has it, kept: what one agent pulls, its colleagues pull too."""
-        escaped = encode(body.decode())
-        self._escaped[artifact.sha256] = escaped
-        self._escaped_bytes += len(escaped)
-        while self._escaped_bytes > WARM_BYTES_MAX:
-            self._escaped_bytes -= len(self._escaped.pop(next(iter(self._escaped))))
-        return escaped
+    # What one agent asks for, its colleagues ask for too. A description that was read again out of
+    # the same row is the same object, so a reply is good for as long as that is so.
+
+    def _kept(self, kind: str, artifact: Artifact) -> Pair | None:
+        known = self._replies.get((kind, artifact.ref))
+        return known[1] if known is not None and known[0] is artifact else None
+
+    def _keep(self, kind: str, artifact: Artifact, pair: Pair) -> Pair:
+        old = self._replies.pop((kind, artifact.ref), None)
+        self._replies[kind, artifact.ref] = artifact, pair
+        self._replies_bytes += _size(pair) - (_size(old[1]) if old else 0)
+        while self._replies_bytes > WARM_BYTES_MAX:
+            _, gone = self._replies.pop(next(iter(self._replies)))
+            self._replies_bytes -= _size(gone)
+        return pair
+
+
+# What an entry takes beside its bytes, about.
+_ENTRY_BYTES = 500
+
+
+def _size(pair: Pair) -> int:
+    return len(pair[0]) + len(pair[1]) + _ENTRY_BYTES
 
 
 _HEAD = b"HTTP/1.1 200 OK\r\n" + SAFE_LINES + b"content-length: %d\r\n"
