@@ -131,7 +131,9 @@ async def send_body(
     elif size_bytes <= INLINE_BODY_BYTES_MAX:
         await exchange.send(await whole(door, stream), more=False)
     else:
-        await send_chunks(door, exchange, stream)
+        async for chunk in chunks(door, stream, size_bytes):
+            await exchange.send(chunk)
+        await exchange.send(b"", more=False)
 
 
 async def whole(door: Door, stream: Stream[Any]) -> bytes:
@@ -142,8 +144,12 @@ async def whole(door: Door, stream: Stream[Any]) -> bytes:
 
 
 async def chunks(door: Door, stream: Stream[Any], size_bytes: int) -> AsyncIterator[bytes]:
+    """An artifact's body in pieces, each read at once where reading does not wait."""
     if size_bytes <= INLINE_BODY_BYTES_MAX:
         yield await whole(door, stream)
+    elif not door.relay.stores.ledger.reads_wait:
+        for chunk in stream.chunks():
+            yield chunk
     else:
         async for chunk in door.relay.chunks(stream, SEND_CHUNK_BYTES):
             yield chunk
