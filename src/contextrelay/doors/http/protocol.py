@@ -41,6 +41,8 @@ class Protocol(HttpToolsProtocol):
     _is_in_head = True
     _is_in_body = False
     _is_one_too_many = False
+    _active_s = 0.0
+    """When something came last."""
     _is_answered = False
     """Whether the request that is being read was answered quickly already."""
     _running: RequestResponseCycle | None = None
@@ -59,6 +61,7 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch_sending(0.0)
         self._watch_reading(False)
+        self._stop_idle_timer()
         super().connection_lost(exc)
         # uvicorn tells the request that came last, which may still wait for its turn.
         self.pipeline.clear()
@@ -83,8 +86,29 @@ class Protocol(HttpToolsProtocol):
     def _served(self) -> App:
         return cast("App", self.app)  # pyright: ignore[reportUnknownMemberType]
 
+    # One timer looks whether a connection is idle. To stop and start it for every request, as
+    # uvicorn does, costs as much as finding an artifact.
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._active_s = self.loop.time()
+
+    def _stop_idle_timer(self) -> None:
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
+
     def timeout_keep_alive_handler(self) -> None:
-        self._end()
+        self.timeout_keep_alive_task = None
+        left_s = self._active_s + self.timeout_keep_alive - self.loop.time()
+        if self._is_busy or left_s > 0:
+            self._look_whether_idle(max(left_s, self.timeout_keep_alive / 10))
+        else:
+            self._end()
+
+    def _look_whether_idle(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
 
     def _end(self) -> None:
         """Close; who has not read the last reply by now will not."""
@@ -175,7 +199,9 @@ class Protocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._is_in_body = False
         if self._is_answered:
-            self.on_response_complete()
+            self.server_state.total_requests += 1
+            if self.timeout_keep_alive_task is None:
+                self._look_whether_idle(self.timeout_keep_alive)
             return
         if not self._is_busy and self.cycle and self.cycle.scope is self.scope:
             # It was answered before, and the rest of it dropped.
@@ -185,6 +211,7 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         if self._refusal and not self.pipeline:
             self._say_last(self._refusal)
+        self._stop_idle_timer()  # It is started anew.
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch_reading(self.transport.get_write_buffer_size() > 0)

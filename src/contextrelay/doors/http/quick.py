@@ -104,16 +104,16 @@ class Quick:
         if artifact.size_bytes > INLINE_BODY_BYTES_MAX:
             return None
         is_raw = is_raw or not artifact.is_text
+        kind = "raw" if is_raw else "text"
+        if not packed and (kept := self._kept(kind, artifact)) is not None:
+            return kept
         headers = raw_headers(artifact) if is_raw else envelope_headers(artifact)
         if packed and is_worth_packing(headers, artifact.size_bytes):
             return None
-        if is_raw:  # The body is at hand in core; only an envelope is worth keeping.
-            return _pair(headers, stream.whole())
-        kept = self._kept("pull", artifact)
-        if kept is not None:
-            return kept
-        body = b'{"data":' + encode(stream.whole().decode()) + metadata_end(artifact)
-        return self._keep("pull", artifact, _pair(headers, body))
+        body = stream.whole()
+        if not is_raw:
+            body = b'{"data":' + encode(body.decode()) + metadata_end(artifact)
+        return self._keep(kind, artifact, _pair(headers, body))
 
     # What one agent asks for, its colleagues ask for too. A description that was read again out of
     # the same row is the same object, so a reply is good for as long as that is so.
