@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from contextrelay.errors import (
         Broken,
         Conflict,
+        Failed,
         Full,
         Gone,
         Invalid,
@@ -43,6 +44,7 @@ _FILES = {
     "Broken": "errors",
     "Conflict": "errors",
     "ContextRelay": "client.contextrelay",
+    "Failed": "errors",
     "Full": "errors",
     "Gone": "errors",
     "Invalid": "errors",
@@ -66,6 +68,7 @@ __all__ = [
     "Broken",
     "Conflict",
     "ContextRelay",
+    "Failed",
     "Full",
     "Gone",
     "Invalid",

@@ -9,6 +9,7 @@
     ├── Conflict         the state moved on since the caller read it
     ├── Limited          too often: what was asked is counted, and the count is used up
     ├── Unavailable      the engine does not answer now; the same call may succeed later
+    ├── Failed           somebody else's answer was not usable: a capability's, or a server's
     ├── Full             no room left; reads and removals still work
     └── Broken           the store is damaged, unreadable or from a newer version
 
@@ -91,6 +92,15 @@ class Unavailable(RelayError):
     """The engine does not answer now; the same call may succeed later."""
 
     code, status = "unavailable", 503
+
+
+class Failed(RelayError):
+    """A capability, or a server that it asks, brought nothing that can be used.
+
+    It was run once, and is not run again unless the caller asks anew.
+    """
+
+    code, status = "failed", 502
 
 
 class Full(RelayError):

@@ -108,6 +108,9 @@ GROUP_COMMITS_MAX = 512
 BUSY_MS_MAX = 30_000
 RESERVE_BYTES = 4 * MIB
 
+# Numbers: what every reader of JSON tells apart, and every engine can hold.
+NUMBER_MAX = 2**53 - 1
+
 # HTTP
 QUERY_FIELDS_MAX = 50
 HEADER_BYTES_IN_MAX = 64 * KIB
@@ -155,6 +158,8 @@ CONNECTIONS_MAX = 20_000
 FILES_KEPT = 256
 SOCKET_BACKLOG = 2_048
 SERVER_THREADS_MAX = 32
+# Requests that take long: capabilities, backups, whole-store checks.
+SLOW_AT_ONCE_MAX = 16
 # JSON beyond what is parsed on the event loop, each in memory whole.
 LARGE_JSON_AT_ONCE_MAX = 4
 PUSHES_TOGETHER_MAX = 256
@@ -164,6 +169,8 @@ WORKERS_MAX = 256
 SHUTDOWN_S_MAX = 10
 # A JSON body that holds no content: what a thread, a report or a capability is asked with.
 ASKED_BYTES_MAX = MIB
+# JSON up to this size is read on the event loop: a thread costs more than it.
+ASKED_AT_ONCE_BYTES_MAX = 64 * KIB
 # A form: how many parts it has, what its fields take, and what stands before each part.
 FORM_PARTS_MAX = 20
 FORM_FIELD_BYTES_MAX = 64 * KIB

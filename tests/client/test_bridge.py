@@ -8,10 +8,11 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from contextrelay import AgentBridge, ContextRelay, RelayError, Unavailable
+from contextrelay import AgentBridge, ContextRelay, Relay, RelayError, Unavailable
 from contextrelay.client.tmux import is_idle
 from tests.doors.http.serving import serving
 from tests.doors.shell import Shell
@@ -113,6 +114,43 @@ def test_a_task_that_fails_is_an_error_that_says_how(address: str) -> None:
     asked = pytest.raises(RelayError, match="cannot do this")
     with failing, ContextRelay(address) as hub, asked:
         AgentBridge(hub).push_and_wait("this", 30)
+
+
+class Late(ContextRelay):
+    """A hub that comes too late once: what it looks at first is removed before it looks."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self.address = address
+        self.is_late = True
+
+    def peek(self, url: str) -> dict[str, Any]:
+        if self.is_late:
+            self.is_late = False
+            with Relay(self.address) as relay:
+                relay.remove(url)
+        return super().peek(url)
+
+
+def test_what_others_pushed_and_removed_does_not_end_the_wait(address: str) -> None:
+    """Promise S6."""
+    hub = ContextRelay(address)
+
+    def answer(task: str) -> str:
+        hub.push("of somebody else", channel="agent-done", metadata={"correlation_id": "another"})
+        return task.upper()
+
+    with working(AgentBridge(hub, dispatcher=answer)), Late(address) as late:
+        assert AgentBridge(late).push_and_wait("task", 30) == "TASK"
+        assert not late.is_late
+
+
+def test_a_task_that_cannot_be_looked_at_is_answered_too(address: str) -> None:
+    """Promise S6."""
+    late = working(AgentBridge(Late(address), dispatcher=str.upper))
+    told = pytest.raises(RelayError, match=r"the other agent failed: (Gone|NotFound)")
+    with late, ContextRelay(address) as hub, told:
+        AgentBridge(hub).push_and_wait("task", 15)
 
 
 def test_a_command_that_fails_or_does_not_end_is_told_of(address: str) -> None:

@@ -13,11 +13,23 @@ from typing import Any
 import pytest
 from msgspec.json import decode, encode
 
-from contextrelay import AsyncRelay, Gone, Invalid, NotFound, Relay, Unavailable
+from contextrelay import (
+    AsyncRelay,
+    ContextRelay,
+    Failed,
+    Gone,
+    Invalid,
+    NotFound,
+    Relay,
+    Settings,
+    Unavailable,
+    capability,
+)
 from contextrelay.client.thread import Thread
 from contextrelay.wire.routes import FRAMED
 from tests.client.test_threads import fact
 from tests.client.wires import Proxy, Scripted, listening, reply
+from tests.core.served import serving as serving_pages
 from tests.doors.http.serving import serving
 
 REF = "00000000-0000-4000-8000-000000000000"
@@ -118,6 +130,61 @@ def test_a_write_is_sent_again_with_the_same_key_and_the_next_with_another() -> 
 
     keys = [_header(head, "idempotency-key") for head in busy.heads]
     assert keys[0] == keys[1] != keys[2]
+
+
+def test_a_page_that_cannot_be_fetched_is_asked_for_once(tmp_path: Path) -> None:
+    """Promise C1."""
+    settings = Settings(fetch_private=True)
+    with serving_pages() as pages, serving(tmp_path / "store", settings=settings) as served:
+        pages.says("/", status="503 Service Unavailable")
+        with Relay(served.url) as relay, pytest.raises(Failed, match="answered 503"):
+            relay.invoke("http.fetch", {"url": pages.url("/")})
+
+        assert len(pages.requests) == 1
+
+
+times_run: list[dict[str, Any]] = []
+
+
+@capability("test.down")
+def down(args: dict[str, Any]) -> str:
+    times_run.append(args)
+    raise Unavailable("what this asks is down", "wait for it")
+
+
+def test_a_capability_that_fails_is_run_once(tmp_path: Path) -> None:
+    times_run.clear()
+    told = pytest.raises(Failed, match="is down")
+    with serving(tmp_path / "store") as served, Relay(served.url) as relay, told as failed:
+        relay.invoke("test.down")
+
+    assert failed.value.hint == "wait for it"
+    assert len(times_run) == 1
+
+
+def test_a_gateway_that_does_not_reach_the_server_is_asked_again() -> None:
+    gateway = Scripted(reply(502, b"<p>Bad Gateway", "content-type: text/html"))
+    with listening(gateway), Relay(gateway.url) as relay, pytest.raises(Unavailable):
+        relay.peek(REF)
+
+    assert len(gateway.heads) > 1
+
+
+def test_blanks_around_a_url_are_no_part_of_it(proxy: Proxy) -> None:
+    with ContextRelay(proxy.url) as hub, Relay(proxy.url) as relay:
+        for is_encrypted in (False, True):
+            url = f" {hub.push('x', encrypted=is_encrypted, metadata={'a': 1})}\r\n"
+
+            assert hub.pull(url) == "x"
+            assert hub.peek(url) == {"a": 1}
+            assert relay.peek(url).metadata == {"a": 1}
+
+
+def test_a_url_that_cannot_be_asked_for_is_invalid(proxy: Proxy) -> None:
+    with ContextRelay(proxy.url) as hub:
+        for asked in (hub.pull, hub.peek):
+            with pytest.raises(Invalid, match="is no URL"):
+                asked(f"{proxy.url}/pull/{REF}\x00{REF}")
 
 
 def test_a_server_that_takes_too_long_is_not_waited_for() -> None:

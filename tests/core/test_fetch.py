@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay.core.fetch import Ways, fetch
-from contextrelay.errors import Invalid, Refused, TooLarge, Unavailable
+from contextrelay.errors import Failed, Invalid, Refused, TooLarge
 from contextrelay.limits import FETCH_REDIRECTS_MAX, MIB
 from tests.core.served import Served, serving
 
@@ -113,7 +113,7 @@ def test_a_body_without_an_end_is_cut_off(served: Served) -> None:
 def test_a_body_that_is_not_whole_is_no_result(served: Served, headers: str, body: bytes) -> None:
     served.says("/cut", body, headers=headers)
 
-    with pytest.raises(Unavailable):
+    with pytest.raises(Failed):
         fetch(served.url("/cut"), to_loopback())
 
 
@@ -138,7 +138,7 @@ def test_a_slow_server_has_only_so_long_in_all(served: Served, stage: str) -> No
     served.replies["/slow"] = drip
     began = time.monotonic()
 
-    with pytest.raises(Unavailable, match=r"more than 0\.5 seconds"):
+    with pytest.raises(Failed, match=r"more than 0\.5 seconds"):
         fetch(served.url("/slow"), to_loopback(seconds_max=0.5))
 
     assert time.monotonic() - began < 5
@@ -154,7 +154,7 @@ def test_a_name_that_takes_too_long_to_find_is_given_up() -> None:
 
     ways = Ways(lambda address: True, seconds_max=0.1, resolve=resolve)
 
-    with pytest.raises(Unavailable, match=r"more than 0\.1 seconds"):
+    with pytest.raises(Failed, match=r"more than 0\.1 seconds"):
         fetch("http://slow.example/", ways)
 
 
@@ -178,8 +178,8 @@ def test_redirects_are_followed_so_far_and_no_further(served: Served) -> None:
         ("404 Not Found", Invalid),
         ("401 Unauthorized", Invalid),
         ("302 Found", Invalid),
-        ("429 Too Many Requests", Unavailable),
-        ("503 Service Unavailable", Unavailable),
+        ("429 Too Many Requests", Failed),
+        ("503 Service Unavailable", Failed),
     ],
 )
 def test_an_answer_that_is_no_success_is_an_error(
@@ -195,7 +195,7 @@ def test_nobody_there_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
 
-    with pytest.raises(Unavailable, match="cannot be fetched"):
+    with pytest.raises(Failed, match="cannot be fetched"):
         fetch(f"http://127.0.0.1:{port}/", to_loopback())
 
 
@@ -206,7 +206,7 @@ def test_an_answer_that_is_no_http_is_told(served: Served) -> None:
     served.replies["/nothing"] = b""
 
     for path in served.replies:
-        with pytest.raises(Unavailable, match="cannot be fetched"):
+        with pytest.raises(Failed, match="cannot be fetched"):
             fetch(served.url(path), to_loopback())
 
 
@@ -263,7 +263,7 @@ def test_https_goes_to_the_judged_address_and_asks_for_the_certificate_of_the_na
 
         assert fetch(served.url("/", "pages.example", "https"), ways).body == b"secret page"
         assert f"Host: pages.example:{served.port}".encode() in served.requests[0]
-        with pytest.raises(Unavailable, match="certificate"):
+        with pytest.raises(Failed, match="certificate"):
             fetch(served.url("/", "other.example", "https"), ways)
 
 
@@ -272,7 +272,7 @@ def test_a_certificate_that_nobody_trusts_is_refused(tmp_path: Path) -> None:
     with serving(server) as served:
         ways = Ways(lambda address: True, resolve=lambda host, port: ["127.0.0.1"])
 
-        with pytest.raises(Unavailable, match="certificate"):
+        with pytest.raises(Failed, match="certificate"):
             fetch(served.url("/", "pages.example", "https"), ways)
 
 
@@ -281,7 +281,7 @@ def test_a_server_that_never_ends_its_handshake_has_only_so_long() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
 
-        with pytest.raises(Unavailable, match=r"more than 0\.3 seconds"):
+        with pytest.raises(Failed, match=r"more than 0\.3 seconds"):
             fetch(f"https://127.0.0.1:{port}/", to_loopback(seconds_max=0.3))
 
 

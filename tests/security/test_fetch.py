@@ -9,6 +9,7 @@ import pytest
 from contextrelay import Invalid, Refused, Relay, Settings, TooLarge
 from contextrelay.core.fetch import Ways, fetch
 from contextrelay.limits import URL_CHARS_MAX
+from contextrelay.logic.addresses import reach_of
 from tests.core.served import Served, serving
 
 
@@ -125,10 +126,30 @@ def test_a_name_with_one_private_address_among_its_addresses_is_refused(served: 
         resolve=lambda host, port: ["127.0.0.1", "10.0.0.1"],
     )
 
-    with pytest.raises(Refused, match=r"10\.0\.0\.1"):
+    with pytest.raises(Refused):
         fetch(served.url("/", "both.example"), ways)
 
     assert served.requests == []
+
+
+@pytest.mark.parametrize(
+    ("address", "is_allowed_by_setting"),
+    [("10.0.0.1", True), ("169.254.169.254", False), ("fe80::1", False)],
+)
+def test_a_refusal_tells_no_address_and_advises_only_what_would_help(
+    address: str, is_allowed_by_setting: bool
+) -> None:
+    ways = Ways(
+        lambda found: reach_of(found) == "public",
+        resolve=lambda host, port: ["93.184.216.34", address],
+    )
+
+    with pytest.raises(Refused) as refused:
+        fetch("http://Inside.Example/", ways)
+
+    assert refused.value.message == "inside.example may not be fetched from"
+    assert address not in str(refused.value)
+    assert ("fetch_private" in refused.value.hint) == is_allowed_by_setting
 
 
 def test_an_answer_that_changes_after_it_was_judged_changes_nothing(served: Served) -> None:

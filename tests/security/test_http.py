@@ -454,3 +454,23 @@ def held(served: Served) -> int:
     """What is on the shelf of a server."""
     app = served.server.config.loaded_app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return cast(App, app).shelf.held_bytes
+
+
+@pytest.mark.parametrize("url", ["https://relay.example.com:443", "https://relay.example.com"])
+def test_the_port_that_goes_without_saying_may_be_said_or_not(tmp_path: Path, url: str) -> None:
+    """Promise Z2."""
+    name = b"relay.example.com"
+    request = b"GET /health HTTP/1.1\r\nHost: %s\r\nOrigin: https://%s\r\n" + CLOSE
+    with serving(tmp_path / "store", public_url=url) as served:
+        told = [
+            asked(served.port, request % (host, origin)).statuses
+            for host, origin in [
+                (name, name),
+                (name + b":443", name),
+                (name, name + b":443"),
+                (name + b":80", name),
+                (name, name + b":80"),
+            ]
+        ]
+
+    assert told == [[200], [200], [200], [421], [403]]

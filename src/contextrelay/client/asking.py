@@ -21,7 +21,7 @@ from msgspec.json import decode
 from contextrelay.client.held import Held
 from contextrelay.client.outgoing import Outgoing
 from contextrelay.client.server import Server
-from contextrelay.errors import Invalid, RelayError, Unavailable
+from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
 from contextrelay.limits import (
     CHUNK_BYTES,
     HELD_BODY_BYTES_MAX,
@@ -41,6 +41,7 @@ from contextrelay.wire.routes import (
     KEY_HEADER,
     VALUE_BYTES_MAX,
     Route,
+    framed_tag,
     reply_type,
     spell,
 )
@@ -48,7 +49,7 @@ from contextrelay.wire.routes import (
 Result = TypeVar("Result")
 
 JSON = "application/json"
-# Also what stands before a server that is just being started anew.
+# Also what stands before a server that is just being started anew; but not what Failed there.
 RESENT = (502, 503, 504)
 NOT_MODIFIED = 304
 LONG = (
@@ -139,6 +140,8 @@ def fetched(send: Send, read: Callable[[Any], Flow[Result]]) -> Flow[Result]:
             if answer.status not in RESENT:
                 return (yield from read(answer))
             failed = yield from _error_in(answer)
+            if isinstance(failed, Failed):
+                raise failed
             asked_s = _retry_after_s(answer.headers)
         except Lost as lost:
             failed, asked_s, sends_max = lost.error, None, lost.sends_max
@@ -187,7 +190,7 @@ def asked(
         headers["accept"] = FRAMED
         known = held.get(verb)
         if known is not None:
-            headers["if-none-match"] = f'"{known[0].sha256}"'
+            headers["if-none-match"] = framed_tag(known[0].sha256)
     send = Send(asked.method, server.url + asked.target, headers, outgoing, reply_s)
 
     def read(answer: Answer) -> Flow[Any]:

@@ -20,7 +20,7 @@ from contextrelay.client.command import run_command
 from contextrelay.client.contextrelay import ContextRelay
 from contextrelay.client.subscription import Frame
 from contextrelay.client.tmux import TmuxPane
-from contextrelay.errors import RelayError, Unavailable
+from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Unavailable
 from contextrelay.limits import BRIDGE_S_DEFAULT, BRIDGE_TASKS_MAX, CONNECT_S_MAX
 
 TASK_CHANNEL = "agent-tasks"
@@ -106,10 +106,10 @@ class AgentBridge:
     def _work(self, url: str, dispatch: Dispatcher) -> None:
         """Do one task and push the answer, whatever comes of it."""
         metadata: dict[str, Any] = {"summary": f"{_OLD_SUMMARY}{url[:_OLD_URL_CHARS]}"}
-        correlation = self.hub.peek(url).get(CORRELATION)
-        if isinstance(correlation, str):
-            metadata[CORRELATION] = correlation
         try:
+            correlation = self.hub.peek(url).get(CORRELATION)
+            if isinstance(correlation, str):
+                metadata[CORRELATION] = correlation
             answer = dispatch(self.hub.pull(url))
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
@@ -155,9 +155,17 @@ class AgentBridge:
                     ) from None
                 if isinstance(url, RelayError):
                     raise url
-                metadata = self.hub.peek(url)
-                if is_answer(metadata, correlation, task_url):
+                metadata = self._seen(url)
+                if metadata is not None and is_answer(metadata, correlation, task_url):
                     return self._answer(url, metadata)
+
+    def _seen(self, url: str) -> dict[str, Any] | None:
+        """The metadata of a push to the done channel; None for what cannot be an answer to us."""
+        try:
+            return self.hub.peek(url)
+        except (NotFound, Gone, Invalid, ValueError) as error:
+            log.info("passed over %s: %s", url, error)
+            return None
 
     def _answer(self, url: str, metadata: dict[str, Any]) -> str:
         answer = self.hub.pull(url)

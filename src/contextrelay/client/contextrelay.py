@@ -114,7 +114,7 @@ class ContextRelay:
             NotFound: there is none, or no longer; Gone where the server tells which.
             ValueError: the key in the URL does not open it.
         """
-        bare, key = fernet.split_key(url)
+        bare, key = fernet.split_key(url.strip())
         server = self._server_of(bare)
         if server is None:
             text = _text(self._here().pull(parse_ref(bare)))
@@ -129,7 +129,7 @@ class ContextRelay:
             ValueError: it is no URL of a pushed text.
             NotFound: there is none, or no longer.
         """
-        bare = url.partition("#")[0]
+        bare = url.strip().partition("#")[0]
         before, mark, ref = bare.partition(PULL)
         if not mark:
             raise ValueError(f"Not a ContextRelay pointer URL: there is no {PULL}<id> in it")

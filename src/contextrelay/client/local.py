@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from msgspec import ValidationError
 from msgspec.json import decode
@@ -21,7 +21,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import local_url
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine
-from contextrelay.wire.verbs import Body, Invoke, Publish, Push, PushMany, Stream, Sweep, Verb
+from contextrelay.wire.verbs import Body, Invoke, Publish, Pull, Push, PushMany, Stream, Sweep, Verb
 
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")
@@ -86,16 +86,17 @@ class _Answering:
     def answer(self, verb: Verb[Reply], body: Body, key: str) -> Reply:
         reply = answer(self.stores, verb, body, key or self.key)
         if isinstance(verb, _GROWS):
-            self._sweep_if_due()
+            self.sweep_if_due()
         return reply
 
     def answer_pushes(self, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
         """Answer pushes that came side by side, each for itself."""
         answers = answer_pushes(self.stores, asked)
-        self._sweep_if_due()
+        self.sweep_if_due()
         return answers
 
-    def _sweep_if_due(self) -> None:
+    def sweep_if_due(self) -> None:
+        """Sweep a little, if the last time was long enough ago."""
         if self.stores.now_ms() >= self._sweeps.next_ms:
             self._sweeps.next_ms = self.stores.now_ms() + SWEEP_EVERY_S * 1000
             with suppress(RelayError):  # The verb is done; the next sweep will tell.
@@ -141,10 +142,15 @@ class AsyncLocal(_Answering):
     async def ask(
         self, verb: Verb[Reply], body: AsyncBody = b"", inline: bool = False, key: str = ""
     ) -> Reply:
-        if inline and not self.stores.ledger.reads_wait:
+        if inline and not self.waits_for(verb):
             return answer(self.stores, verb)
         sent = brought(body)
         return await in_thread(lambda: self.answer(verb, sent, key))
+
+    def waits_for(self, verb: Verb[Any]) -> bool:
+        """Whether a read may wait: for a network, or to write that a lease was renewed."""
+        renews = self.stores.settings.extend_on_read and isinstance(verb, Pull)
+        return self.stores.ledger.reads_wait or renews
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
         """Wait until a log has facts after a seq; no thread is held meanwhile."""

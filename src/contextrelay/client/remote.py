@@ -311,15 +311,22 @@ def _options(server: Server) -> dict[str, Any]:
 
 
 def _sent(client: Any, step: Send, content: Any, timeout: httpx2.Timeout) -> Any:
-    """Send a request; to be awaited where the client is."""
+    """Send a request; to be awaited where the client is.
+
+    Raises:
+        Invalid: its URL is none.
+    """
     if client.is_closed:
         _is_closed()
     headers = step.headers
     if step.body is not None and step.body.length is not None:
         headers = {**headers, "content-length": str(step.body.length)}
-    request = client.build_request(
-        step.method, step.url, headers=headers, content=content, timeout=timeout
-    )
+    try:
+        request = client.build_request(
+            step.method, step.url, headers=headers, content=content, timeout=timeout
+        )
+    except httpx2.InvalidURL as error:
+        raise Invalid(f"{step.url[:80]!r} is no URL: {error}", "check how it is written") from error
     return client.send(request, stream=True)
 
 

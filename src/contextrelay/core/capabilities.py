@@ -27,7 +27,7 @@ from contextrelay.core.pushes import push_beside, pushed_before
 from contextrelay.core.registry import Call, Registered, Result
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads import check_open, new_event
-from contextrelay.errors import Invalid, Limited, Refused, RelayError
+from contextrelay.errors import Failed, Invalid, Limited, Refused, RelayError, Unavailable
 from contextrelay.limits import BODY_BYTES_MAX, TTL_S_MAX
 from contextrelay.logic.arguments import checked
 from contextrelay.logic.bounds import check_json, check_label
@@ -156,16 +156,25 @@ def _hop(stores: Stores, thread: str, event: Event) -> None:
 
 
 def _run(stores: Stores, asked: _Asked) -> Any:
-    """Run what may be anybody's code; whatever it raises becomes an error of ours."""
+    """Run what may be anybody's code; whatever it raises becomes an error of ours.
+
+    Raises:
+        Failed: it did. Also where it says Unavailable: that would make a client ask again, and so
+            do again what it did until then. What is built in says so of the store, and only reads.
+    """
     # A copy: what is given away may be changed, and these are what the cache key was made of.
     call = Call(stores, _copied(asked.args), asked.thread)
     try:
         return asked.registered.run(call)
+    except Unavailable as error:
+        if asked.registered.is_built_in:
+            raise
+        raise Failed(error.message, error.hint, error.details) from error
     except RelayError:
         raise
     except Exception as error:
         said = f"{type(error).__name__}: {error}"[:_SHOWN_CHARS]
-        raise RelayError(
+        raise Failed(
             f"{asked.name} failed: {ascii(said)[1:-1]}", "mend the capability, or its arguments"
         ) from error
 

@@ -22,7 +22,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 from msgspec import Struct
 
 from contextrelay.core.registry import Call, Result
-from contextrelay.errors import Invalid, Refused, RelayError, TooLarge, Unavailable
+from contextrelay.errors import Failed, Invalid, Refused, RelayError, TooLarge
 from contextrelay.limits import (
     CHUNK_BYTES,
     FETCH_ADDRESSES_MAX,
@@ -113,7 +113,7 @@ def fetch(url: str, ways: Ways) -> Fetched:
     Raises:
         Invalid: it is no URL of ours, or the server says that it is wrong; Refused where it leads
             to an address that may not be reached; TooLarge where there is too much.
-        Unavailable: the server cannot be reached, is too slow, or says that it cannot answer.
+        Failed: the server cannot be reached, is too slow, or says that it cannot answer.
     """
     deadline = _Deadline(ways.seconds_max)
     for _ in range(FETCH_REDIRECTS_MAX + 1):
@@ -140,17 +140,15 @@ class _Deadline:
         """Seconds that are left, more than none.
 
         Raises:
-            Unavailable: none are.
+            Failed: none are.
         """
         left_s = self._until_s - time.monotonic()
         if left_s <= 0:
             raise self.over()
         return left_s
 
-    def over(self) -> Unavailable:
-        return Unavailable(
-            f"the server took more than {self._seconds:g} seconds", "try again later"
-        )
+    def over(self) -> Failed:
+        return Failed(f"the server took more than {self._seconds:g} seconds", "try again later")
 
 
 # Where to
@@ -197,21 +195,27 @@ def _told(parts: SplitResult) -> str:
     return shown(urlunsplit((parts.scheme, parts.netloc, parts.path, "", "")))[1:-1]
 
 
-def _addresses(host: str, port: int, ways: Ways, deadline: _Deadline) -> list[str]:
+def _addresses(parts: SplitResult, ways: Ways, deadline: _Deadline) -> list[str]:
     """The addresses of a host, each of which may be reached.
 
     Raises:
-        Refused: one of them may not: a name of both kinds is a trick.
+        Refused: one of them may not: a name of both kinds is a trick. It does not tell the address:
+            what a name leads to in here is nothing to tell whoever asks.
     """
+    host, port = _host_of(parts)
     found = (ways.resolve or _looking_up(deadline))(host, port)
-    for address in found:
-        if not ways.is_allowed(address):
-            raise Refused(
-                f"{shown(host)[1:-1]} is at {address}, which may not be fetched from",
-                "for private networks of your own: relay config set fetch_private true",
-            )
+    refused = [address for address in found if not ways.is_allowed(address)]
+    written = shown(parts.hostname or "")[1:-1]
+    if refused:
+        is_never = any(reach_of(address) == "never" for address in refused)
+        raise Refused(
+            f"{written} may not be fetched from",
+            "no setting allows it: fetch from another host"
+            if is_never
+            else "for private networks of your own: relay config set fetch_private true",
+        )
     if not found:
-        raise Unavailable(f"{shown(host)[1:-1]} has no address", "check the URL")
+        raise Failed(f"{written} has no address", "check the URL")
     return found[:FETCH_ADDRESSES_MAX]
 
 
@@ -241,7 +245,7 @@ def _looking_up(deadline: _Deadline) -> Callable[[str, int], list[str]]:
         if not answers:
             raise deadline.over()
         if isinstance(answers[0], OSError | UnicodeError):
-            raise Unavailable(
+            raise Failed(
                 f"{shown(host)[1:-1]} cannot be found: {answers[0]}", "check the URL"
             ) from answers[0]
         return answers[0]
@@ -290,7 +294,7 @@ def _ask(parts: SplitResult, ways: Ways, deadline: _Deadline) -> Fetched | str:
     from http.client import HTTPConnection, HTTPException
 
     host, port = _host_of(parts)
-    addresses = _addresses(host, port, ways, deadline)
+    addresses = _addresses(parts, ways, deadline)
     try:
         with _connected(addresses, port, deadline) as bare:
             sock = _secured(bare, host, ways, deadline) if parts.scheme == "https" else bare
@@ -303,7 +307,7 @@ def _ask(parts: SplitResult, ways: Ways, deadline: _Deadline) -> Fetched | str:
         raise deadline.over() from error
     except (OSError, HTTPException, UnicodeError, zlib.error) as error:
         said = str(error) or type(error).__name__
-        raise Unavailable(
+        raise Failed(
             f"{_told(parts)} cannot be fetched: {shown(said)[1:-1]}", "check the URL, or try again"
         ) from error
 
@@ -364,11 +368,11 @@ def _answer(response: HTTPResponse, parts: SplitResult, ways: Ways) -> Fetched |
     if not 200 <= status < 300:
         said = f"{_told(parts)} answered {status} {shown(response.reason)[1:-1]}".rstrip()
         if status >= 500 or status == 429:
-            raise Unavailable(said, "try again later")
+            raise Failed(said, "try again later")
         raise Invalid(said, "check the URL")
     body = b"".join(_bounded(_unpacked(response, ways.bytes_max), ways.bytes_max))
     if response.length:
-        raise Unavailable(f"{_told(parts)} ended {response.length} bytes early", "try again")
+        raise Failed(f"{_told(parts)} ended {response.length} bytes early", "try again")
     named = (response.getheader("Content-Type") or "").strip()
     media_type = named if is_media_type(named) else named.partition(";")[0].strip()
     is_told = is_media_type(media_type) and media_type != "application/octet-stream"
@@ -379,7 +383,7 @@ def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
     """The chunks of a body, unpacked a bounded piece at a time.
 
     Raises:
-        Invalid: it is packed in a way that was not asked for; Unavailable where it ends early.
+        Invalid: it is packed in a way that was not asked for; Failed where it ends early.
     """
     coding = (response.getheader("Content-Encoding") or "identity").strip().lower()
     if coding not in ("identity", "gzip", "x-gzip"):
@@ -403,7 +407,7 @@ def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
         while is_begun and (more := unpacker.decompress(b"", CHUNK_BYTES)):
             yield more
     if is_begun:
-        raise Unavailable("the packed body ended early", "try again")
+        raise Failed("the packed body ended early", "try again")
 
 
 _GZIP = 16 + zlib.MAX_WBITS

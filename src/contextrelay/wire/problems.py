@@ -45,6 +45,7 @@ _BY_CODE = {kind.code: kind for kind in _CLASSES}
 
 def _by_status(status: int) -> type[RelayError]:
     for kind in reversed(_CLASSES):
-        if kind.status == status and kind is not RelayError:
+        # A 502 without a code is that of a gateway which does not reach the relay.
+        if kind.status == status and kind not in (RelayError, errors.Failed):
             return kind
     return errors.Invalid if 400 <= status < 500 else errors.Unavailable

@@ -11,7 +11,7 @@ Rule: what is written here is what is documented and what both sides do; no rout
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 from urllib.parse import quote, urlencode
 
 from msgspec import NODEFAULT, UNSET, DecodeError, Struct, ValidationError, convert
@@ -29,8 +29,13 @@ AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 FRAMED = "application/vnd.contextrelay.framed"
 """A line of JSON, then bytes."""
 KEY_HEADER = "idempotency-key"
+FROM_HEADER = "x-relay-from"
+"""Who asks, where the verb itself does not say."""
 VALUE_BYTES_MAX = 32 * 1024 * 1024
 """Of the JSON that a verb or the value of a framed reply may be."""
+
+
+_WHO = ("by", "created_by")
 
 
 class Route(Struct, frozen=True):
@@ -147,10 +152,11 @@ def spell(verb: Verb[Any]) -> Asked:
 
 
 def _told(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
-    """The fields of a verb that are not as they would be anyway."""
+    """The fields of a verb that are not as they would be anyway; who asks is always told."""
     for field in fields_of(type(verb)):
         value = getattr(verb, field.name)
-        if value is UNSET or (field.default is not NODEFAULT and value == field.default):
+        is_default = field.default is not NODEFAULT and value == field.default
+        if value is UNSET or (is_default and field.name not in _WHO):
             continue
         if field.default_factory is not NODEFAULT and not value:
             continue
@@ -164,9 +170,13 @@ def _in_query(value: Any) -> str:
 
 
 def read(
-    route: Route, in_path: Mapping[str, str], query: Mapping[str, str], json: bytes | None
+    route: Route,
+    in_path: Mapping[str, str],
+    query: Mapping[str, str],
+    json: bytes | None,
+    by: str | None = None,
 ) -> Verb[Any]:
-    """Read a verb as it arrived.
+    """Read a verb as it arrived; `by` is who asks, where it does not say so itself.
 
     Raises:
         Invalid: a value is not what it has to be, or there is one too many.
@@ -175,10 +185,23 @@ def read(
     for name in values:
         if name not in route.verb.__struct_fields__:
             raise Invalid(f"there is no {name[:80]!r} here", takes(route.verb))
+    if by is not None:
+        _sign(route.verb, values, by)
     try:
         return convert(values, route.verb, strict=not query)
     except ValidationError as error:
         raise wrong(route.verb, str(error)) from None
+
+
+def _sign(verb: type[Verb[Any]], values: dict[str, Any], by: str) -> None:
+    """Fill in who asks, also in each of many pushes."""
+    for name in _WHO:
+        if name in verb.__struct_fields__:
+            values.setdefault(name, by)
+    items = values.get("items") if verb is verbs.PushMany else None
+    for each in cast("list[Any]", items) if isinstance(items, list) else ():
+        if isinstance(each, dict):
+            _sign(verbs.Push, cast("dict[str, Any]", each), by)
 
 
 def _object(json: bytes | None) -> dict[str, Any]:
@@ -211,6 +234,11 @@ def _from_query(verb: type[Verb[Any]], query: Mapping[str, str]) -> dict[str, An
 
 def _is_nested(hint: Any) -> bool:
     return (get_origin(hint) or hint) in (dict, list, tuple)
+
+
+def framed_tag(sha256: str) -> str:
+    """The tag of a framed reply: that of the bare bytes would name other bytes."""
+    return f'"{sha256}-f"'
 
 
 def reply_type(verb: type[Verb[Any]]) -> Any:

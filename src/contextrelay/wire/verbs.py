@@ -19,6 +19,7 @@ from contextrelay.limits import (
     LIST_ITEMS_MAX,
     MEDIA_TYPE_CHARS_MAX,
     NAME_CHARS_MAX,
+    NUMBER_MAX,
     PUSH_MANY_ITEMS_MAX,
     SOURCE_REFS_MAX,
     SWEEP_ITEMS_MAX,
@@ -59,9 +60,9 @@ Body = bytes | Iterable[bytes]
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Label = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
 TtlS = Annotated[int, Meta(ge=1, le=TTL_S_MAX)]
-Index = Annotated[int, Meta(ge=0)]
+Index = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Cursor = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
-Version = Annotated[int, Meta(ge=1)]
+Version = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
 Channel = Annotated[str, Meta(min_length=1, max_length=CHANNEL_CHARS_MAX)]
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from contextrelay import Settings
+from contextrelay import Relay, Settings
+from contextrelay.wire.routes import FRAMED
 from tests.doors.http.serving import Served, serving
 
 MIB = 1024 * 1024
@@ -179,14 +180,15 @@ def test_bare_bytes_have_their_media_type_and_their_hash_as_tag(
     body = b"# title\n" * (size // 8)
     ref = push_bytes(web, body, "text/markdown")
 
-    by_query = web.get(f"/pull/{ref}?raw=1")
-    by_accept = web.get(f"/pull/{ref}", headers={"accept": "application/octet-stream"})
+    plain = {"accept-encoding": "identity"}
+    by_query = web.get(f"/pull/{ref}?raw=1", headers=plain)
+    by_accept = web.get(f"/pull/{ref}", headers={**plain, "accept": "application/octet-stream"})
 
     assert by_query.content == by_accept.content == body
     assert by_query.headers["content-type"] == "text/markdown; charset=utf-8"
     tag = by_query.headers["etag"]
     assert web.get(f"/v1/artifacts/{ref}").json()["sha256"] == tag.strip('"')
-    again = web.get(f"/pull/{ref}?raw=1", headers={"if-none-match": tag})
+    again = web.get(f"/pull/{ref}?raw=1", headers={**plain, "if-none-match": tag})
     assert (again.status_code, again.content) == (304, b"")
 
 
@@ -199,6 +201,73 @@ def test_a_quick_answer_has_the_headers_of_an_ordinary_one(web: httpx2.Client) -
         ordinary = web.get(path, headers={"accept-encoding": "identity", "if-none-match": '"x"'})
         assert dict(quick.headers) == dict(ordinary.headers)
         assert quick.content == ordinary.content
+
+
+def test_each_form_of_one_url_has_a_tag_of_its_own(web: httpx2.Client) -> None:
+    """Promise R3."""
+    ref = push_bytes(web, b"line of text\n" * 1_000)
+    forms = [
+        {"accept": accept, "accept-encoding": encoding}
+        for accept in ("*/*", "application/octet-stream")
+        for encoding in ("identity", "gzip")
+    ]
+
+    replies = [web.get(f"/pull/{ref}", headers=form) for form in forms]
+    tags = [reply.headers["etag"] for reply in replies]
+
+    assert len(set(tags)) == len(forms)
+    for reply in replies:
+        assert reply.headers["vary"] == "accept, accept-encoding"
+        assert reply.headers["cache-control"] == "private, no-cache"
+    for form, own in zip(forms, tags, strict=True):
+        for tag in tags:
+            again = web.get(f"/pull/{ref}", headers={**form, "if-none-match": tag})
+            assert again.status_code == (304 if tag == own else 200)
+            assert again.headers["etag"] == own
+
+
+def test_a_framed_reply_is_not_taken_for_the_bare_bytes(web: httpx2.Client) -> None:
+    path = f"/v1/artifacts/{push_bytes(web, b'some text')}/content"
+
+    bare, framed = (web.get(path, headers={"accept": each}) for each in ("*/*", FRAMED))
+
+    assert bare.headers["etag"] != framed.headers["etag"]
+    assert bare.headers["vary"] == framed.headers["vary"] == "accept, accept-encoding"
+
+
+def test_a_client_of_ours_is_not_sent_what_it_has(served: Served) -> None:
+    with Relay(served.url) as relay:
+        ref = relay.push("some text").ref
+        assert [relay.pull(ref) for _ in range(3)] == [b"some text"] * 3
+
+    figures = httpx2.get(f"{served.url}/metrics").text
+    told = re.findall(r'requests_total.*/content",status="(\d+)"} (\S+)', figures)
+    assert sorted(told) == [("200", "1.0"), ("304", "2.0")]
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_raw"),
+    [
+        ("application/octet-stream", True),
+        ("Application/Octet-Stream", True),
+        ("text/html, application/octet-stream;q=0.5", True),
+        ("application/octet-stream-x", False),
+        ("*/*", False),
+        ("text/html", False),
+    ],
+)
+def test_who_accepts_bytes_gets_them_quick_or_not(
+    web: httpx2.Client, accept: str, is_raw: bool
+) -> None:
+    """Promise R3."""
+    ref = push_bytes(web, b"some text")
+    asked = {"accept": accept, "accept-encoding": "identity"}
+
+    quick = web.get(f"/pull/{ref}", headers=asked)
+    ordinary = web.get(f"/pull/{ref}", headers={**asked, "if-none-match": '"x"'})
+
+    assert (quick.content == b"some text") == is_raw
+    assert quick.content == ordinary.content
 
 
 @pytest.mark.parametrize(
@@ -222,8 +291,9 @@ def test_a_range_beyond_the_end_is_refused_and_an_odd_one_ignored(web: httpx2.Cl
     """Promise R3."""
     ref = push_bytes(web, b"0123456789")
 
-    assert web.get(f"/pull/{ref}?raw=1", headers={"range": "bytes=10-"}).status_code == 416
-    for odd in ("bytes=1-2,4-5", "lines=1-2", "bytes=x-y", "bytes=-"):
+    beyond = web.get(f"/pull/{ref}?raw=1", headers={"range": "bytes=10-"})
+    assert (beyond.status_code, beyond.headers["content-range"]) == (416, "bytes */10")
+    for odd in ("bytes=1-2,4-5", "lines=1-2", "bytes=x-y", "bytes=-", "bytes=5-2", "bytes=12-11"):
         reply = web.get(f"/pull/{ref}?raw=1", headers={"range": odd})
         assert (reply.status_code, reply.content) == (200, b"0123456789")
     stale = web.get(f"/pull/{ref}?raw=1", headers={"range": "bytes=0-1", "if-range": '"other"'})

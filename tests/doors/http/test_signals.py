@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import socket
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -120,10 +121,25 @@ def test_what_is_no_upgrade_or_has_no_channel_is_refused(served: Served) -> None
 
 @pytest.mark.parametrize(
     "rest",
-    ["a%00b", "a%FFb", "x" * 513, "a?after=-1", "a?after=x", "a?since=1", "a?after=1&after=2"],
+    [
+        "a%00b",
+        "a%FFb",
+        "x" * 513,
+        "a?after=-1",
+        "a?after=x",
+        "a?since=1",
+        "a?after=1&after=2",
+        "a?after=99999999999999999999999",
+    ],
 )
-def test_a_channel_or_place_that_cannot_be_is_refused(served: Served, rest: str) -> None:
+def test_a_channel_or_place_that_cannot_be_is_refused(
+    served: Served, rest: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise Z3. To refuse is no fault of the server, and none is logged."""
     assert refusal(f"{served.ws_url}/ws/{rest}")[0] == 400
+
+    until(lambda: not served.server.server_state.tasks, "the end of it")
+    assert not [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
 
 
 def test_a_foreign_host_or_origin_does_not_get_in(served: Served) -> None:

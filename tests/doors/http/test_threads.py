@@ -10,7 +10,9 @@ from uuid import uuid4
 import httpx2
 import pytest
 
+from contextrelay import Relay
 from contextrelay.model.settings import Settings
+from contextrelay.wire.routes import FRAMED
 from tests.doors.http.serving import Served, serving
 from tests.doors.http.told import FACT, error_of, patch
 
@@ -378,3 +380,73 @@ def test_an_artifact_that_is_gone_is_told_as_gone(web: httpx2.Client, thread: st
 def test_another_form_of_prompt_is_refused(web: httpx2.Client, thread: str, query: str) -> None:
     """Promise T11."""
     assert web.post(f"/render/{thread}?{query}").status_code == 400
+
+
+# Under /v1
+
+
+@pytest.mark.parametrize("said", ["ann", ""])
+def test_who_asks_is_taken_from_the_header_unless_the_verb_says(
+    web: httpx2.Client, said: str
+) -> None:
+    headers = {"X-Relay-From": said} if said else {}
+    told = said or "http"
+    thread = web.post("/v1/threads", json={"name": "a"}, headers=headers).json()["thread_id"]
+    place = f"/v1/threads/{thread}/events"
+
+    web.post(place, json={"type": "a.b", "by": "bob"}, headers=headers)
+    signal = web.post("/v1/channels/who", json={"message": 1}, headers=headers).json()
+    pushed = web.post("/v1/artifacts", content=b"x", headers=headers).json()
+    many = web.post(
+        "/v1/artifacts/many",
+        content=b'{"items":[{},{"created_by":"bob"}],"sizes":[1,1]}\nab',
+        headers={**headers, "content-type": FRAMED},
+    ).json()
+
+    events = web.get(place).json()["events"]
+    assert [each["event"]["by"] for each in events] == [told, told, "bob"]
+    assert signal["from"] == told
+    assert [each["provenance"]["created_by"] for each in (pushed, *many)] == [told, told, "bob"]
+
+
+def test_a_client_of_ours_says_who_it_is(shared: Served) -> None:
+    with Relay(shared.url) as relay:
+        artifact = relay.push("x")
+
+    assert artifact.provenance.created_by == "you"
+
+
+@pytest.mark.parametrize("number", ["9007199254740992", "9" * 23, "9" * 400])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/threads/{thread}/events?after=",
+        "/threads/{thread}/state?version=",
+        "/v1/threads/{thread}/events?after=",
+        "/v1/threads/{thread}/events/stream?after=",
+        "/v1/threads/{thread}/state?version=",
+        "/v1/threads/{thread}/diff?old_version=",
+        "/v1/channels/a?after=",
+        "/v1/channels/a?wait=",
+        "/v1/channels/a/events?after=",
+        "/v1/artifacts/{thread}/content?start=",
+    ],
+)
+def test_a_number_that_is_too_large_is_refused(
+    web: httpx2.Client, thread: str, path: str, number: str
+) -> None:
+    """Promise Z3."""
+    reply = web.get(path.format(thread=thread) + number)
+
+    assert reply.status_code == 400
+
+
+@pytest.mark.parametrize("number", [2**53, 10**30])
+def test_a_version_that_is_too_large_is_refused(
+    web: httpx2.Client, thread: str, number: int
+) -> None:
+    """Promise Z3."""
+    restored = web.post(f"/v1/threads/{thread}/restore", json={"version": number})
+    patched = patch(web, thread, {"operations": [FACT], "expected": number})
+
+    assert (restored.status_code, patched.status_code) == (400, 400)

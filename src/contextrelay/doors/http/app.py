@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from contextrelay.client.local import AsyncLocal
+from contextrelay.client.local import AsyncLocal, in_thread
 from contextrelay.doors.http import (
     fixed,
     manual,
@@ -24,6 +24,7 @@ from contextrelay.doors.http import (
     threads,
     verbs,
 )
+from contextrelay.doors.http.content import NoSuchRange
 from contextrelay.doors.http.exchange import TEXT, Exchange, Left, Receive, Scope, Send
 from contextrelay.doors.http.guard import Guard
 from contextrelay.doors.http.hub import Hub
@@ -33,8 +34,9 @@ from contextrelay.doors.http.patience import Patience
 from contextrelay.doors.http.pushing import Pushing
 from contextrelay.doors.http.quick import Quick
 from contextrelay.doors.http.shelf import Shelf
-from contextrelay.errors import Broken, NotFound, RelayError
-from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX
+from contextrelay.doors.http.slowly import Slowly
+from contextrelay.errors import Broken, NotFound, RelayError, Unavailable
+from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX, SWEEP_EVERY_S
 from contextrelay.wire.problems import MEDIA_TYPE, problem
 
 log = logging.getLogger("contextrelay.http")
@@ -54,6 +56,7 @@ class Door:
         self.guard = guard
         self.hub = Hub(local)
         self.pushing = Pushing(local)
+        self.slowly = Slowly(local)
         self.large_json = asyncio.Semaphore(LARGE_JSON_AT_ONCE_MAX)
         self.paths = Paths()
         for room in (relay, threads, signals, verbs, fixed, scrape, openapi, manual):
@@ -92,6 +95,11 @@ class App:
             await _handler(place, exchange.method)(self.door, exchange, values)
         except Left:
             return
+        except asyncio.CancelledError:
+            # The server ends, and this took longer than it waits.
+            if not exchange.is_answered:
+                ending = Unavailable("the server ends", "ask again, here or elsewhere")
+                await _tell(exchange, place, ending)
         except Exception as error:
             await _tell(exchange, place, error)
         finally:
@@ -109,6 +117,7 @@ class App:
             loop.set_default_executor(ThreadPoolExecutor(SERVER_THREADS_MAX, "relay-core"))
             self.door = self._open_door()
             self.door.hub.start()
+            sweeping = loop.create_task(_sweep(self.door.relay))
             quick = Quick(self.door)
             self.quick = quick if quick.is_possible else None
         except RelayError as error:
@@ -116,10 +125,18 @@ class App:
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        sweeping.cancel()
         self.door.hub.stop()
         await self.door.relay.close()
         self.door.metrics.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _sweep(relay: AsyncLocal) -> None:
+    """Look now and then for what is due: also where nobody pushes, signals wait to be sent."""
+    while True:
+        await in_thread(relay.sweep_if_due)
+        await asyncio.sleep(SWEEP_EVERY_S)
 
 
 Answering = Callable[[Door, Exchange, dict[str, str]], Awaitable[None]]
@@ -154,6 +171,8 @@ async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> No
         more.append((b"connection", b"close"))  # The rest of the body is not read.
     if isinstance(error, NotAllowed):
         more.append((b"allow", str(error.details["allow"]).encode()))
+    if isinstance(error, NoSuchRange):
+        more.append((b"content-range", b"bytes */%d" % error.details["size"]))
     if place is not None and place.tells_text:
         await exchange.reply(error.status, error.message.encode(), TEXT, more)
         return

@@ -6,22 +6,25 @@ import binascii
 from base64 import b64decode
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta, Struct, to_builtins
+from msgspec import DecodeError, Meta, Raw, Struct, ValidationError, to_builtins
+from msgspec.json import decode
 
+from contextrelay.client.local import in_thread
 from contextrelay.doors.http.asked import (
     ask_of,
     caller,
     check_there,
-    fields_of,
     fitted,
+    parsed,
     thread_of,
 )
 from contextrelay.doors.http.content import send_artifact
 from contextrelay.doors.http.exchange import Exchange
 from contextrelay.doors.http.multipart import MULTIPART, Form, read_form
 from contextrelay.doors.http.verbs import ask
-from contextrelay.errors import Invalid, NotFound, RelayError
+from contextrelay.errors import Invalid, NotFound, RelayError, TooLarge
 from contextrelay.limits import (
+    ASKED_BYTES_MAX,
     JSON_ESCAPE_RATIO_MAX,
     LIST_ITEMS_MAX,
     MEDIA_TYPE_CHARS_MAX,
@@ -74,6 +77,12 @@ class _Sent(_Fields, forbid_unknown_fields=True, kw_only=True):
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
 
 
+class _Large(_Sent, forbid_unknown_fields=True, kw_only=True):
+    """The same, with metadata that is looked at only once its size is known."""
+
+    metadata: Raw = Raw(b"{}")  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
 async def put_artifact(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """Store content and put it into a thread."""
     thread = thread_of(values)
@@ -87,11 +96,34 @@ async def put_artifact(door: Door, exchange: Exchange, values: dict[str, str]) -
             form.close()
     else:
         bytes_max = JSON_ESCAPE_RATIO_MAX * door.relay.stores.settings.body_bytes_max
-        sent = await fields_of(exchange, _Sent, bytes_max + METADATA_BYTES_MAX)
+        sent = await _sent(door, exchange, bytes_max + METADATA_BYTES_MAX)
         verb = _push(sent, thread, exchange, sent.metadata, sent.source_refs)
         artifact = await ask_of(door, exchange, thread, verb, _content(sent))
     place = f"/threads/{thread}/artifacts/{artifact.ref}".encode()
     await exchange.reply_json(told(artifact), 201, [(b"location", place)])
+
+
+async def _sent(door: Door, exchange: Exchange, bytes_max: int) -> _Sent:
+    """What a JSON body says; of a large one nothing is made but the content."""
+    raw = await exchange.whole(bytes_max)
+    if len(raw) <= ASKED_BYTES_MAX:
+        return fitted(await parsed(raw, bytes_max), _Sent)
+    async with door.large_json:
+        return await in_thread(lambda: _large(raw))
+
+
+def _large(raw: bytes) -> _Sent:
+    try:
+        sent = decode(raw, type=_Large)
+        if len(sent.metadata) > JSON_ESCAPE_RATIO_MAX * METADATA_BYTES_MAX:
+            raise TooLarge(f"the metadata is longer than {METADATA_BYTES_MAX:,} bytes", "send less")
+        metadata = decode(sent.metadata, type=dict[str, Any])
+    except ValidationError as error:
+        raise Invalid(f"the body is not what it has to be: {error}", "see /docs") from None
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(f"the body is no JSON: {error}", "send a JSON object in UTF-8") from None
+    others = {name: getattr(sent, name) for name in _Sent.__struct_fields__ if name != "metadata"}
+    return _Sent(**others, metadata=metadata)
 
 
 def _from_form(form: Form, thread: str, exchange: Exchange) -> Push:

@@ -13,13 +13,13 @@ from msgspec import Struct, ValidationError, convert
 
 from contextrelay.client.local import in_thread
 from contextrelay.doors.http.exchange import Exchange
-from contextrelay.doors.http.relay import FROM_HEADER
 from contextrelay.doors.http.verbs import ask
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import ASKED_BYTES_MAX
 from contextrelay.logic.documents import read_json
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadView
+from contextrelay.wire.routes import FROM_HEADER
 from contextrelay.wire.verbs import Body, ShowThread, Verb
 
 if TYPE_CHECKING:
@@ -40,7 +40,11 @@ async def json_of(exchange: Exchange, bytes_max: int) -> Any:
         Invalid: it is no JSON, or not one that all readers understand alike.
         TooLarge: it is longer than that.
     """
-    raw = await exchange.whole(bytes_max)
+    return await parsed(await exchange.whole(bytes_max), bytes_max)
+
+
+async def parsed(raw: bytes, bytes_max: int) -> Any:
+    """The JSON value of a body, read strictly."""
     if len(raw) <= _PARSED_AT_ONCE_BYTES:
         return read_json(raw, "the body", bytes_max) if raw.strip() else {}
     return await in_thread(lambda: read_json(raw, "the body", bytes_max))

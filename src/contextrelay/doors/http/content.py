@@ -20,10 +20,11 @@ from contextrelay.wire.verbs import Pull, Stream
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import Door
 
-UNTRUSTED: Headers = [
-    (b"content-security-policy", b"sandbox; default-src 'none'"),
-    (b"cache-control", b"private, no-cache"),
-]
+CHOSEN = (b"vary", b"accept, accept-encoding")
+"""One URL has several forms, and these headers of a request choose. Each has a tag of its own."""
+OWN = (b"cache-control", b"private, no-cache")
+UNTRUSTED: Headers = [(b"content-security-policy", b"sandbox; default-src 'none'"), OWN]
+PACKED = (b"content-encoding", b"gzip")
 COMPRESSED_TYPES = ("text/", "application/json", "application/xml", "image/svg")
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
@@ -38,14 +39,17 @@ async def send_artifact(door: Door, exchange: Exchange, verb: Pull) -> None:
     """Answer with a body: 200, 206 for a range, 304 if the client has it."""
     stream = await door.relay.ask(verb, inline=True)
     artifact = stream.value
-    tag = tag_of(artifact)
+    size = artifact.size_bytes
+    start, stop = min(verb.start, size), size if verb.stop is None else min(verb.stop, size)
     headers = raw_headers(artifact)
+    # A range is one of the bytes as they are.
+    if b"range" not in exchange.headers and wants_gzip(exchange, headers, stop - start):
+        headers = packed_headers(headers)
+    tag = tag_in(headers)
     if has_tag(exchange, tag):
         await exchange.start(304, headers)
         await exchange.send(b"", more=False)
         return
-    size = artifact.size_bytes
-    start, stop = min(verb.start, size), size if verb.stop is None else min(verb.stop, size)
     status = 200
     span = None if (verb.start or verb.stop is not None) else _range(exchange, tag, size)
     if span is not None:
@@ -56,8 +60,14 @@ async def send_artifact(door: Door, exchange: Exchange, verb: Pull) -> None:
     await send_body(door, exchange, stream, status, headers, max(0, stop - start))
 
 
-def tag_of(artifact: Artifact) -> bytes:
-    return b'"%s"' % artifact.sha256.encode()
+def tag_of(artifact: Artifact, form: bytes = b"") -> bytes:
+    """The tag of a form of an artifact; bare bytes have none but their hash."""
+    return b'"%s%s"' % (artifact.sha256.encode(), form)
+
+
+def tag_in(headers: Headers) -> bytes:
+    """The tag that a reply will have; b"" where it has none."""
+    return next((value for name, value in headers if name == b"etag"), b"")
 
 
 def raw_headers(artifact: Artifact) -> Headers:
@@ -66,8 +76,19 @@ def raw_headers(artifact: Artifact) -> Headers:
         (b"content-type", _media_type(artifact)),
         (b"etag", tag_of(artifact)),
         (b"accept-ranges", b"bytes"),
+        CHOSEN,
         *UNTRUSTED,
     ]
+
+
+def packed_headers(headers: Headers) -> Headers:
+    """The headers of the same, packed: it has another tag, and no ranges."""
+    packed = [
+        (name, value[:-1] + b'-gz"' if name == b"etag" else value)
+        for name, value in headers
+        if name != b"accept-ranges"
+    ]
+    return [*packed, PACKED]
 
 
 def has_tag(exchange: Exchange, tag: bytes) -> bool:
@@ -96,11 +117,13 @@ def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
     if match is None or match.groups() == ("", ""):
         return None
     first, last = match.groups()
+    if first and last and int(last) < int(first):
+        return None
     if not first:
         start, stop = max(0, size - int(last)), size
     else:
         start, stop = int(first), min(size, int(last) + 1) if last else size
-    if start >= size or start >= stop:
+    if start >= size:
         raise NoSuchRange(
             f"the content has {size} bytes", "ask for a range within them", {"size": size}
         )
@@ -115,10 +138,8 @@ async def send_body(
     headers: Headers,
     size_bytes: int,
 ) -> None:
-    """Send a body of a known size, compressed where the client asks for that and it pays."""
-    if status == 200 and wants_gzip(exchange, headers, size_bytes):
-        headers = [(name, value) for name, value in headers if name != b"accept-ranges"]
-        headers += [(b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
+    """Send a body of a known size, compressed where the headers say so."""
+    if PACKED in headers:
         await exchange.start(status, headers)
         if exchange.method != "HEAD":
             async for part in gzipped(chunks(door, stream, size_bytes)):

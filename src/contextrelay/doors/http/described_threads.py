@@ -251,7 +251,7 @@ THREADS = [
             )
         ),
         replies={"200": as_json(schema("Invoked"))},
-        errors=(*WRITES, 404, 409, 410, 429),
+        errors=(*WRITES, 404, 409, 410, 429, 502),
     ),
     _plain(
         *("GET", "/cap/list", "listCapabilities", "What can be invoked"),

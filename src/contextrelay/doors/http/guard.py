@@ -64,6 +64,7 @@ class Guard(Struct, frozen=True):
         return scheme in (b"http", b"https") and host in self.hosts
 
 
+DEFAULT_PORTS = {"http": "80", "https": "443"}
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -80,17 +81,26 @@ def guard(host: str, port: int, public_url: str = "", allowed: tuple[str, ...] =
         hosts |= {each.lower()} if _port_of(each) else {each.lower(), f"{each.lower()}:{port}"}
     if public_url:
         parts = urlsplit(public_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query:
             raise Invalid(
                 f"{public_url!r} is no URL of a server", "write it like https://relay.example.com"
             )
-        hosts.add(parts.netloc.lower())
+        hosts |= _spellings(parts.netloc.lower(), DEFAULT_PORTS[parts.scheme])
         public_url = public_url.rstrip("/")
     return Guard(frozenset(name.encode() for name in hosts), public_url)
 
 
 def is_loopback(host: str) -> bool:
     return host in ("127.0.0.1", "localhost", "::1") or host.startswith("127.")
+
+
+def _spellings(host: str, default_port: str) -> set[str]:
+    """A host with the port that its scheme has anyway, and without it."""
+    port = _port_of(host)
+    if port not in ("", default_port):
+        return {host}
+    name = host.removesuffix(f":{port}").removesuffix(":")
+    return {name, f"{name}:{default_port}"}
 
 
 def _port_of(host: str) -> str:

@@ -243,7 +243,7 @@ def _errors(route: Route) -> tuple[int, ...]:
     if route.verb is verbs.Pull:
         may |= {416}
     if route.verb is verbs.Invoke:
-        may |= {429}
+        may |= {429, 502}
     return tuple(sorted(may))
 
 

@@ -38,6 +38,7 @@ STATUSES = {
     426: "Only a WebSocket can be opened here.",
     429: "What was asked is counted, and the count is used up.",
     500: "The store is damaged, or the server is at fault.",
+    502: "A capability, or a server that it asks, did not answer as it should.",
     503: "The store does not answer now; the same request may succeed later.",
     507: "No room is left; reads and removals still work.",
 }

@@ -230,6 +230,13 @@ class Protocol(HttpToolsProtocol):
         )
         return is_handshake and super()._should_upgrade()
 
+    def handle_websocket_upgrade(self) -> None:
+        # From here on another protocol has the connection, with timers of its own.
+        self._stop_idle_timer()
+        self._watch_sending(0.0)
+        self._watch_reading(False)
+        super().handle_websocket_upgrade()
+
     def _unsupported_upgrade_warning(self) -> None:
         # What follows is in a protocol that is not spoken here.
         if self._is_busy:

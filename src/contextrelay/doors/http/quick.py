@@ -55,7 +55,9 @@ class Quick:
         self._hosts = door.guard.hosts
         self._replies: dict[tuple[str, str], tuple[Artifact, Pair]] = {}
         self._replies_bytes = 0
-        self.is_possible = not self._stores.ledger.reads_wait
+        settings = self._stores.settings
+        # A pull that renews a lease writes.
+        self.is_possible = not self._stores.ledger.reads_wait and not settings.extend_on_read
 
     def answer(self, target: bytes, headers: list[tuple[bytes, bytes]]) -> Pair | None:
         """The reply to a GET, if it can be given at once."""
@@ -75,7 +77,9 @@ class Quick:
             elif name == b"accept-encoding":
                 packed = b"gzip" in value
             elif name == b"accept":
-                wants_bytes = b"application/octet-stream" in value
+                wants_bytes = value == b"application/octet-stream"
+                if not wants_bytes and b"octet-stream" in value.lower():
+                    return None
         if host not in self._hosts:
             return None
         begun = perf_counter_ns()

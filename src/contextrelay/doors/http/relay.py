@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, DecodeError, Struct, ValidationError
-from msgspec.json import Decoder, encode
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
+from msgspec.json import Decoder, decode, encode
 
 from contextrelay.client.local import in_thread
 from contextrelay.doors.http.content import (
+    CHOSEN,
+    OWN,
     chunks,
     gzipped,
     has_tag,
+    packed_headers,
     send_artifact,
+    tag_in,
     tag_of,
     wants_gzip,
     whole,
@@ -25,8 +29,9 @@ from contextrelay.doors.http.content import (
 from contextrelay.doors.http.exchange import TEXT, Exchange, Headers
 from contextrelay.doors.http.uploads import Upload
 from contextrelay.doors.http.verbs import count
-from contextrelay.errors import Gone, Invalid, NotFound
+from contextrelay.errors import Gone, Invalid, NotFound, TooLarge
 from contextrelay.limits import (
+    CHANNEL_CHARS_MAX,
     INLINE_BODY_BYTES_MAX,
     JSON_ESCAPE_RATIO_MAX,
     METADATA_BYTES_MAX,
@@ -35,6 +40,7 @@ from contextrelay.limits import (
 from contextrelay.logic.kinds import is_media_type
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref
+from contextrelay.wire.routes import FROM_HEADER
 from contextrelay.wire.verbs import Peek, Pull, Push, Stream
 
 if TYPE_CHECKING:
@@ -42,7 +48,6 @@ if TYPE_CHECKING:
     from contextrelay.doors.http.paths import Paths
 
 NOT_FOUND = "Context not found or expired"
-FROM_HEADER = "x-relay-from"
 # Content types that say nothing about the content: what a tool sends when it was told nothing.
 SAY_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencoded")
 
@@ -57,13 +62,13 @@ def add_to(paths: Paths) -> None:
 
 
 class _Sent(Struct):
-    """What a JSON push may hold; what is of the wrong kind is ignored or refused by hand."""
+    """What a JSON push may hold, not read yet: only what is small and of the right kind is."""
 
-    data: Any = None
-    channel: Any = None
-    metadata: Any = None
-    ttl: Any = UNSET
-    thread: Any = None
+    data: Raw = Raw(b"null")
+    channel: Raw = Raw(b"null")
+    metadata: Raw = Raw(b"null")
+    ttl: Raw | UnsetType = UNSET
+    thread: Raw = Raw(b"null")
 
 
 class _Pushed(Struct):
@@ -124,34 +129,67 @@ def _from_json(raw: bytes, by: str) -> tuple[Push, bytes]:
         raise Invalid('JSON body must include "data" as a string') from None
     except (DecodeError, UnicodeDecodeError, RecursionError):
         raise Invalid("Invalid JSON body") from None
-    if not isinstance(sent.data, str) or not sent.data:
+    if _first(sent.data) != b'"' or len(sent.data) <= len('""'):
         raise Invalid('JSON body must include "data" as a string')
     verb = Push(
         created_by=by,
         metadata=_metadata(sent.metadata),
-        channel=sent.channel if isinstance(sent.channel, str) and sent.channel else None,
+        channel=_text(sent.channel),
         ttl_s=_ttl_s(sent.ttl),
         thread=_thread(sent.thread),
     )
-    return verb, sent.data.encode()
+    return verb, _read(sent.data).encode()
 
 
-def _metadata(metadata: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
+def _first(raw: Raw) -> bytes:
+    """The first sign of a value, which tells its kind."""
+    return bytes(memoryview(raw)[:1])
 
 
-def _ttl_s(ttl: Any) -> Any:
-    if ttl is UNSET or ttl is None:
-        return ttl
+def _read(raw: Raw) -> Any:
+    """A value of the body, of which only now anything is made."""
+    try:
+        return decode(raw)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        raise Invalid("Invalid JSON body") from None
+
+
+def _metadata(raw: Raw) -> dict[str, Any]:
+    if _first(raw) != b"{":
+        return {}
+    if len(raw) > JSON_ESCAPE_RATIO_MAX * METADATA_BYTES_MAX:
+        raise TooLarge(f"the metadata is longer than {METADATA_BYTES_MAX:,} bytes")
+    return _read(raw)
+
+
+def _text(raw: Raw) -> str | None:
+    if _first(raw) != b'"':
+        return None
+    if len(raw) > JSON_ESCAPE_RATIO_MAX * CHANNEL_CHARS_MAX + len('""'):
+        raise Invalid(f"the channel is longer than {CHANNEL_CHARS_MAX} characters")
+    return _read(raw) or None
+
+
+def _ttl_s(raw: Raw | UnsetType) -> Any:
+    if raw is UNSET:
+        return UNSET
+    ttl: Any = _read(raw) if len(raw) <= _SMALL_BYTES_MAX else ""
+    if ttl is None:
+        return None
     if isinstance(ttl, bool) or not isinstance(ttl, int) or not 1 <= ttl <= TTL_S_MAX:
         raise Invalid(f"ttl must be null or an integer from 1 to {TTL_S_MAX}")
     return ttl
 
 
-def _thread(thread: Any) -> str | None:
+def _thread(raw: Raw) -> str | None:
+    thread: Any = _read(raw) if len(raw) <= _SMALL_BYTES_MAX else ""
     if thread is not None and not (isinstance(thread, str) and is_ref(thread)):
         raise Invalid("thread must be a thread's id")
     return thread
+
+
+# A time to live and a thread's id, with room for how JSON may spell them.
+_SMALL_BYTES_MAX = 300
 
 
 # Pull and peek
@@ -177,11 +215,13 @@ async def _send_envelope(door: Door, exchange: Exchange, stream: Stream[Artifact
     """Answer with `{"data": "...", "metadata": {...}}`."""
     artifact = stream.value
     headers = envelope_headers(artifact)
-    if not artifact.metadata and has_tag(exchange, tag_of(artifact)):
+    is_packed = wants_gzip(exchange, headers, artifact.size_bytes)
+    if is_packed:
+        headers = packed_headers(headers)
+    if not artifact.metadata and has_tag(exchange, tag_in(headers)):
         await exchange.start(304, headers)
         await exchange.send(b"", more=False)
         return
-    is_packed = wants_gzip(exchange, headers, artifact.size_bytes)
     if artifact.size_bytes <= INLINE_BODY_BYTES_MAX and not is_packed:
         text = (await whole(door, stream)).decode()
         body = b'{"data":' + encode(text) + metadata_end(artifact)
@@ -190,7 +230,6 @@ async def _send_envelope(door: Door, exchange: Exchange, stream: Stream[Artifact
         return
     parts = _envelope(chunks(door, stream, artifact.size_bytes), metadata_end(artifact))
     if is_packed:
-        headers += [(b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
         parts = gzipped(parts)
     await exchange.start(200, headers)
     if exchange.method != "HEAD":
@@ -200,9 +239,9 @@ async def _send_envelope(door: Door, exchange: Exchange, stream: Stream[Artifact
 
 
 def envelope_headers(artifact: Artifact) -> Headers:
-    headers: Headers = [(b"content-type", TEXT)]
+    headers: Headers = [(b"content-type", TEXT), CHOSEN, OWN]
     if not artifact.metadata:  # The tag names the content, and metadata may differ for the same.
-        headers.append((b"etag", tag_of(artifact)))
+        headers.append((b"etag", tag_of(artifact, b"-e")))
     return headers
 
 

@@ -7,6 +7,7 @@ cut off, the connection ends soon, whether the rest was read or not.
 
 from __future__ import annotations
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
@@ -36,6 +37,12 @@ class Socket(WebSocketsSansIOProtocol):
             self.close_sent = True
             self.transport.write(_NO_HANDSHAKE)
             self.transport.close()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            # It was refused in full, which is an answer: to return now is no fault.
+            self.handshake_complete = True
 
     def handle_text(self, event: Frame) -> None:
         """Drop what clients send: there is nobody who would read it."""

@@ -7,16 +7,32 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.json import encode
 
-from contextrelay.doors.http.content import has_tag, send_artifact, send_chunks, whole
+from contextrelay.client.local import in_thread
+from contextrelay.doors.http.content import (
+    CHOSEN,
+    OWN,
+    has_tag,
+    send_artifact,
+    send_chunks,
+    whole,
+)
 from contextrelay.doors.http.exchange import Exchange
 from contextrelay.doors.http.metrics import PUSHES, SIGNALS
+from contextrelay.doors.http.slowly import SLOW
 from contextrelay.doors.http.uploads import Upload
 from contextrelay.errors import Invalid
-from contextrelay.limits import ARCHIVE_BYTES_MAX, INLINE_BODY_BYTES_MAX, JSON_BODY_BYTES_MAX
+from contextrelay.limits import (
+    ARCHIVE_BYTES_MAX,
+    ASKED_AT_ONCE_BYTES_MAX,
+    ASKED_BYTES_MAX,
+    INLINE_BODY_BYTES_MAX,
+    JSON_BODY_BYTES_MAX,
+)
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.routes import BY_VERB, FRAMED, ROUTES, Route, read
+from contextrelay.wire.routes import BY_VERB, FRAMED, FROM_HEADER, ROUTES, Route, framed_tag, read
 from contextrelay.wire.verbs import (
     Body,
+    PatchState,
     Peek,
     Publish,
     Pull,
@@ -52,7 +68,12 @@ def _answering(route: Route) -> Callable[[Door, Exchange, dict[str, str]], Await
         async def take(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
             upload = await exchange.upload(_bytes_max(door, route))
             try:
-                verb, body = _with_body(route, values, exchange, upload)
+                if upload.size_bytes <= INLINE_BODY_BYTES_MAX:
+                    verb, body = _with_body(route, values, exchange, upload)
+                else:
+                    verb, body = await in_thread(
+                        lambda: _with_body(route, values, exchange, upload)
+                    )
                 await _reply(door, exchange, route, await ask(door, exchange, verb, body))
             finally:
                 upload.close()
@@ -61,17 +82,33 @@ def _answering(route: Route) -> Callable[[Door, Exchange, dict[str, str]], Await
 
     async def answer(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
         query = exchange.query()
-        json = None if route.in_query else await exchange.whole(JSON_BODY_BYTES_MAX)
-        verb = read(route, values, query, json)
+        json = None if route.in_query else await exchange.whole(_json_bytes_max(route))
+        if json is None or len(json) <= ASKED_AT_ONCE_BYTES_MAX:
+            verb = read(route, values, query, json, _who(exchange))
+        else:
+            async with door.large_json:
+                verb = await in_thread(lambda: read(route, values, query, json))
         await _reply(door, exchange, route, await ask(door, exchange, verb))
 
     return answer
 
 
+def _json_bytes_max(route: Route) -> int:
+    """A patch may bring a whole state; all others are small."""
+    return JSON_BODY_BYTES_MAX if route.verb is PatchState else ASKED_BYTES_MAX
+
+
+def _who(exchange: Exchange) -> str:
+    return exchange.header(FROM_HEADER) or "http"
+
+
 async def ask(door: Door, exchange: Exchange, verb: Verb[Any], body: Body = b"") -> Any:
     """Ask the relay, with the key by which the client may ask again."""
     key = exchange.key()
-    reply = await door.relay.ask(verb, body, inline=type(verb) in INLINE, key=key)
+    if type(verb) in SLOW:
+        reply = await door.slowly.ask(verb, body, key)
+    else:
+        reply = await door.relay.ask(verb, body, inline=type(verb) in INLINE, key=key)
     count(door, verb)
     return reply
 
@@ -102,13 +139,13 @@ def _with_body(
     if exchange.media_type() != FRAMED:
         if route.verb is PushMany:
             raise Invalid("many pushes come framed", f"send them as {FRAMED}")
-        return read(route, values, exchange.query(), None), upload.body()
+        return read(route, values, exchange.query(), None, _who(exchange)), upload.body()
     if exchange.scope["query_string"]:
         raise Invalid("a framed request has its fields on its first line", "leave out the query")
     body = upload.body()
     chunks = iter((body,) if isinstance(body, bytes) else body)
     line, rest = _line(chunks)
-    verb = read(route, values, {}, line)
+    verb = read(route, values, {}, line, _who(exchange))
     if isinstance(body, bytes):
         return verb, rest
     return verb, _after(rest, chunks)
@@ -153,12 +190,13 @@ async def _pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
         await send_artifact(door, exchange, verb)  # pyright: ignore[reportArgumentType]
         return
     stream: Stream[Artifact] = await ask(door, exchange, verb)
-    tag = f'"{stream.value.sha256}"'.encode()
+    tag = framed_tag(stream.value.sha256).encode()
+    headers = [(b"etag", tag), CHOSEN, OWN]
     if has_tag(exchange, tag):
-        await exchange.start(304, [(b"etag", tag)])
+        await exchange.start(304, headers)
         await exchange.send(b"", more=False)
     elif stream.value.size_bytes <= INLINE_BODY_BYTES_MAX:
         framed = encode(stream.value) + b"\n" + await whole(door, stream)
-        await exchange.reply(route.status, framed, FRAMED.encode(), [(b"etag", tag)])
+        await exchange.reply(route.status, framed, FRAMED.encode(), headers)
     else:
         await _reply(door, exchange, route, stream)
