@@ -161,7 +161,7 @@ def test_what_is_odd_but_right_is_answered(hostile: Served) -> None:
         + CLOSE
         + b"\x1f\x8b",
         "a seq that is far away": (
-            b"GET /v1/channels/a?after=9999999999999999999999 HTTP/1.1\r\nHost: HOST\r\n" + CLOSE
+            b"GET /v1/channels/a?after=9007199254740991 HTTP/1.1\r\nHost: HOST\r\n" + CLOSE
         ),
         "JSON with a key twice": json(b"/push", b'{"data": "a", "data": "b"}'),
         # It would be JSON, and none, if what comes after the body counted.

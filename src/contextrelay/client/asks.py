@@ -47,7 +47,7 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
         del values["ttl_s"]
     ref = values.get("ref")
     if isinstance(ref, str) and len(ref) != REF_CHARS:
-        values["ref"] = parse_ref(ref.strip())
+        values["ref"] = parse_ref(ref)
     try:
         return convert(values, verb)
     except ValidationError as error:

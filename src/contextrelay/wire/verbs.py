@@ -61,6 +61,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Label = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
 TtlS = Annotated[int, Meta(ge=1, le=TTL_S_MAX)]
 Index = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+Offset = Annotated[int, Meta(ge=0)]
+"""A place in a body; one behind its end is its end, however far."""
 Cursor = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
 Version = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
 Channel = Annotated[str, Meta(min_length=1, max_length=CHANNEL_CHARS_MAX)]
@@ -118,8 +120,8 @@ class Pull(Verb[Stream[Artifact]], frozen=True):
     """Get a body back, or the bytes start:stop of it."""
 
     ref: Ref
-    start: Index = 0
-    stop: Index | None = None
+    start: Offset = 0
+    stop: Offset | None = None
 
 
 class Peek(Verb[Artifact], frozen=True):
