@@ -429,7 +429,6 @@ def test_a_client_of_ours_says_who_it_is(shared: Served) -> None:
         "/v1/channels/a?after=",
         "/v1/channels/a?wait=",
         "/v1/channels/a/events?after=",
-        "/v1/artifacts/{thread}/content?start=",
     ],
 )
 def test_a_number_that_is_too_large_is_refused(
