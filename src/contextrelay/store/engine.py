@@ -59,7 +59,7 @@ def open_engine(address: str) -> Engine:
             raise Invalid(f"unknown scheme {scheme[:20]!r} in a store address", _KNOWN)
 
 
-_KNOWN = "use a folder, sqlite:///folder, memory: or redis://host:port/0"
+_KNOWN = "use a folder, sqlite:///folder, memory:, redis://host:port/0, or http:// of a server"
 
 
 def _path_in(address: str, rest: str) -> Path:
