@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Broken, Relay
+from contextrelay.client.local import Local
 from contextrelay.core.bodies import body_log
+from contextrelay.core.stores import Stores
+from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import ONLY, Row, Write
-from contextrelay.wire.verbs import Pull, Push, Remove, Survey, Verify
+from contextrelay.wire.verbs import Pull, Push, PushMany, Remove, Survey, Verify
 from tests.core.clock import Clock, local
 
 
@@ -63,6 +66,26 @@ def test_a_push_of_condemned_content_lifts_the_sentence() -> None:
     assert core.ask(Pull(second.ref)).whole() == body
     assert core.ask(Survey()).bodies == 1
     assert core.ask(Verify()).problem_count == 0
+
+
+def test_a_blob_that_was_pointed_to_by_a_commit_stopped_behind_it_stays() -> None:
+    """Promise R9. Of two bodies in one commit, the second is pushed by another meanwhile."""
+    engine = open_engine("memory:")
+    bodies = [os.urandom(50_000), os.urandom(50_000)]
+    other = Local(Stores(engine))
+
+    def chance(count: int) -> bytes:
+        # Asked for the name of the second blob: the head of its log was read, and moves now.
+        if len(list(engine.blobs.walk())) == 1:
+            other.ask(Push(), bodies[1])
+        return os.urandom(count)
+
+    core = Local(Stores(engine, random_bytes=chance))
+
+    pushed = core.ask(PushMany([Push(), Push()], [50_000, 50_000]), b"".join(bodies))
+
+    assert [other.ask(Pull(artifact.ref)).whole() for artifact in pushed] == bodies
+    assert other.ask(Verify()).problem_count == 0
 
 
 @pytest.mark.parametrize("size", [100, 100_000])

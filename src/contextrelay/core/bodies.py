@@ -90,7 +90,8 @@ class Incoming:
         at = where(stores.ledger, sha256)
         holds = tuple(hold_row(ref) for ref in refs)
         if at is not None:
-            self._withdraw(stores)
+            if at.blob != self._blob:  # It is ours after a commit that was stopped behind it.
+                self._withdraw(stores)
             if not at.is_condemned:
                 return Write(log, rows=holds, expect=head)
             lifted = replace(at, is_condemned=False)
@@ -133,7 +134,7 @@ class Incoming:
             self._withdraw(stores)
 
     def _withdraw(self, stores: Stores) -> None:
-        """Somebody kept the same content first; nobody else knows the name of our blob."""
+        """Delete our blob, which nothing points to, and whose name nobody else knows."""
         if self._blob is not None:
             stores.blobs.delete(self._blob)
             self._blob = None
