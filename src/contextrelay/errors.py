@@ -3,14 +3,16 @@
     RelayError
     ├── Invalid          the request is wrong in itself
     │   ├── TooLarge     ... because it passes a limit
-    │   └── Refused      ... because what it would lead to is not allowed
+    │   ├── BudgetTooSmall   ... because what must go into a window is larger than its budget
+    │   └── Refused      ... because what it would lead to is not allowed, or not to the caller
     ├── NotFound         no such thing, as far as the caller may know
     ├── Gone             it was there; a tombstone says when and why it went
+    ├── Sealed           it is sealed, and no key was given that opens it
     ├── Conflict         the state moved on since the caller read it
     ├── Limited          too often: what was asked is counted, and the count is used up
     ├── Unavailable      the engine does not answer now; the same call may succeed later
     ├── Failed           somebody else's answer was not usable: a capability's, or a server's
-    ├── Full             no room left; reads and removals still work
+    ├── Full             no room left, or not for this key; reads and removals still work
     └── Broken           the store is damaged, unreadable or from a newer version
 
 Rule: the message says what is wrong with which thing, the hint says what to do now.
@@ -32,18 +34,24 @@ class RelayError(Exception):
     exit_code = 1
 
     def __init__(
-        self, message: str, hint: str = "", details: Mapping[str, object] | None = None
+        self,
+        message: str,
+        hint: str = "",
+        details: Mapping[str, object] | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.details: dict[str, object] = dict(details or {})
+        if status is not None:
+            self.status = status
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
-    def __reduce__(self) -> tuple[type[RelayError], tuple[str, str, dict[str, object]]]:
-        return type(self), (self.message, self.hint, self.details)
+    def __reduce__(self) -> tuple[type[RelayError], tuple[str, str, dict[str, object], int]]:
+        return type(self), (self.message, self.hint, self.details, self.status)
 
 
 class Invalid(RelayError):
@@ -58,8 +66,17 @@ class TooLarge(Invalid):
     code, status = "too_large", 413
 
 
+class BudgetTooSmall(Invalid):
+    """What must go into a window is larger than its budget."""
+
+    code = "budget_too_small"
+
+
 class Refused(Invalid):
-    """The request is well formed, but its result would break a rule; nothing was changed."""
+    """The request is well formed, but its result would break a rule; nothing was changed.
+
+    Over HTTP its status is 401 where who asks is not known, and 403 where they may not.
+    """
 
     code, status = "refused", 422
 
@@ -74,6 +91,14 @@ class Gone(RelayError):
     """It expired or was removed; `details` holds `gone_at`, `reason` and `metadata`."""
 
     code, status, exit_code = "gone", 410, 4
+
+
+class Sealed(RelayError, ValueError):
+    """What is sealed was not opened: the key is missing, malformed or not the one, or what it was
+    to open is not what was sealed. Nothing of it is given out. (A ValueError for seed 000.)
+    """
+
+    code, status, exit_code = "sealed", 423, 4
 
 
 class Conflict(RelayError):
@@ -104,7 +129,10 @@ class Failed(RelayError):
 
 
 class Full(RelayError):
-    """There is no room left to write; reads and removals still work."""
+    """There is no room left to write; reads and removals still work.
+
+    Over HTTP its status is 402 where it is the quota of a key that is used up.
+    """
 
     code, status = "full", 507
 

@@ -14,6 +14,8 @@ ROW_BODY_BYTES_MAX = 32 * KIB
 CHUNK_BYTES = 256 * KIB
 # From here on a body is written while it is hashed: a thread costs less than either.
 OVERLAP_BYTES_MIN = MIB
+# Blobs that one push, or pushes side by side, write and sync at the same time.
+KEEPERS_MAX = 16
 WARM_BODY_BYTES_MAX = 256 * KIB
 WARM_BYTES_MAX = 16 * MIB
 CHECKED_BLOBS_MAX = 100_000
@@ -35,6 +37,45 @@ PREVIEW_HEAD_BYTES_MAX = 4 * KIB
 HEAD_BYTES_MAX = 16 * KIB
 # How often defusing looks again for what its own replacements laid bare.
 DEFUSE_ROUNDS_MAX = 8
+# After so many texts it pays to make the sieve of all phrases, and what its states may take.
+SIEVED_FROM = 16
+SIEVE_BYTES_MAX = 16 * MIB
+
+# Tokens. A text is counted in pieces of about this many characters.
+TOKEN_PIECE_CHARS = 256 * KIB
+# How much of runs that have no place to cut is counted before the rest is estimated.
+TOKEN_RUN_CHARS_MAX = MIB
+# What an estimate reads at the start, in the middle and at the end.
+TOKEN_SAMPLE_CHARS = 8 * KIB
+
+# Outlines. A larger body is outlined by its first part, and the outline says so.
+OUTLINE_BYTES_MAX = 16 * MIB
+OUTLINE_TOKENS_DEFAULT = 500
+OUTLINE_TOKENS_MIN = 20
+OUTLINE_TOKENS_MAX = 16_000
+# Code up to this size is parsed; more is read by its lines.
+OUTLINE_PARSE_BYTES_MAX = 4 * MIB
+# Columns that are described; more are counted.
+OUTLINE_COLUMNS_MAX = 2_000
+# Lines that a digest chooses from at each end, and errors.
+DIGEST_LINES_MAX = 2_000
+DIGEST_TOKENS_DEFAULT = 1_000
+# Entries of an archive that are listed.
+OUTLINE_ENTRIES_MAX = 1_000
+# How many things are considered; more are counted.
+OUTLINE_PIECES_MAX = 4_000
+# A longer line is looked at up to here.
+OUTLINE_LINE_CHARS_MAX = 2_000
+# More lines, or tags of a page, than these are not looked at, and the outline says so.
+OUTLINE_LINES_MAX = 500_000
+OUTLINE_TAGS_MAX = 200_000
+
+# Seals (docs/security.md). A chunk's number has 32 bits, which is also how often a key of AES-GCM
+# may be used.
+SEAL_CHUNK_BYTES = 64 * KIB
+SEAL_CHUNKS_MAX = 2**32
+# Fernet cannot be streamed: what is sealed so is in memory whole.
+SEAL_WHOLE_BYTES_MAX = BODY_BYTES_MAX
 
 # State
 STATE_BYTES_MAX = 16 * MIB
@@ -63,6 +104,20 @@ KEY_KEPT_S = DAY_S
 KEY_CHARS_MAX = 128
 
 SWEEP_EVERY_S = 60
+
+# Keys. How many prefixes one may have, and how long the record of one stays that is good no more.
+KEY_PREFIXES_MAX = 32
+KEY_FORGOTTEN_S = TOMBSTONE_S
+KEY_RATE_MAX = 1_000_000
+# Tokens of which a server process remembers that they are good, and for how long it does without
+# asking the ledger: to ask each time would double what a small pull costs.
+KEYS_REMEMBERED_MAX = 10_000
+KEY_TRUSTED_S = 0.005
+# Wrong tokens that one address may send in a minute, and of how many addresses that is counted.
+WRONG_TOKENS_PER_MINUTE = 60
+WRONG_ADDRESSES_MAX = 10_000
+# How often servers write down what was done with which key.
+USAGE_EVERY_S = 1
 
 # Signals
 SIGNAL_KEPT_S_DEFAULT = DAY_S
@@ -105,6 +160,9 @@ EVENT_BYTES_MAX = 64 * KIB
 # The ledger
 LOG_CHARS_MAX = 600
 GROUP_COMMITS_MAX = 512
+# After so many pages of 4 KiB the write-ahead log goes into the database file: keys are random, and
+# a page that was written to several times meanwhile goes there once.
+CHECKPOINT_PAGES = 4_000
 BUSY_MS_MAX = 30_000
 RESERVE_BYTES = 4 * MIB
 
@@ -163,6 +221,8 @@ SLOW_AT_ONCE_MAX = 16
 # JSON beyond what is parsed on the event loop, each in memory whole.
 LARGE_JSON_AT_ONCE_MAX = 4
 PUSHES_TOGETHER_MAX = 256
+# Threads of pushes too large for a row: one hashes while the files of another are synced.
+LARGE_PUSHERS_MAX = 2
 # Of a server; and of all that are counted together, while old ones end and new ones begin.
 SERVER_WORKERS_MAX = 64
 WORKERS_MAX = 256
@@ -204,6 +264,22 @@ RECONNECT_S_MIN = 1
 RECONNECT_S_MAX = 60
 BRIDGE_TASKS_MAX = 8
 BRIDGE_S_DEFAULT = 600
+BRIDGE_S_MAX = 3_600
+
+# MCP. What one answer puts into a conversation; more comes as a preview and a link.
+MCP_TEXT_BYTES_MAX = 32 * KIB
+MCP_TOKENS_MAX = 8_000
+MCP_ERROR_CHARS_MAX = 2_000
+MCP_PREVIEW_CHARS = 400
+# What one read of a resource brings; more is read in parts.
+MCP_RESOURCE_BYTES_MAX = MIB
+# Of one message over HTTP, which is parsed on the event loop; what is longer is pushed by /push.
+MCP_MESSAGE_BYTES_MAX = 8 * MIB
+# Of one client; and streams of news to clients of one server.
+MCP_SUBSCRIPTIONS_MAX = 32
+MCP_STREAMS_MAX = 1_000
+SUMMARY_CHARS_MAX = 1_000
+ENTRY_CHARS_MAX = 4_000
 
 # Capabilities
 HOPS_DEFAULT = 50
@@ -215,10 +291,42 @@ ARGS_SCHEMA_BYTES_MAX = 64 * KIB
 SEARCH_RESULTS_MAX = 50
 SEARCH_QUERY_CHARS_MAX = 1_000
 SEARCH_TERMS_MAX = 32
+# Of a query; of its words the first SEARCH_TERMS_MAX are searched for, and the others named.
+QUERY_CHARS_MAX = 10_000
 # A search without an index reads this many artifacts, the newest, and so much of each.
 SEARCH_ARTIFACTS_MAX = 1_000
 SEARCH_TEXT_BYTES_MAX = 256 * KIB
 SEARCH_SNIPPET_CHARS = 240
+# Words of texts and queries: the longest, and how many stems are kept at hand.
+WORD_CHARS_MAX = 40
+STEMS_KEPT_MAX = 200_000
+# Passages: what a text is cut into to be searched.
+PASSAGE_LINES_MAX = 24
+PASSAGE_CHARS = 1_000
+PASSAGE_CHARS_MIN = 200
+PASSAGE_WORDS_MAX = 1_023
+# Of one artifact, so much is searched: bytes of its body, passages, and text about it.
+SEARCHED_BYTES_MAX = 4 * MIB
+SEARCHED_PASSAGES_MAX = 20_000
+SEARCHED_ABOUT_CHARS_MAX = 4_096
+# How long a query may spend on bringing the search index up, and a sweep; and wait for another.
+SEARCH_CATCH_UP_S = 1.0
+SWEEP_CATCH_UP_S = 60.0
+SEARCH_WAIT_MS_MAX = 2_000
+# So much is added to the search index in one transaction, and looked at again for late pushes.
+SEARCH_BATCH_TEXTS = 200
+SEARCH_BATCH_S = 0.25
+SEARCH_OVERLAP_S = 30
+SEARCH_GAPS_MAX = 100
+# A query that finds nothing new reads so much of the index of artifacts.
+SEARCH_PEEK_ROWS = 64
+SEARCH_GONE_MAX = 1_000
+# How many of the best passages are looked at closely.
+SEARCH_CANDIDATES = 200
+# For a key that sees only a part, of which nobody knows beforehand how much is among the best.
+SEARCH_CANDIDATES_LIMITED = 3_000
+# How often a query is ranked again because what it found is gone.
+SEARCH_ROUNDS_MAX = 5
 FETCH_BYTES_MAX = 10 * MIB
 FETCH_S_MAX = 30
 FETCH_REDIRECTS_MAX = 5
@@ -226,9 +334,111 @@ FETCH_ADDRESSES_MAX = 8
 FETCH_NAMES_AT_ONCE_MAX = 32
 URL_CHARS_MAX = 8_192
 
+# Project files
+PROJECT_FILE_BYTES_MAX = 8 * MIB
+PROJECT_TODOS_MAX = 10_000
+PROJECT_LEVELS_MAX = 64
+# What `start` may take of a window, and `next` may name.
+BRIEF_TOKENS_DEFAULT = 600
+BRIEF_TOKENS_MIN = 60
+PRIME_TOKENS_DEFAULT = 600
+# A longer run without a gap is left to the tokenizer itself: pairs are sought one by one.
+PAIRS_PIECE_BYTES_MAX = 64
+NEXT_TODOS_MAX = 5
+BRIEF_DECISIONS_MAX = 5
+REVIEW_DUE_S = DAY_S
+ARCHIVE_AFTER_S = 7 * DAY_S
+STALE_AFTER_S = 7 * DAY_S
+# How often a change is made again because a person saved a file meanwhile.
+PROJECT_RETRIES_MAX = 20
+PROJECT_LOCK_S_MAX = 30
+# Copies of state.json as an agent saw it at `start`, to merge by at `finish`; and of what was
+# overwritten when asked.
+PROJECT_SEEN_MAX = 50
+PROJECT_BACKUPS_MAX = 20
+PROJECT_FIELD_CHARS_MAX = 20_000
+HEARTBEAT_TODOS_MAX = 5
+HEARTBEAT_EXEC_S_DEFAULT = 600
+HEARTBEAT_RESULT_CHARS_MAX = 2_000
+HEARTBEAT_FILES_MAX = 20
+SECRETS_TOLD_MAX = 20
+
+# Looking inside: pieces of a body, by tokens, and how much may be read for so many.
+PIECE_TOKENS_DEFAULT = 2_000
+# Any one character fits into this, so that pieces that follow each other come to an end.
+PIECE_TOKENS_MIN = 10
+PIECE_TOKENS_MAX = 100_000
+# Few texts have more bytes a token than this; of those that do, a piece is shorter than it may be.
+PIECE_BYTES_PER_TOKEN = 32
+# A line is folded at this length where others are shown with it, and around what was found in it.
+LINE_BYTES_SHOWN = 2 * KIB
+MATCH_BYTES_SHOWN = 400
+# Where lines begin is remembered about every so many bytes, in so many places.
+LINE_MARK_BYTES = 64 * KIB
+LINE_MARKS_MAX = 1_024
+SPAN_CHARS_MAX = 40
+JSON_PATH_CHARS_MAX = 1_000
+JSON_PATH_BYTES_MAX = 16 * MIB
+JSON_PATH_STEPS_MAX = 500_000
+JSON_PATH_MATCHES_MAX = 10_000
+# A list with more commas in it than this is walked through item by item, not taken apart at once.
+JSON_COMMAS_MAX = 4_000_000
+TABLE_ROW_BYTES_MAX = MIB
+TABLE_COLUMNS_MAX = 20_000
+CELL_CHARS_SHOWN = 200
+# Code and documents up to this size are searched for symbols and headings.
+PARSED_BYTES_MAX = 8 * MIB
+TITLE_CHARS_MAX = 500
+GREP_PATTERN_CHARS_MAX = 1_000
+GREP_CONTEXT_LINES_MAX = 100
+GREP_MATCHES_DEFAULT = 200
+GREP_MATCHES_MAX = 10_000
+# Of one regular expression, all that RE2 makes of it.
+GREP_PATTERN_BYTES_MAX = 4 * MIB
+GREP_BLOCK_BYTES_MIN = 8 * KIB
+GREP_BLOCK_BYTES_MAX = 512 * KIB
+# What is looked at again where a line is longer than a block: no longer match is seen across it.
+GREP_OVERLAP_BYTES = 4 * KIB
+GREP_ARTIFACTS_MAX = 100_000
+GREP_S_MAX = 10
+DIFF_MIDDLE_BYTES_MAX = 4 * MIB
+# Of comparing lines one by one, where a line stands on both sides more than once.
+DIFF_STEPS_MAX = 100_000_000
+DIFF_JSON_BYTES_MAX = MIB
+DIFF_CONTEXT_LINES_MAX = 20
+DIFF_CHANGES_MAX = 50
+
+# Savings: how often what was read is written down, and of how many artifacts and threads at a time.
+SPENDING_EVERY_S = 1.0
+SPENDING_REFS_MAX = 1_000
+SPENDING_THREADS_MAX = 64
+PULL_MARKS_MAX = 8
+"""Of what happened to one artifact since; more than twice shown and twice read says no more."""
+# What a model writes to ask for a piece, about.
+ASKING_TOKENS = 60
+STATS_ARTIFACTS_MAX = 100_000
+PROMPT_CALLS_DEFAULT = 10
+
 # Reports
 REPORT_PREVIEWS_MAX = 20
 REPORT_EVENTS_MAX = 200
+
+# Windows and handoffs
+PACK_BLOCKS_MAX = 1_000_000
+PACK_ARTIFACTS_MAX = 1_000
+STAND_IN_TOKENS_MAX = 150
+"""What stands in a window for an artifact that is passed by ref."""
+BUDGET_TOKENS_DEFAULT = 4_096
+BUDGET_TOKENS_MAX = 10_000_000
+PINS_MAX = 1_000
+CALLS_MAX = 1_000_000
+HANDOFF_TOKENS_DEFAULT = 2_000
+HANDOFF_OUTLINE_TOKENS_MAX = 200
+HANDOFF_DIRECTORY_BYTES_MAX = 64 * KIB
+"""The list of entries in a handoff file: two a ref, and the handoff."""
+ASK_CHARS_MAX = 20_000
+ASK_TOLD_CHARS_MAX = 200
+"""Of an ask, in listings and events."""
 
 assert (
     PREVIEW_BYTES_MAX
@@ -237,7 +447,9 @@ assert (
     < ROW_BODY_BYTES_MAX
     < BODY_BYTES_MAX
 )
+assert BODY_BYTES_MAX < SEAL_CHUNK_BYTES * SEAL_CHUNKS_MAX
 assert TTL_S_DEFAULT < TOMBSTONE_S < TTL_S_MAX
+assert PREVIEW_BYTES_MAX < MCP_TEXT_BYTES_MAX < MCP_RESOURCE_BYTES_MAX < MCP_MESSAGE_BYTES_MAX
 assert UNFINISHED_PUSH_S < TOMBSTONE_S
 # Who asks again with a key learns from tombstones what became of the first time.
 assert KEY_KEPT_S + UNFINISHED_PUSH_S < TOMBSTONE_S
@@ -253,9 +465,14 @@ assert HEADER_BYTES_MAX < STATE_BYTES_MAX < BODY_BYTES_MAX
 assert 2 * STATE_BYTES_MAX <= ARCHIVE_HISTORY_BYTES_MAX < ARCHIVE_BYTES_MAX
 assert HEADER_ACTIONS <= ACTIONS_KEPT
 assert HOPS_DEFAULT <= HOPS_MAX
+assert SEARCH_RESULTS_MAX < SEARCH_CANDIDATES
+assert PASSAGE_CHARS_MIN < PASSAGE_CHARS
 assert CACHE_TTL_S_DEFAULT + TTL_S_DEFAULT <= TTL_S_MAX
 assert HEADER_ARTIFACTS <= ARTIFACTS_KEPT
 assert RENDERED_ARTIFACTS_MAX <= ARTIFACTS_KEPT
 assert ARGS_BYTES_MAX < ASKED_BYTES_MAX <= JSON_BODY_BYTES_MAX
 # The largest body there may be finds room, with another beside it.
 assert 2 * JSON_ESCAPE_RATIO_MAX * BODY_BYTES_MAX < HELD_BODIES_BYTES_MAX
+assert PIECE_TOKENS_MIN < PIECE_TOKENS_DEFAULT < PIECE_TOKENS_MAX
+assert GREP_OVERLAP_BYTES < GREP_BLOCK_BYTES_MIN < GREP_BLOCK_BYTES_MAX
+assert MATCH_BYTES_SHOWN < LINE_BYTES_SHOWN < LINE_MARK_BYTES

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
+
+from contextrelay.model.tokens import TokenBasis
 
 ArtifactType = Literal[
     "markdown",
@@ -22,6 +24,9 @@ ArtifactType = Literal[
     "image",
     "pdf",
 ]
+
+SealFormat = Literal["k1", "k2"]
+"""How a body was sealed before it was pushed: k1 is Fernet, k2 is told in docs/security.md."""
 
 
 class Preview(Struct, frozen=True, kw_only=True):
@@ -68,6 +73,12 @@ class Artifact(Struct, frozen=True, kw_only=True):
     """Whether its time to live was asked for: then it expires, whoever refers to it."""
     channel: str | None = None
     """The channel that was told of it."""
+    sealed: SealFormat | None = None
+    """How its body is sealed; size and hash are those of the sealed bytes, the type is as told."""
+    tokens: int | UnsetType | None = UNSET
+    """Told with a full peek, as are the next two; None where it is sealed."""
+    token_basis: TokenBasis | Literal["sealed"] | UnsetType = UNSET
+    outline: str | UnsetType | None = UNSET
 
 
 class Tombstone(Struct, frozen=True, kw_only=True):
@@ -84,6 +95,8 @@ class Tombstone(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any]
     is_released: bool = False
     """Whether the hold on the body was let go; until then a sweep has to finish it."""
+    thread: str | None = None
+    channel: str | None = None
 
 
 def moment(at_ms: int) -> datetime:

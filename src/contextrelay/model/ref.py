@@ -19,6 +19,7 @@ Ref = Annotated[str, Meta(pattern=REF_PATTERN)]
 LOCAL_ORIGIN = "relay://"
 
 _REF = re.compile(REF_PATTERN[:-1] + r"\Z")
+_FRAGMENT = re.compile(r"#|%(?:25)*23")
 
 
 def new_ref(random_bytes: bytes) -> str:
@@ -43,7 +44,8 @@ def parse_ref(text: str) -> str:
     ref = text.partition("#")[0].partition("?")[0].rpartition("/pull/")[2]
     if not is_ref(ref):
         raise Invalid(
-            f"{text[:80]!r} is not a ref",
+            # What stands behind a # may be a key, also where that was percent-encoded.
+            f"{_FRAGMENT.split(text, maxsplit=1)[0][:80]!r} is not a ref",
             "a ref is a dashed lower-case UUIDv4, or a URL that ends in /pull/<ref>",
         )
     return ref

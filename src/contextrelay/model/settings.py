@@ -11,6 +11,7 @@ from contextrelay.limits import (
     HOPS_DEFAULT,
     HOPS_MAX,
     MIB,
+    PROMPT_CALLS_DEFAULT,
     SIGNAL_KEPT_S_DEFAULT,
     SIGNALS_KEPT_DEFAULT,
     SIGNALS_KEPT_MAX,
@@ -37,3 +38,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a channel keeps a signal for those who come back."""
     signals_kept_max: Annotated[int, Meta(ge=1, le=SIGNALS_KEPT_MAX)] = SIGNALS_KEPT_DEFAULT
     """How many signals a channel keeps; a tenth more may be kept now and then."""
+    prompt_calls: Annotated[int, Meta(ge=1, le=10_000)] = PROMPT_CALLS_DEFAULT
+    """With how many calls a prompt is sent on: what savings are priced by."""
+    price_cache_read: Annotated[float, Meta(ge=0, le=100)] = 0.1
+    """Of a token in a cached prompt, where an input token costs 1."""
+    price_cache_write: Annotated[float, Meta(ge=0, le=100)] = 1.25
+    """Of a token that is new in a cached prompt."""
+    price_output: Annotated[float, Meta(ge=0, le=1_000)] = 5.0
+    """Of a token that a model writes."""

@@ -1,0 +1,114 @@
+"""Handoffs: what one agent gives to another to go on with: a package, a state, refs, and an ask."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct, field
+
+from contextrelay.model.package import Package
+
+HANDOFF_SCHEMA = "com.relay.handoff.v1"
+HANDOFF_MEDIA_TYPE = "application/vnd.contextrelay.handoff+json"
+
+
+class HandedRef(Struct, frozen=True, kw_only=True):
+    """A ref that goes along, with what its reader should know before loading it."""
+
+    ref: str
+    name: str | None
+    type: str
+    size_bytes: int = field(name="size")
+    tokens: int
+    outline: str
+
+
+class LeftOut(Struct, frozen=True, kw_only=True):
+    """Something that did not fit, why, and how to get it."""
+
+    id: str
+    tokens: int
+    why: str
+    get: str
+
+
+class Handoff(Struct, frozen=True, kw_only=True):
+    """All of it, as it was given; what the receiver reads is these very bytes."""
+
+    schema: Literal["com.relay.handoff.v1"] = field(name="$schema", default=HANDOFF_SCHEMA)
+    giver: str = field(name="from")
+    to: str
+    ask: str
+    thread: str
+    version: int
+    given_at: datetime
+    package: Package
+    refs: tuple[HandedRef, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def state_ref(self) -> str:
+        return f"{self.thread}@v{self.version}"
+
+
+class Accepted(Struct, frozen=True, kw_only=True):
+    """Who took a handoff, and when."""
+
+    by: str
+    at: datetime
+
+
+class HandoffView(Struct, frozen=True, kw_only=True):
+    """A handoff as it stands."""
+
+    ref: str
+    sha256: str
+    handoff: Handoff
+    accepted: tuple[Accepted, ...] = ()
+    returned: tuple[str, ...] = ()
+    """Refs of what came of it."""
+
+    @property
+    def text(self) -> str:
+        """What the receiver's model reads."""
+        told = [f"[HANDOFF] from {self.handoff.giver} to {self.handoff.to}", self.handoff.ask]
+        told += [f"[{block.type}]\n{block.content}" for block in self.handoff.package.blocks]
+        for each in self.handoff.refs:
+            told.append(f"[REF {each.ref}] {each.name or each.type}, {each.tokens} tokens")
+            if each.outline:
+                told.append(each.outline)
+        if self.handoff.left_out:
+            told.append(
+                f"[LEFT OUT] {len(self.handoff.left_out)}: relay handoff show {self.ref} --why"
+            )
+        return "\n\n".join(told)
+
+    @property
+    def reasons(self) -> str:
+        """Why each thing is in it, or is not, and how to get what is not."""
+        package = self.handoff.package
+        told = [f"{block.id}  {package.why(block.id)}" for block in package.blocks]
+        for each in self.handoff.left_out:
+            told += [f"{each.id}  {each.why}", f"  {each.get}"]
+        return "\n".join(told)
+
+
+class HandoffLine(Struct, frozen=True, kw_only=True):
+    """A handoff in a listing."""
+
+    ref: str
+    giver: str = field(name="from")
+    to: str
+    ask: str
+    thread: str
+    given_at: datetime
+    accepted: tuple[Accepted, ...] = ()
+    returned: tuple[str, ...] = ()
+
+
+class HandoffListing(Struct, frozen=True, kw_only=True):
+    """One page of handoffs, newest first; `next` is "" on the last one."""
+
+    handoffs: list[HandoffLine]
+    next: str = ""
