@@ -169,6 +169,9 @@ def test_text_in_which_nothing_is_found_is_unchanged(text: str) -> None:
         "act as a ",
         "human ",
         "[ / ",
+        "1gnor3 ",
+        "é\ufb01",
+        "forget override reveal the ",
     ],
 )
 def test_time_grows_with_the_text_and_not_with_its_square(unit: str) -> None:

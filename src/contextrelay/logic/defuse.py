@@ -18,6 +18,7 @@ from contextrelay.limits import DEFUSE_ROUNDS_MAX
 from contextrelay.logic.folding import GAP, SANITIZED, fold
 from contextrelay.logic.hidden import hidden_kinds, spell_hidden
 from contextrelay.logic.phrases import HEADS, MARKERS
+from contextrelay.logic.sieve import may_hold_phrase
 
 Span = tuple[int, int]
 Hit = tuple[int, int, str]
@@ -48,6 +49,8 @@ def defuse(text: str) -> Defused:
     else:
         # Nobody nests this deep in good faith, and to look on would take quadratic time.
         return Defused(SANITIZED, tuple(sorted({*kinds, "deep-nesting"})))
+    if not kinds:
+        return Defused(text)
     originals = [(folded.starts[start], folded.starts[stop]) for start, stop in spans]
     return Defused(_rebuilt(text, _merged(sorted(originals))), tuple(sorted(kinds)))
 
@@ -84,21 +87,30 @@ def _rebuilt(text: str, spans: list[Span]) -> str:
 
 def _hits(folded: str) -> Iterator[Hit]:
     """Find every known phrase and marker in a folded text."""
-    squeezed = _squeeze(folded)
-    yield from _phrase_hits(folded, folded, squeezed, [(0, len(squeezed))])
-    if _MIXED.search(folded):
-        leet = folded.translate(_LEET)
-        yield from _phrase_hits(folded, leet, _squeeze(leet), _near_mixed(folded, leet))
+    plain = folded.encode()
+    squeezed = _squeeze(plain)
+    if may_hold_phrase(squeezed):
+        yield from _phrase_hits(folded, folded, squeezed.decode(), None)
+    if b"1a" in plain.translate(_SHAPES):
+        leet = plain.translate(_LEET)
+        squeezed_leet = _squeeze(leet)
+        if may_hold_phrase(squeezed_leet) and (near := _near_mixed(folded, leet)):
+            yield from _phrase_hits(folded, leet.decode(), squeezed_leet.decode(), near)
     lower = squeezed.lower()
     for marker in MARKERS:
-        if not marker.words or any(word in lower for word in marker.words):
+        if marker.is_possible(folded, lower):
             for match in marker.whole.finditer(folded):
                 if not marker.opens_line or _opens(folded, match.start(), "\n", _BEFORE_MARKER):
                     yield match.start(), match.end(), marker.name
 
 
 # Figures and signs that stand in for letters: 1gn0r3 pr3v10u$.
-_LEET = str.maketrans("0134578@$!", "oieastbasi")
+_LEET = bytes.maketrans(b"0134578@$!", b"oieastbasi")
+# What has no such figure before a letter need not be read so.
+_SHAPES = bytes(
+    ord("1") if code in b"013457" else ord("a") if code in range(ord("a"), ord("z") + 1) else 0
+    for code in range(256)
+)
 _MIXED = re.compile(r"[013457]+(?:[a-z]{2,}(?![0-9a-z])|[a-z]+[013457])")
 # More letters than the longest phrase has, so that all of it is near its figure.
 _PHRASE_CHARS_MAX = 200
@@ -106,20 +118,17 @@ _BEFORE_MARKER = " \t\0>*_-#|`"
 _BEFORE_SENTENCE = " \t\0>*_-#|`\"'([{<,"
 
 
-def _squeeze(folded: str) -> str:
+def _squeeze(folded: bytes) -> bytes:
     """The letters alone, each word with a capital."""
-    return folded.title().translate(_SQUEEZED)
+    return folded.title().translate(_LOOKS_LIKE_I, _NO_LETTERS)
 
 
 # Small L and capital I look alike, so both are an I.
-_SQUEEZED = {
-    **{code: chr(code) if chr(code).isalpha() else None for code in range(128)},
-    ord("l"): "i",
-    ord("L"): "I",
-}
+_LOOKS_LIKE_I = bytes.maketrans(b"lL", b"iI")
+_NO_LETTERS = bytes(code for code in range(256) if not (code < 128 and chr(code).isalpha()))
 
 
-def _near_mixed(folded: str, leet: str) -> list[Span]:
+def _near_mixed(folded: str, leet: bytes) -> list[Span]:
     """Where, counted in letters, a phrase may begin that has a figure for a letter.
 
     Counted in letters and not in characters, so that gaps do not matter.
@@ -133,12 +142,14 @@ def _near_mixed(folded: str, leet: str) -> list[Span]:
     return _merged(spans)
 
 
-def _phrase_hits(folded: str, read_as: str, squeezed: str, spans: list[Span]) -> Iterator[Hit]:
+def _phrase_hits(
+    folded: str, read_as: str, squeezed: str, spans: list[Span] | None
+) -> Iterator[Hit]:
     """Find phrases in the letters of a folded text, read plainly or with figures as letters."""
     lower = squeezed.lower()
     hits = [
         (at, match.end(), phrase)
-        for start, stop in spans
+        for start, stop in ([(0, len(squeezed))] if spans is None else spans)
         for head, phrases in HEADS.items()
         if lower.find(head, start, stop) >= 0
         for at in _occurrences(lower, head, start, stop)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX, STATE_BYTES_MAX
 from contextrelay.logic.bounds import INTEGER_MAX, INTEGER_MIN
+from contextrelay.logic.values import is_list as is_list
+from contextrelay.logic.values import is_object as is_object
+from contextrelay.logic.values import same as same
 
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _INTEGER_CHARS_MAX = len(str(INTEGER_MIN))
@@ -57,19 +60,6 @@ def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) ->
     return value
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON: 1 is 1.0, but true is not 1."""
-    if is_object(one):
-        if not is_object(other) or len(one) != len(other):
-            return False
-        return all(name in other and same(value, other[name]) for name, value in one.items())
-    if is_list(one):
-        if not is_list(other) or len(one) != len(other):
-            return False
-        return all(same(left, right) for left, right in zip(one, other, strict=True))
-    return (type(one) is bool) == (type(other) is bool) and bool(one == other)
-
-
 def check_depth(value: object, what: str, depth_max: int = JSON_DEPTH_MAX) -> None:
     """Refuse what is nested too deep, however deep it is.
 
@@ -88,16 +78,6 @@ def check_depth(value: object, what: str, depth_max: int = JSON_DEPTH_MAX) -> No
             return
         level = [item for items in deeper for item in items]
     raise _too_deep(what, depth_max)
-
-
-def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a value is a JSON object."""
-    return type(value) is dict
-
-
-def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Whether a value is a JSON list."""
-    return type(value) is list
 
 
 def shown(text: str) -> str:

@@ -14,8 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache
 
 from contextrelay.logic.hidden import is_hidden, spelled_char
 
@@ -48,12 +47,20 @@ _LOOKALIKES = {
 }
 
 
-class Folded(NamedTuple):
+class Folded:
     """A folded text, and where in the original each of its characters starts."""
 
-    text: str
-    starts: Sequence[int]
-    """One longer than `text`: the last is the length of the original."""
+    def __init__(self, text: str, padded: str) -> None:
+        self.text = text
+        self._padded = padded
+
+    @cached_property
+    def starts(self) -> Sequence[int]:
+        """One longer than `text`: the last is the length of the original."""
+        size = len(self._padded)
+        if len(self.text) == size:  # No character becomes nothing, so each became one.
+            return range(size + 1)
+        return [*(index for index, char in enumerate(self._padded) for _ in fold_char(char)), size]
 
     def whole(self, start: int, stop: int) -> tuple[int, int]:
         """Widen a span so that it does not part what was one character in the original."""
@@ -67,14 +74,26 @@ class Folded(NamedTuple):
 def fold(text: str) -> Folded:
     """Fold a text, keeping the way back."""
     padded = TOKEN.sub(_blank_token, text) if "<U+" in text or SANITIZED in text else text
-    if padded.isascii():
-        return Folded(padded.translate(_ASCII_FOLDS), range(len(text) + 1))
-    pieces = [_fold_char(char) for char in padded]
-    folded = "".join(pieces)
-    if len(folded) == len(text) and all(map(len, pieces)):
-        return Folded(folded, range(len(text) + 1))
-    starts = [index for index, piece in enumerate(pieces) for _ in piece]
-    return Folded(folded, [*starts, len(text)])
+    raw = padded.encode("utf-8", "surrogatepass")
+    plain = raw.translate(_ASCII_FOLDS)
+    if len(plain) == len(padded):
+        return Folded(plain.decode("ascii"), padded)
+    # Of each character that is not ASCII once: most texts have a few, many times.
+    others = set(raw.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
+    return Folded(_replaced(plain.decode("utf-8", "surrogatepass"), others), padded)
+
+
+def _replaced(text: str, chars: set[str]) -> str:
+    """Fold these characters of a text, all that are not ASCII in it."""
+    if len(chars) > _REPLACED_MAX:
+        return text.translate({ord(char): fold_char(char) for char in chars})
+    for char in chars:
+        text = text.replace(char, fold_char(char))
+    return text
+
+
+# So many passes are faster than one that looks every character up.
+_REPLACED_MAX = 16
 
 
 def _blank_token(match: re.Match[str]) -> str:
@@ -93,7 +112,7 @@ def _fold_hidden(char: str) -> str:
 
 
 @lru_cache(maxsize=8_192)
-def _fold_char(char: str) -> str:
+def fold_char(char: str) -> str:
     """Fold one character into one or, for ligatures and the like, several."""
     if char in "\t\n":
         return char
@@ -115,4 +134,9 @@ def _fold_char(char: str) -> str:
     return "".join(parts)
 
 
-_ASCII_FOLDS = {code: _fold_char(chr(code)) for code in range(128)}
+_ASCII = bytes(range(128))
+# For bytes in UTF-8, in which what is not ASCII has no byte of ASCII in it.
+_ASCII_FOLDS = bytes(
+    ord(fold_char(chr(code))) if code < 128 else code  # One for one.
+    for code in range(256)
+)

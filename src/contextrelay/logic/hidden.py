@@ -46,15 +46,27 @@ _KINDS: tuple[tuple[str, str], ...] = (
 _HIDDEN = re.compile(
     "[" + "".join(ranges[1:-1] for _, ranges in _KINDS) + "]|" + _LONE_CARRIAGE_RETURN
 )
+_LONE = re.compile(_LONE_CARRIAGE_RETURN)
 _KIND = re.compile("|".join(f"({ranges})" for _, ranges in _KINDS))
 _SPELLED = re.compile(r"<U\+([0-9A-F]{4,6})>")
 
 
 def hidden_kinds(text: str) -> set[str]:
     """Name the kinds of hidden characters in a text."""
-    if _is_plain(text):
-        return set()
-    return {_kind(char) for char in set(_HIDDEN.findall(text))}
+    unusual = _unusual(text)
+    kinds = {_kind(char) for char in unusual if char != "\r" and is_hidden(char)}
+    if "\r" in unusual and _LONE.search(text):
+        kinds.add(_kind("\r"))
+    return kinds
+
+
+def _unusual(text: str) -> set[str]:
+    """Of each character that is not printable ASCII, a tab or a line feed, one: seen fast."""
+    raw = text.encode("utf-8", "surrogatepass")
+    return set(raw.translate(None, _USUAL).decode("utf-8", "surrogatepass"))
+
+
+_USUAL = bytes(code for code in range(128) if 32 <= code < 127 or chr(code) in "\t\n")
 
 
 @lru_cache(maxsize=1_024)
@@ -66,19 +78,10 @@ def _kind(char: str) -> str:
 
 def spell_hidden(text: str) -> str:
     """Make every hidden character visible as `<U+XXXX>`."""
-    return text if _is_plain(text) else _HIDDEN.sub(_spell, text)
+    return _HIDDEN.sub(_spell, text) if hidden_kinds(text) else text
 
 
-def _is_plain(text: str) -> bool:
-    """Whether it is ASCII without control characters: most texts are, and this is seen fast."""
-    if not text.isascii():
-        return False
-    return len(text.encode().translate(None, _ASCII_CONTROLS)) == len(text)
-
-
-_ASCII_CONTROLS = bytes(code for code in (*range(32), 127) if chr(code) not in "\t\n")
-
-
+@lru_cache(maxsize=8_192)
 def is_hidden(char: str) -> bool:
     """Whether this one character would be spelled out."""
     return _HIDDEN.match(char) is not None

@@ -120,10 +120,25 @@ def artifact_type(
     base = _base(media_type) if media_type is not None and is_media_type(media_type) else ""
     if media_type is not None and base and base not in _SAYS_NOTHING:
         return _fitting(_type_of_media(base, is_text), head, is_text), media_type
-    by_name = _BY_EXTENSION.get(name.rpartition(".")[2].lower()) if name and "." in name else None
+    by_name = _by_name(name)
     if by_name and (by_name[0] not in _NOT_TEXT) == is_text:
         return by_name
     return sniff_text(head) if is_text else sniff_binary(head)
+
+
+def told_type(
+    kind: ArtifactType | None, name: str | None, media_type: str | None
+) -> tuple[ArtifactType, str]:
+    """Type and media type of content that is not looked at: by what is said, else by the name."""
+    base = _base(media_type) if media_type is not None and is_media_type(media_type) else ""
+    if media_type is not None and base and base not in _SAYS_NOTHING:
+        return kind or _type_of_media(base, base.startswith("text/")), media_type
+    by_name = _by_name(name) or (kind or "binary", _MEDIA_TYPE_OF[kind or "binary"])
+    return kind or by_name[0], by_name[1]
+
+
+def _by_name(name: str | None) -> tuple[ArtifactType, str] | None:
+    return _BY_EXTENSION.get(name.rpartition(".")[2].lower()) if name and "." in name else None
 
 
 def _base(media_type: str) -> str:

@@ -37,12 +37,19 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Marker:
-    """A marker: its name, words one of which is in it (none: do not ask), and the whole of it."""
+    """A marker: its name, the sign it begins with, or else words it may begin with; all of it."""
 
     name: str
-    words: tuple[str, ...]
+    sign: str
+    words: tuple[bytes, ...]
     source: str
     opens_line: bool = False
+
+    def is_possible(self, folded: str, squeezed: bytes) -> bool:
+        """Whether its sign is in a folded text, or a word of it among the letters in lower case."""
+        if self.sign:
+            return self.sign in folded
+        return any(word in squeezed for word in self.words)
 
     @cached_property
     def whole(self) -> re.Pattern[str]:
@@ -300,8 +307,8 @@ def _marker(before: str, words: str, after: str, *, opens_line: bool = False) ->
     spread = "|".join(r"[\0 ]*".join(map(re.escape, word)) for word in words.split("|"))
     name = "turn-marker" if opens_line else "chat-template"
     source = f"{before}(?:{spread}){after}"
-    # A pattern that begins with a rare sign is fast by itself.
-    return Marker(name, () if before else tuple(words.split("|")), source, opens_line)
+    sign = before.removeprefix("\\")[:1]
+    return Marker(name, sign, tuple(words.encode().split(b"|")), source, opens_line)
 
 
 MARKERS: tuple[Marker, ...] = (

@@ -51,6 +51,13 @@ def preview(head: bytes, size_bytes: int, line_count: int, is_text: bool) -> Pre
     )
 
 
+def hidden(size_bytes: int) -> Preview:
+    """The preview of a sealed body, of which nothing is to be seen."""
+    return Preview(
+        text=f"[sealed, {size_bytes} bytes]", truncated=True, size_bytes=size_bytes, line_count=0
+    )
+
+
 def _cut(text: str, is_whole: bool) -> int:
     """Where to cut: after the last line that fits, else after the last character that fits."""
     encoded = text.encode()

@@ -53,7 +53,7 @@ def sniff_text(head: bytes) -> Guess:
         or _email(lines)
         or _log(rows)
         or _code(rows)
-        or _markdown("\n".join(rows))
+        or _markdown(rows)
         or _table(rows)
         or ("text", "text/plain")
     )
@@ -164,11 +164,20 @@ _LOG_LINE = re.compile(
 
 
 def _log(rows: list[str]) -> Guess | None:
-    hits = sum(_LOG_LINE.match(row) is not None for row in rows)
-    is_log = hits >= _LOG_LINES_MIN and hits >= _LOG_SHARE * len(rows)
-    return ("log", "text/x-log") if is_log else None
+    hits = 0
+    for left, row in zip(reversed(range(len(rows))), rows, strict=True):
+        hits += _LOG_LINE.match(row) is not None
+        if hits + left < _LOG_SHARE * len(rows):
+            return None  # Not even if all the others are.
+    return ("log", "text/x-log") if hits >= _LOG_LINES_MIN else None
 
 
+# What a telling line of any of these languages begins with; few other lines do.
+_CODE_START = re.compile(
+    r"\s*(?:[@#}]|alter|async|class|const|create|def|drop|export|fn|from|func|if|impl|import|insert"
+    r"|let|module|package|private|protected|pub|select|struct|type|use|var)",
+    re.IGNORECASE,
+)
 _CODE: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "text/x-python",
@@ -206,6 +215,9 @@ _CODE: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 def _code(rows: list[str]) -> Guess | None:
     """The language with the most telling lines, if they are more than one."""
+    rows = [row for row in rows if _CODE_START.match(row)]
+    if len(rows) < _CODE_LINES_MIN:
+        return None
     counts = [
         (sum(sign.match(row) is not None for row in rows), media_type) for media_type, sign in _CODE
     ]
@@ -213,21 +225,30 @@ def _code(rows: list[str]) -> Guess | None:
     return ("code", media_type) if count >= _CODE_LINES_MIN else None
 
 
-# Signs of Markdown with their weight. A `# heading` alone may be a comment in settings.
-_MARKDOWN: tuple[tuple[int, re.Pattern[str]], ...] = (
+# Signs of Markdown with their weight: those at the start of a line, those within one. A `# heading`
+# alone may be a comment in settings.
+_MARKDOWN_STARTS: tuple[tuple[int, re.Pattern[str]], ...] = (
     (1, re.compile(r"^# \S", re.MULTILINE)),
     (2, re.compile(r"^#{2,6} \S", re.MULTILINE)),
     (2, re.compile(r"^(?:```|~~~)", re.MULTILINE)),
-    (2, re.compile(r"\[[^\]\n]{1,200}\]\((?:https?:|\.|/|#|\w)[^)\s]{0,500}\)")),
     (2, re.compile(r"^\|?[ ]*:?-{3,}:?[ ]*\|", re.MULTILINE)),
-    (1, re.compile(r"\*\*[^\s*][^*\n]{0,200}\*\*")),
     (1, re.compile(r"^[ ]{0,3}(?:[-*+]|\d{1,3}\.) \S", re.MULTILINE)),
     (1, re.compile(r"^> \S", re.MULTILINE)),
 )
+_MARKDOWN_WITHIN: tuple[tuple[int, re.Pattern[str]], ...] = (
+    (2, re.compile(r"\[[^\]\n]{1,200}\]\((?:https?:|\.|/|#|\w)[^)\s]{0,500}\)")),
+    (1, re.compile(r"\*\*[^\s*][^*\n]{0,200}\*\*")),
+)
+# What a line with a sign at its start begins with.
+_MARKDOWN_START = re.compile(r"[ ]*[#`~|:*+>\d-]")
 
 
-def _markdown(text: str) -> Guess | None:
-    points = sum(weight for weight, sign in _MARKDOWN if sign.search(text))
+def _markdown(rows: list[str]) -> Guess | None:
+    starts = "\n".join(row for row in rows if _MARKDOWN_START.match(row))
+    text = "\n".join(rows)
+    points = sum(weight for weight, sign in _MARKDOWN_WITHIN if sign.search(text))
+    if starts:
+        points += sum(weight for weight, sign in _MARKDOWN_STARTS if sign.search(starts))
     return ("markdown", "text/markdown") if points >= _MARKDOWN_POINTS_MIN else None
 
 
@@ -236,7 +257,7 @@ _QUOTED = re.compile(r'"[^"\n]*"')
 
 def _table(rows: list[str]) -> Guess | None:
     """Lines with the same number of the same separator, none of them a sentence."""
-    if len(rows) < _TABLE_LINES_MIN:
+    if len(rows) < _TABLE_LINES_MIN or not all("\t" in row or "," in row for row in rows):
         return None
     rows = [_QUOTED.sub("", row) for row in rows]
     for separator, media_type in (("\t", "text/tab-separated-values"), (",", "text/csv")):

@@ -1,0 +1,80 @@
+"""Canonical JSON: one spelling for every value, so that who hashes it hashes the same (RFC 8785).
+
+Rule: values that are equal as JSON are spelled alike in every language. Integers keep all their
+digits, also where a double would not hold them.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from json import dumps
+from typing import cast
+
+from contextrelay.errors import Invalid
+from contextrelay.limits import JSON_DEPTH_MAX
+
+# What the description of an artifact adds around its metadata.
+_DEPTH_MAX = JSON_DEPTH_MAX + 2
+# From 10^21 on, and below 10^-6, numbers are written with an exponent.
+_DIGITS_MAX = 21
+_ZEROS_MAX = 6
+
+
+def canonical(value: object) -> bytes:
+    """A JSON value in its one spelling, in UTF-8.
+
+    Raises:
+        Invalid: it is no JSON, or nested too deep.
+    """
+    try:
+        return _spelled(value, 0).encode()
+    except UnicodeEncodeError as error:
+        raise Invalid("a text in it is not UTF-8", "leave it out") from error
+
+
+def _spelled(value: object, depth: int) -> str:
+    if depth > _DEPTH_MAX:
+        raise Invalid(f"it is nested deeper than {_DEPTH_MAX} levels", "flatten it")
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str):
+        return dumps(value, ensure_ascii=False)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, list | tuple):
+        items = (_spelled(item, depth + 1) for item in cast("list[object]", value))
+        return f"[{','.join(items)}]"
+    if isinstance(value, dict):
+        fields = sorted(cast("dict[str, object]", value).items(), key=_by_utf_16)
+        told = (f"{dumps(k, ensure_ascii=False)}:{_spelled(v, depth + 1)}" for k, v in fields)
+        return f"{{{','.join(told)}}}"
+    raise Invalid(f"it holds a {type(value).__name__}, which is no JSON value", "leave it out")
+
+
+def _by_utf_16(field: tuple[str, object]) -> bytes:
+    """RFC 8785 sorts by UTF-16 units, and not by characters, which differs for the rarest."""
+    return field[0].encode("utf-16-be", "surrogatepass")
+
+
+def _number(value: float) -> str:
+    """A double as ECMAScript writes it: the shortest digits that lead back to it."""
+    if value == 0:
+        return "0"
+    told = Decimal(repr(value)).as_tuple()
+    if not isinstance(told.exponent, int):
+        raise Invalid(f"it holds {value}, which is no JSON", "use null, or a string")
+    every = "".join(map(str, told.digits))
+    digits = every.rstrip("0")
+    # Where the point stands, counted from before the first digit.
+    point = len(every) + told.exponent
+    sign = "-" if told.sign else ""
+    if len(digits) <= point <= _DIGITS_MAX:
+        return sign + digits.ljust(point, "0")
+    if 0 < point <= _DIGITS_MAX:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -_ZEROS_MAX < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    rest = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{rest}e{point - 1:+d}"

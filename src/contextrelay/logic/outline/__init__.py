@@ -1,0 +1,68 @@
+"""Outlines: the shape of a body by its kind, for a reader to decide what to load.
+
+Rule: the same body gives the same outline, in time that grows with the body, whatever is in it. A
+body that is not what it is called is outlined as what it can be read as, plain text in the end.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
+from contextrelay.logic.outline.pieces import Drawn, fit
+from contextrelay.logic.outline.source import Source
+from contextrelay.logic.slicing.source import is_binary
+from contextrelay.logic.sniffing import sniff_text
+from contextrelay.model.artifact import ArtifactType
+from contextrelay.model.outline import Shape
+
+# Each kind's file has a function `draw`, which returns None for what it cannot read.
+_FILES: dict[ArtifactType, tuple[str, ...]] = {
+    "json": ("notebooks", "shapes"),
+    "code": ("python", "code"),
+    "markdown": ("markdown",),
+    "log": ("logs",),
+    "tool_output": ("outputs",),
+    "csv": ("tables",),
+    "diff": ("diffs",),
+    "html": ("pages",),
+    "email": ("mails",),
+    "text": ("settings", "markup"),
+    "binary": ("binaries",),
+    "image": ("binaries",),
+    "pdf": ("binaries",),
+}
+
+
+def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
+    """Outline a body within a number of tokens."""
+    drawn = draw(source, kind)
+    fitted = fit(drawn, tokens_max)
+    way, _, value = drawn.next.removeprefix("--").partition(" ")
+    return Shape(
+        kind=drawn.kind,
+        text=fitted.text,
+        tokens=fitted.tokens,
+        omitted=fitted.omitted,
+        way=way.replace("-", "_"),
+        value=value,
+        patterns=fitted.patterns,
+    )
+
+
+def draw(source: Source, kind: ArtifactType) -> Drawn:
+    """The pieces of an outline, by the first way to read the body that succeeds."""
+    if kind == "binary" and source.is_text and not is_binary(_head(source)):
+        # Text in another encoding than UTF-8, which is stored as what it is.
+        kind, media_type = sniff_text(_head(source))
+        source = source.read_as(media_type)
+    files = _FILES[kind] if source.is_text else _FILES["binary"]
+    for file in (*files, "prose"):
+        drawn: Drawn | None = import_module(f"contextrelay.logic.outline.{file}").draw(source)
+        if drawn is not None:
+            return drawn
+    raise AssertionError("prose reads everything")
+
+
+def _head(source: Source) -> bytes:
+    return source.text[:HEAD_BYTES_MAX].encode("utf-8", "replace")[:HEAD_BYTES_MAX]

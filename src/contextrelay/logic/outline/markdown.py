@@ -1,0 +1,113 @@
+"""Markdown: headings with their lines, and what else there is: code, tables, links, lists."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from contextrelay.limits import OUTLINE_PIECES_MAX
+from contextrelay.logic.outline.pieces import JOINED, Drawn, Piece, quoted
+from contextrelay.logic.outline.source import Source
+
+_ATX = re.compile(r" {0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*$")
+_SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)")
+_LINK = re.compile(r"\]\((?:https?:|/|\.|#|mailto:|\w)[^)\s]{0,300}")
+_TABLE = re.compile(r" {0,3}\|?[ ]*:?-{3,}:?[ ]*\|[-:| ]*")
+_MARKS = re.compile(r"[*_`]|!?\[|\]\([^)]{0,300}\)|\]")
+# Above this many headings they share lines.
+_OWN_LINES_MAX = 25
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a Markdown document; None without a heading."""
+    lines = source.short_lines
+    headings, fences = find_headings(lines)
+    if not headings:
+        return None
+    counts = Counter(fences)
+    tables = sum(
+        _TABLE.fullmatch(line) is not None for line in lines if "-" in line and "|" in line
+    )
+    links = sum(len(_LINK.findall(line)) for line in lines if "](" in line)
+    pieces = [Piece(0, (f"Markdown, {source.measure()}, {len(headings)} headings",))]
+    if counts:
+        told = ", ".join(f"{name or 'plain'} {count}" for name, count in counts.most_common(6))
+        pieces.append(Piece(2, (f"{sum(counts.values())} code blocks: {told}",)))
+    if tables or links:
+        pieces.append(Piece(2, (f"{tables} tables, {links} links",)))
+    opening = _opening(lines, headings)
+    if opening:
+        pieces.append(Piece(4, (quoted(opening, 100), quoted(opening, 300))))
+    pieces += _told(headings[:OUTLINE_PIECES_MAX])
+    left_out = max(0, len(headings) - OUTLINE_PIECES_MAX)
+    named = headings[min(1, len(headings) - 1)][2]
+    return Drawn("markdown", pieces, f"--heading {quoted(named, 60)}", left_out)
+
+
+def _told(headings: list[tuple[int, int, str]]) -> list[Piece]:
+    is_long = len(headings) > _OWN_LINES_MAX
+    top = min(level for level, _, _ in headings)
+    pieces: list[Piece] = []
+    for level, line, text in headings:
+        depth = level - top
+        short = quoted(text, 50)
+        forms = (short, f"{short}:{line}", f"{quoted(text, 100)}:{line}")
+        if is_long and depth > 0 and pieces:
+            # Below the second level it is told which; the first two are told by their lines.
+            mark = "" if depth == 1 else ">" * (depth - 1) + " "
+            pieces.append(Piece(1 + depth, tuple(mark + form for form in forms), JOINED))
+        else:
+            pieces.append(Piece(1 + depth, tuple(f"{'#' * level} {form}" for form in forms[1:])))
+    return pieces
+
+
+def find_headings(lines: list[str]) -> tuple[list[tuple[int, int, str]], list[str]]:
+    """Headings as (level, line, text), and the languages of code blocks."""
+    headings: list[tuple[int, int, str]] = []
+    fences: list[str] = []
+    closing = ""
+    previous = ""
+    start = _after_front_matter(lines)
+    for index in range(start, len(lines)):
+        line = lines[index]
+        fence = _FENCE.match(line) if "```" in line or "~~~" in line else None
+        if closing:
+            if fence and fence[1].startswith(closing) and not fence[2]:
+                closing = ""
+            previous = ""
+            continue
+        if fence:
+            closing = fence[1]
+            fences.append(fence[2].lower())
+            continue
+        if line.lstrip(" ").startswith("#") and (match := _ATX.match(line)):
+            headings.append((len(match[1]), index + 1, _MARKS.sub("", match[2])))
+        elif _is_title(previous) and line[:1] in "=- " and (match := _SETEXT.fullmatch(line)):
+            level = 1 if match[1][0] == "=" else 2
+            headings.append((level, index, _MARKS.sub("", previous.strip())))
+        previous = line
+    return headings, fences
+
+
+def _is_title(line: str) -> bool:
+    """Whether a line could be a heading, were the next one a rule."""
+    return bool(line.strip()) and not line.lstrip().startswith(("-", "*", ">", "|", "#"))
+
+
+def _after_front_matter(lines: list[str]) -> int:
+    if lines and lines[0].rstrip() == "---":
+        for index in range(1, min(len(lines), 200)):
+            if lines[index].rstrip() in ("---", "..."):
+                return index + 1
+    return 0
+
+
+def _opening(lines: list[str], headings: list[tuple[int, int, str]]) -> str:
+    """The first sentence below the first heading."""
+    start = headings[0][1]
+    for line in lines[start : start + 30]:
+        text = line.strip()
+        if text and not text.startswith(("#", "[!", "![", "<", "=", "-", "|", "```")):
+            return text
+    return ""

@@ -1,0 +1,81 @@
+"""Sources: a body as outlines read it, its text and lines made once, when asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_LINES_MAX
+
+
+class Source:
+    """A body, or the first part of a large one, with what is said of it."""
+
+    def __init__(self, body: bytes, text: str, media_type: str, name: str, size_bytes: int) -> None:
+        self.body = body
+        self.text = text
+        self.media_type = media_type.partition(";")[0].strip().lower()
+        self.name = name
+        self.size_bytes = size_bytes
+
+    @classmethod
+    def of(cls, body: bytes, media_type: str, name: str, size_bytes: int) -> Source:
+        """Read a body as text if it is one: UTF-8, or UTF-16 with its mark, or nearly UTF-8."""
+        return cls(body, _text(body), media_type, name, size_bytes)
+
+    def read_as(self, media_type: str) -> Source:
+        """The same body, taken for something else."""
+        return Source(self.body, self.text, media_type, self.name, self.size_bytes)
+
+    @property
+    def is_text(self) -> bool:
+        return bool(self.text) or not self.body
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the body goes on behind what is here."""
+        return self.size_bytes > len(self.body)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines without their ends, numbered from 1 in what an outline says."""
+        lines = self.text.split("\n", OUTLINE_LINES_MAX)
+        if lines and (not lines[-1] or len(lines) > OUTLINE_LINES_MAX):
+            lines.pop()
+        return lines
+
+    @cached_property
+    def line_count(self) -> int:
+        """How many lines there are, also where not all are read."""
+        return self.text.count("\n") + (not self.text.endswith("\n") and bool(self.text))
+
+    @cached_property
+    def short_lines(self) -> list[str]:
+        """The lines, each cut to a length that a pattern may be tried on."""
+        return [line[:OUTLINE_LINE_CHARS_MAX] for line in self.lines]
+
+    def measure(self) -> str:
+        """How long it is, in words."""
+        partly = f", outlined: the first {len(self.body)} bytes" if self.is_partial else ""
+        if self.line_count > OUTLINE_LINES_MAX:
+            partly = f", outlined: the first {OUTLINE_LINES_MAX} lines"
+        return f"{_counted(self.line_count, 'line')}, {self.size_bytes} bytes{partly}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _text(body: bytes) -> str:
+    """The text of a body, "" if it is none."""
+    if body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            return body.decode("utf-16")
+        except UnicodeDecodeError:
+            return ""
+    if b"\0" in body:
+        return ""
+    text = body.decode("utf-8", "replace")
+    # A few odd bytes are an old encoding or a cut; many are no text.
+    if text.count("\ufffd") * 10 > len(text):
+        return ""
+    return text.removeprefix("\ufeff")

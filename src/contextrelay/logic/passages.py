@@ -1,0 +1,232 @@
+"""Passages: a text cut into the pieces that are searched, each knowing where it stands.
+
+Prose is cut at empty lines and headings, code before definitions, and everything at a bounded
+length. A line that is longer is cut between words; JSON on one line, between its entries.
+
+Rule: the passages follow each other and together are the whole text; each has its lines and bytes,
+counted from 0 and half open, so that a hit says what to slice next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import DecodeError, Struct
+from msgspec.json import decode
+
+from contextrelay.limits import PASSAGE_CHARS, PASSAGE_CHARS_MIN, PASSAGE_LINES_MAX
+from contextrelay.model.artifact import ArtifactType
+
+
+class Passage(Struct, frozen=True, gc=False):
+    """One piece of a text and where it stands."""
+
+    text: str
+    start_line: int
+    stop_line: int
+    start_byte: int
+    stop_byte: int
+    pointer: str | None = None
+    """Of the entry of a JSON document that it is, or is of."""
+
+
+def passages(text: str, kind: ArtifactType) -> list[Passage]:
+    """Cut a text of a kind into passages."""
+    begins = _BEGINS.get(kind)
+    cutting = _Cutting()
+    for line in _lines(text):
+        if len(line) > PASSAGE_CHARS:
+            cutting.end()
+            for piece, pointer in _pieces(line, kind):
+                cutting.add_piece(piece, pointer)
+            cutting.line += 1
+            continue
+        if cutting.chars and (
+            cutting.chars + len(line) > PASSAGE_CHARS
+            or len(cutting.lines) == PASSAGE_LINES_MAX
+            or (cutting.is_pausing and line.strip() and cutting.chars >= PASSAGE_CHARS_MIN)
+            or (begins is not None and begins.match(line) and not cutting.is_heading)
+        ):
+            cutting.end()
+        cutting.add_line(line, is_heading=begins is not None and bool(begins.match(line)))
+    cutting.end()
+    return cutting.made
+
+
+# Where a passage begins anew, by kind.
+_BEGINS: dict[ArtifactType, re.Pattern[str]] = {
+    "markdown": re.compile(r"#{1,6} "),
+    "diff": re.compile(r"diff |@@ |--- "),
+    "code": re.compile(
+        r"(?:@|(?:export |default |public |private |pub |static |async |abstract |unsafe )*"
+        r"(?:def|class|func|fn|function|impl|struct|enum|trait|interface|type|module) )"
+    ),
+}
+
+
+class _Cutting:
+    """Lines gathered until they are a passage."""
+
+    def __init__(self) -> None:
+        self.made: list[Passage] = []
+        self.lines: list[str] = []
+        self.chars = 0
+        self.line = 0
+        self.is_pausing = False
+        self.is_heading = False
+        self._byte = 0
+
+    def add_line(self, line: str, is_heading: bool) -> None:
+        self.lines.append(line)
+        self.chars += len(line)
+        self.line += 1
+        self.is_pausing = not line.strip()
+        # A decorator, or a heading right under another, belongs to what follows.
+        self.is_heading = is_heading and (self.is_heading or len(self.lines) == 1)
+
+    def end(self) -> None:
+        """Make a passage of what was gathered."""
+        if self.lines:
+            text = "".join(self.lines)
+            self._keep(text, self.line - len(self.lines), self.line, None)
+            self.lines = []
+        self.chars = 0
+        self.is_pausing = self.is_heading = False
+
+    def add_piece(self, text: str, pointer: str | None) -> None:
+        """Make a passage of a piece of the line that comes next."""
+        self._keep(text, self.line, self.line + 1, pointer)
+
+    def _keep(self, text: str, start: int, stop: int, pointer: str | None) -> None:
+        start_byte = self._byte
+        self._byte += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+        self.made.append(Passage(text, start, stop, start_byte, self._byte, pointer))
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as they are counted everywhere: they end with \\n, whatever else is in them."""
+    parts = text.split("\n")
+    lines = [part + "\n" for part in parts[:-1]]
+    return [*lines, parts[-1]] if parts[-1] else lines
+
+
+def _pieces(line: str, kind: ArtifactType) -> Iterator[tuple[str, str | None]]:
+    """A long line in pieces, with the pointers of the entries that they are of."""
+    if kind == "json":
+        spans = _entries(line)
+        if spans is not None:
+            for start, stop, pointer in spans:
+                for first, last in _between_words(line, start, stop):
+                    yield line[first:last], pointer
+            return
+    for first, last in _between_words(line, 0, len(line)):
+        yield line[first:last], None
+
+
+def _between_words(line: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    while stop - start > PASSAGE_CHARS:
+        space = line.rfind(" ", start + PASSAGE_CHARS // 2, start + PASSAGE_CHARS)
+        cut = space + 1 if space >= 0 else start + PASSAGE_CHARS
+        yield start, cut
+        start = cut
+    if stop > start:
+        yield start, stop
+
+
+# A string, which is a key where a colon follows, or what opens, parts or closes.
+_SIGN = re.compile(r'("(?:[^"\\]|\\.)*")\s*(:)?|[\[\]{},]')
+_DEPTH_MAX = 3
+
+Span = tuple[int, int, str | None]
+
+
+def _entries(line: str) -> list[Span] | None:
+    """Spans that together are the line, each an entry of a JSON document or several small ones.
+
+    None if it is no JSON: only in what is, every quote has its other one, and the look is linear.
+    """
+    try:
+        decode(line)
+    except (DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+    top = _Level("", False, 0)
+    levels = [top]
+    depth = 0
+    for sign in _SIGN.finditer(line):
+        mark = sign[0]
+        if mark in "[{":
+            depth += 1
+            if depth <= _DEPTH_MAX:
+                levels.append(_Level(levels[-1].pointer(), mark == "[", sign.end()))
+        elif mark in "]}":
+            if depth <= _DEPTH_MAX:
+                inner = levels.pop()
+                inner.end_entry(sign.start())
+                levels[-1].inner = inner.ended()
+            depth -= 1
+        elif depth > _DEPTH_MAX:
+            continue
+        elif mark == ",":
+            levels[-1].end_entry(sign.end())
+        elif sign[2] is not None:
+            levels[-1].key = sign[1]
+    top.end_entry(len(line))
+    return top.ended()
+
+
+class _Level:
+    """The entries of one list or object, gathered into spans."""
+
+    def __init__(self, parent: str, is_list: bool, start: int) -> None:
+        self.key = ""
+        self.inner: list[Span] = []
+        self._parent = parent
+        self._is_list = is_list
+        self._entries = 0
+        self._start = start
+        self._spans: list[Span] = []
+        # Small entries that are not a span yet, together: from where, how many, which was first.
+        self._small: tuple[int, int, str] | None = None
+
+    def pointer(self) -> str:
+        """Of the entry under way."""
+        if self._is_list:
+            return f"{self._parent}/{self._entries}"
+        return f"{self._parent}/{_escaped(self.key)}" if self.key else self._parent
+
+    def end_entry(self, stop: int) -> None:
+        """An entry ends: a span of its own, several by what is in it, or one of some small ones."""
+        start, inner, self.inner = self._start, self.inner, []
+        pointer = self.pointer()
+        self._start = stop
+        self._entries += 1
+        if stop - start > PASSAGE_CHARS:
+            self._end_small(start)
+            if inner:
+                first, last = inner[0], inner[-1]
+                inner[0] = (start, first[1], first[2])
+                inner[-1] = (inner[-1][0], stop, last[2])
+                self._spans += inner
+            else:
+                self._spans.append((start, stop, pointer))
+            return
+        first_start, entries, first_pointer = self._small or (start, 0, pointer)
+        self._small = first_start, entries + 1, first_pointer
+        if stop - first_start >= PASSAGE_CHARS_MIN:
+            self._end_small(stop)
+
+    def _end_small(self, stop: int) -> None:
+        if self._small is not None:
+            start, entries, pointer = self._small
+            self._spans.append((start, stop, pointer if entries == 1 else None))
+            self._small = None
+
+    def ended(self) -> list[Span]:
+        self._end_small(self._start)
+        return self._spans
+
+
+def _escaped(key: str) -> str:
+    """A key, as it is quoted in the document, as a part of a pointer."""
+    return decode(key, type=str).replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,255 @@
+"""The brief: a project in few words, for a person or a model, within a number of tokens.
+
+Rule: it is never over its budget by the tokenizer that counts, and says what it left out and how
+to get it. The form for models holds no "3 h ago": same files, same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from contextrelay.errors import Invalid
+from contextrelay.limits import BRIEF_TOKENS_MIN
+from contextrelay.logic.hidden import spell_hidden
+from contextrelay.logic.project.gathering import Gathered
+from contextrelay.model.project import Decision
+from contextrelay.model.todo import Todo
+
+Count = Callable[[str], int]
+_LINE_CHARS = 240
+_NOTE_CHARS = 400
+_STEPS_SHOWN = 5
+
+
+class Line(NamedTuple):
+    """A line of a brief; those of a low rank stay longest. `of` is what it is a part of."""
+
+    rank: int
+    text: str
+    of: str = ""
+
+
+class Brief(NamedTuple):
+    """A brief, as it is shown."""
+
+    text: str
+    tokens: int
+    left_out: dict[str, int]
+    """How many of each kind of thing are not in it."""
+
+
+LINES = "lines"
+_COMMANDS = {
+    LINES: "relay prime --budget TOKENS",
+    "todos": "relay project todo list",
+    "decisions": "relay project decisions",
+    "steps": "relay project status",
+    "project lines": "PROJECT.md",
+}
+
+
+def brief_of(
+    found: Gathered, budget_tokens: int, count: Count, age: Callable[[str], str] | None = None
+) -> Brief:
+    """The brief of a project; for people where there is an `age` that tells times, else for models.
+
+    Raises:
+        Invalid: the budget is too small for any brief.
+    """
+    if budget_tokens < BRIEF_TOKENS_MIN:
+        raise Invalid(
+            f"{budget_tokens} tokens are too few for a brief", f"give it {BRIEF_TOKENS_MIN} or more"
+        )
+    lines = _for_people(found, age) if age else _for_models(found)
+    totals = {
+        "todos": found.open_todos,
+        "decisions": found.decisions_total,
+        "steps": len(found.completed) + len(found.next_steps),
+    }
+    if age:
+        totals["steps"] = len(found.completed[:-_STEPS_SHOWN]) + len(
+            found.next_steps[_STEPS_SHOWN:]
+        )
+    return fitted(lines, totals, budget_tokens, count)
+
+
+def fitted(lines: list[Line], totals: dict[str, int], budget_tokens: int, count: Count) -> Brief:
+    """As many lines as fit, the most important ones, in their order; and what is left out."""
+    order = sorted(range(len(lines)), key=lambda index: (lines[index].rank, index))
+    costs = [count(line.text + "\n") for line in lines]
+    kept: set[int] = set()
+    # Room for the line that tells what is left out.
+    left = budget_tokens - count(_left_line(dict.fromkeys(totals, 10_000)) + "\n")
+    for index in order:
+        if costs[index] <= left:
+            kept.add(index)
+            left -= costs[index]
+    while True:
+        left_out = _left_out(lines, kept, totals)
+        shown = [lines[index].text for index in sorted(kept)]
+        told = _left_line(left_out)
+        text = "\n".join([*shown, told] if told else shown)
+        tokens = count(text)
+        # The sum of the lines is all but exact; whatever is over goes.
+        if tokens <= budget_tokens or not kept:
+            return Brief(text, tokens, left_out)
+        kept.discard(max(kept, key=lambda index: (lines[index].rank, index)))
+
+
+def _left_out(lines: list[Line], kept: set[int], totals: dict[str, int]) -> dict[str, int]:
+    shown = [lines[index].of for index in kept]
+    parts = {name: total - shown.count(name) for name, total in totals.items()}
+    about = [line for index, line in enumerate(lines) if index not in kept and not line.of]
+    return {
+        name: number
+        for name, number in {**parts, "project lines": len(about)}.items()
+        if number > 0
+    }
+
+
+def _left_line(left_out: dict[str, int]) -> str:
+    if not left_out:
+        return ""
+    told = (f"{number} {name} ({_COMMANDS[name]})" for name, number in left_out.items())
+    return f"Left out: {', '.join(told)}."
+
+
+def _for_models(found: Gathered) -> list[Line]:
+    about = found.about
+    head = f"# {_cut(about.name, 80)}"
+    lines = [Line(0, head)]
+    if about.description:
+        lines.append(Line(1, _cut(about.description)))
+    lines += [Line(5, f"Constraint: {_cut(_bare(text))}") for text in about.constraints]
+    lines += [Line(8, f"Stack: {_cut(_bare(text))}") for text in about.stack]
+    lines += _state_lines(found)
+    lines += [Line(3, f"- {_todo(todo)}", "todos") for todo in found.next_todos]
+    lines += [Line(6, f"- {_decision(each)}", "decisions") for each in found.decisions]
+    lines.append(
+        Line(
+            7,
+            f"Todos reviewed: {found.last_review or 'never'}; if over 24 h ago: "
+            "relay project todo review",
+        )
+    )
+    if found.missing:
+        lines.append(
+            Line(2, f"Missing: {', '.join(found.missing)} (relay project init makes them)")
+        )
+    lines.append(Line(1, f"When you end: relay project finish --since {found.stamp}"))
+    return _headed(lines)
+
+
+def _headed(lines: list[Line]) -> list[Line]:
+    """With a line before the first todo and the first decision."""
+    result: list[Line] = []
+    titles = {"todos": "Do next:", "decisions": "Decided:"}
+    for line in lines:
+        if line.of in titles:
+            result.append(Line(line.rank, titles.pop(line.of), "title"))
+        result.append(line)
+    return result
+
+
+def _state_lines(found: Gathered) -> list[Line]:
+    lines: list[Line] = []
+
+    def add(rank: int, label: str, text: str, chars_max: int = _LINE_CHARS) -> None:
+        if text:
+            lines.append(Line(rank, f"{label}: {_cut(text, chars_max)}", "state"))
+
+    add(1, "Phase", found.phase)
+    add(1, "Task", found.current_task)
+    add(2, "In progress", found.in_progress)
+    add(2, "Blocked", "; ".join(found.blocked))
+    lines += [Line(2, _clash(clash), "state") for clash in found.clashes]
+    add(4, "Notes", found.notes, _NOTE_CHARS)
+    lines += _steps("Next", 4, found.next_steps[:10])
+    lines += _steps("Done", 6, found.completed[-10:])
+    told = f"{found.last_update}{f' by {found.session_id}' if found.session_id else ''}"
+    add(5, "Last update", told)
+    lines += [Line(2, f"Sub-task: {_cut(_task(task))}", "state") for task in found.tasks]
+    return lines
+
+
+def _task(task: dict[str, object]) -> str:
+    names = ("expected_output", "taken_by", "result")
+    told = (f"{name.replace('_', ' ')}: {task[name]}" for name in names if task.get(name))
+    return "; ".join([f"{task.get('id')} {task.get('status')}: {task.get('task')}", *told])
+
+
+def _clash(clash: dict[str, object]) -> str:
+    told = f"{clash.get('field')} is {clash.get('kept')!r}, another wanted {clash.get('other')!r}"
+    return f"Conflict: {_cut(told)} (choose: relay project finish --set FIELD=VALUE)"
+
+
+def _steps(label: str, rank: int, steps: list[str]) -> list[Line]:
+    return [Line(rank, f"{label}: {_cut(step)}", "steps") for step in steps]
+
+
+def _todo(todo: Todo) -> str:
+    parts = [f"{todo.id} {todo.priority} {todo.status}: {_cut(todo.title, 160)}"]
+    if todo.due_date:
+        parts.append(f"due {todo.due_date}")
+    if todo.assignee:
+        parts.append(f"for {_cut(todo.assignee, 40)}")
+    if todo.notes:
+        parts.append(_cut(todo.notes, 120))
+    return " | ".join(parts)
+
+
+def _decision(decision: Decision) -> str:
+    told = f"{decision.id} {_cut(decision.title, 120)}"
+    is_said = decision.decision in ("", decision.title)
+    return told if is_said else f"{told}: {_cut(decision.decision, 160)}"
+
+
+def _for_people(found: Gathered, age: Callable[[str], str]) -> list[Line]:
+    about = found.about
+    told = f" — {_cut(about.description, 100)}" if about.description else ""
+    lines = [Line(0, f"# {_cut(about.name, 80)}{told}")]
+    where = [f"phase {_cut(found.phase, 40)}" if found.phase else ""]
+    where.append(f"task {_cut(found.current_task, 100)}" if found.current_task else "no task yet")
+    by = f" (session {_cut(found.session_id, 40)})" if found.session_id else ""
+    where.append(f"last update {age(found.last_update)}{by}" if found.last_update else "")
+    lines.append(Line(1, " · ".join(each for each in where if each), "state"))
+
+    def add(rank: int, label: str, text: str) -> None:
+        if text:
+            lines.append(Line(rank, f"{label:7} {_cut(text)}", "state"))
+
+    done, steps = found.completed[-_STEPS_SHOWN:], found.next_steps[:_STEPS_SHOWN]
+    if done:
+        lines.append(Line(4, f"{'done':7} {_cut(', '.join(done))}", "state"))
+    add(2, "doing", found.in_progress)
+    add(2, "blocked", "; ".join(found.blocked))
+    lines += [Line(2, f"⚠ {_clash(clash)}", "state") for clash in found.clashes]
+    lines += [Line(2, f"{'task':7} {_cut(_task(task))}", "state") for task in found.tasks]
+    add(4, "next", ", ".join(steps))
+    add(4, "notes", found.notes)
+    for place, todo in enumerate(found.next_todos):
+        label = "todo" if place == 0 else ""
+        due = f"  due {todo.due_date}" if todo.due_date else ""
+        title = f"{_cut(todo.title, 100)}{due}"
+        lines.append(
+            Line(3, f"{label:7} {todo.id} {todo.priority:8} {todo.status:11} {title}", "todos")
+        )
+    for place, each in enumerate(found.decisions):
+        label = "why" if place == 0 else ""
+        lines.append(Line(5, f"{label:7} {each.id} {_cut(each.title, 100)}", "decisions"))
+    if found.missing:
+        lines.append(Line(2, f"⚠ missing: {', '.join(found.missing)}: relay project init"))
+    return lines
+
+
+def _bare(text: str) -> str:
+    return text.lstrip("-*+ \t")
+
+
+def _cut(text: str, chars_max: int = _LINE_CHARS) -> str:
+    """One line of at most so many characters, with nothing in it that would command a terminal."""
+    line = " ".join(text.split())
+    if not (line.isascii() and line.isprintable()):
+        line = spell_hidden(line)
+    return line if len(line) <= chars_max else line[: chars_max - 1] + "…"

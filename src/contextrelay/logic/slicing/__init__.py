@@ -1,0 +1,1 @@
+"""Slicing: bounded pieces of a body, one file a way."""

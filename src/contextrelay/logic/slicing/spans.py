@@ -1,0 +1,53 @@
+"""Spans: A:B as people and models write it; half open, either end may be missing.
+
+Rule: lines are numbered from 1, as editors and grep do; bytes, tokens and rows count from 0.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from contextrelay.errors import Invalid
+
+_SPAN = re.compile(r"(-?[0-9]{1,15})?:(-?[0-9]{1,15})?")
+
+
+class Span(Struct, frozen=True):
+    """From `start` up to `stop`, which is not in it; negative ones count from the end."""
+
+    start: int | None
+    stop: int | None
+
+    def within(self, first: int, end: int) -> tuple[int, int]:
+        """The part of it that is there, where places go from `first` up to `end`."""
+        start = first if self.start is None else self.start
+        stop = end if self.stop is None else self.stop
+        start = end + start if start < 0 else start
+        stop = end + stop if stop < 0 else stop
+        start = min(max(start, first), end)
+        return start, min(max(stop, start), end)
+
+
+def read_span(text: str, way: str) -> Span:
+    """Read A:B, A:, :B or a bare number, which is the one place of that number.
+
+    Raises:
+        Invalid: it is none of these, or ends before it begins.
+    """
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        if text.isascii() and text.isdigit() and len(text) <= 15:
+            return Span(int(text), int(text) + 1)
+        raise Invalid(
+            f"{text[:40]!r} is no span of {way}", f"write {way} like 10:20, 10:, :20 or -20:"
+        )
+    start, stop = (None if part is None else int(part) for part in match.groups())
+    if start is not None and stop is not None and (start < 0) == (stop < 0) and stop < start:
+        raise Invalid(f"{way} {text} end before they begin", f"write {way} like 10:20")
+    return Span(start, stop)
+
+
+def spell(start: int, stop: int | None) -> str:
+    return f"{start}:{'' if stop is None else stop}"

@@ -1,0 +1,18 @@
+"""What the tests of outlines share: a text in, its outline out."""
+
+from __future__ import annotations
+
+from contextrelay.logic.describe import Description
+from contextrelay.logic.kinds import artifact_type
+from contextrelay.logic.outline import outline
+from contextrelay.logic.outline.source import Source
+from contextrelay.model.outline import Shape
+
+
+def outlined(body: str | bytes, name: str, tokens_max: int = 500) -> Shape:
+    """The outline of what a push under a name would store."""
+    raw = body.encode() if isinstance(body, str) else body
+    seen = Description()
+    seen.feed(raw)
+    kind, media_type = artifact_type(name, None, seen.head, seen.is_text)
+    return outline(Source.of(raw, media_type, name, len(raw)), kind, tokens_max)

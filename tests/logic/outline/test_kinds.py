@@ -1,0 +1,224 @@
+"""Outlines, kind by kind: what a reader has to find in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import zipfile
+
+import pytest
+
+from tests.logic.outline.drawing import outlined
+
+
+def test_json_is_told_by_keys_types_counts_ranges_and_samples() -> None:
+    """Promise L1."""
+    users = [
+        {"id": number, "name": f"user {number % 3}", "tags": ["a"] * (number % 4), "ok": True}
+        for number in range(1, 121)
+    ]
+    text = outlined(json.dumps({"version": "1.2", "users": users}), "u.json").text
+
+    assert "JSON object" in text
+    assert "2 keys" in text
+    assert 'version = "1.2"' in text
+    assert "users: [120] of {}" in text
+    assert "id: int 1..120" in text
+    assert '"user 1"' in text
+    assert "tags: [0..3]: str" in text
+
+
+def test_keys_that_differ_in_a_number_and_maps_are_told_once() -> None:
+    """Promise L1."""
+    keyed = {f"session_{number}": {"at": number, "who": "x"} for number in range(1, 36)}
+    mapped = {word: {"size": 1, "path": word} for word in "abcdefghijklmnop"}
+
+    assert "session_1 .. session_35 (35)" in outlined(json.dumps({**keyed, "z": 1}), "a.json").text
+    assert "map of 16 keys: a, b, c" in outlined(json.dumps(mapped), "b.json").text
+
+
+def test_json_lines_say_which_lines_are_none() -> None:
+    """Promise L1."""
+    text = outlined('{"a":1}\n{"a":2}\nnot json\n{"a":30}\n', "x.jsonl").text
+
+    assert "3 documents" in text
+    assert "lines that are no JSON: 1 (at 3)" in text
+    assert "a: int 1..30" in text
+
+
+def test_broken_json_is_told_as_far_as_it_can_be_read() -> None:
+    """Promise L1."""
+    whole = json.dumps({"meta": {"v": 1}, "rows": [{"id": number} for number in range(500)]})
+    text = outlined(whole[:3_000], "cut.json").text
+
+    assert "broken, cut or too deep" in text
+    assert "meta" in text
+    assert "elements read" in text
+    assert "id: int 0.." in text
+
+
+def test_python_is_told_by_imports_classes_and_signatures_with_lines() -> None:
+    """Promise L1."""
+    code = '"""Shapes."""\nimport os\nfrom a.b import c\nLIMIT = 3\n\n\nclass Box(Base):\n'
+    code += '    """A box."""\n\n    def area(self, by: int = 2) -> int:\n        return by\n\n\n'
+    code += "async def main(*names: str) -> None:\n    pass\n"
+    shape = outlined(code, "s.py")
+
+    for told in ("imports: os, a.b", "class Box(Base):7", "A box.", "LIMIT:4", "Shapes."):
+        assert told in shape.text
+    assert "area(self, by: int=2) -> int:10" in shape.text
+    assert "main(*names: str) -> None:14" in shape.text
+    assert (shape.way, shape.value) == ("symbol", "Box")
+
+
+def test_other_languages_are_told_by_their_lines() -> None:
+    """Promise L1."""
+    sources = {
+        "a.js": ("import x from 'y';\nexport class A extends B {\n  go(a) {\n  }\n}\n", "A", "go"),
+        "a.ts": ("export interface P {\n}\nexport const f = (a: number) => a;\n", "P", "f"),
+        "a.go": ("package m\nfunc (s *S) Run(a int) error {\n}\ntype S struct {\n}\n", "Run", "S"),
+        "a.rs": ("pub struct P {\n}\nimpl P {\n    pub fn new() -> P {\n}\n}\n", "P", "new"),
+        "A.java": ("public class A {\n    public int go(int a) {\n    }\n}\n", "A", "go"),
+        "a.c": ("#include <x.h>\n#define N 1\nstatic int run(int a)\n{\n}\n", "run", "N"),
+        "a.sh": ("go() {\n  :\n}\nstop() {\n:\n}\n", "go", "stop"),
+    }
+    for name, (code, *wanted) in sources.items():
+        text = outlined(code, name).text
+        for each in wanted:
+            assert f"{each}" in text.partition("\n")[2], (name, text)
+
+
+def test_markdown_is_told_by_headings_and_not_by_what_is_in_code() -> None:
+    """Promise L1."""
+    body = "---\ntitle: x\n---\n# One\ntext\n\nTwo\n---\n```sh\n# no heading\n```\n### Three *it*\n"
+    text = outlined(body, "a.md").text
+
+    assert "3 headings" in text
+    for told in ("# One:4", "## Two:7", "### Three it:12", "code blocks: sh 1"):
+        assert told in text
+    assert "no heading" not in text
+
+
+def test_a_log_is_told_by_templates_times_and_every_kind_of_error() -> None:
+    """Promise L1: the only occurrence of an error is not hidden by a thousand others."""
+    lot = random.Random(1)
+    lines = [
+        f"2026-01-05 10:{second // 60:02}:{second % 60:02} INFO request {lot.randrange(9999)} done"
+        for second in range(3_000)
+    ]
+    lines[1_000] = "2026-01-05 10:16:40 ERROR disk /dev/sda is full"
+    lines[2_000:2_500] = ["2026-01-05 10:40:00 ERROR timeout after 30 s"] * 500
+    text = outlined("\n".join(lines), "a.log").text
+
+    assert "time 2026-01-05 10:00:00 to 2026-01-05 10:49:59" in text
+    assert "error lines: 501, 2 kinds" in text
+    assert "1001: ERROR disk /dev/sda is full" in text
+    assert "2001 x500, last 2500: ERROR timeout after 30 s" in text
+    assert " 1000: 2026-01-05 10:16:39" in text
+    assert "x2499 1: INFO request" in text
+    assert "INFO 2499, ERROR 501" in text
+
+
+def test_names_that_have_error_in_them_are_no_errors() -> None:
+    """Promise L1."""
+    lines = ["2026-01-05 10:00:00 install libgpg-error-dev", "2026-01-05 10:00:01 0 errors"] * 5
+
+    assert "error lines" not in outlined("\n".join(lines), "a.log").text
+
+
+def test_a_table_is_told_by_columns_types_ranges_and_rows() -> None:
+    """Promise L1."""
+    rows = "".join(
+        f"{number},n{number % 4},{number / 10},2026-01-{number:02}\n" for number in range(1, 29)
+    )
+    text = outlined(f"id,name,price,day\n{rows}", "a.csv").text
+
+    assert "28 rows, 4 columns" in text
+    assert "id: int 1..28" in text
+    assert "name: str 4 distinct" in text
+    assert "price: float 0.1..2.8" in text
+    assert "day: date 2026-01-01..2026-01-28" in text
+
+
+def test_a_diff_is_told_by_files_hunks_and_counts() -> None:
+    """Promise L1."""
+    body = "diff --git a/src/a.py b/src/a.py\n--- a/src/a.py\n+++ b/src/a.py\n"
+    body += "@@ -1,2 +1,3 @@ def f():\n one\n+two\n+three\n-four\n@@ -10 +12 @@\n-x\n+y\n"
+    body += (
+        "diff --git a/src/b.py b/src/b.py\nnew file mode 100644\n--- /dev/null\n+++ b/src/b.py\n"
+    )
+    body += "@@ -0,0 +1 @@\n+++i\n"
+    text = outlined(body, "c.diff").text
+
+    assert "2 files, 3 hunks, +4 -2" in text
+    assert "all in src/" in text
+    assert "a.py +3 -2:1 (@1 def f():; @12)" in text
+    assert "b.py new +1 -0" in text
+
+
+def test_a_page_is_told_by_title_headings_and_links() -> None:
+    """Promise L1."""
+    body = "<!doctype html><title>A &amp; B</title>\n<script>var h='<h1>no</h1>'</script>\n"
+    body += "<h1>Top <b>it</b></h1>\n<!-- <h2>no</h2> --><a href='https://x.org/a'>one</a>"
+    text = outlined(body, "a.html").text
+
+    assert "title: A & B" in text
+    assert "h1 Top it:3" in text
+    assert "1 headings, 1 links" in text
+    assert "one <https://x.org/a>" in text
+
+
+def test_mails_notebooks_settings_and_markup_are_told() -> None:
+    """Promise L1."""
+    mail = "From: a@x.org\nTo: b@x.org\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\nDate: Mon\n\nHello.\n"
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title"]},
+        {
+            "cell_type": "code",
+            "source": "run()",
+            "outputs": [{"output_type": "error", "ename": "KeyError", "evalue": "'x'"}],
+        },
+    ]
+    notebook = json.dumps({"cells": cells, "nbformat": 4, "metadata": {}})
+
+    assert "subject: Grüße" in outlined(mail, "a.eml").text
+    assert "!KeyError" in outlined(notebook, "a.json").text
+    assert "/cells/0 md # Title" in outlined(notebook, "a.json").text
+    assert "server:1" in outlined("server:\n  port: 80\nother: 1\n", "a.yaml").text
+    assert "[a.b]:1, c" in outlined("[a.b]\nc = 1\n", "a.toml").text
+    assert "root x, 3 elements" in outlined("<?xml version='1.0'?>\n<x><y/><y/></x>", "a.xml").text
+
+
+def test_plain_text_is_told_by_its_headings_or_paragraphs() -> None:
+    """Promise L1."""
+    titled = "Intro\n=====\n\nSome text.\n\nMore\n----\n\nEnd.\n"
+
+    assert "6: More" in outlined(titled, "a.txt").text
+    assert "3: second" in outlined("first\n\nsecond\n\nthird\n", "a.txt").text
+
+
+def test_bytes_are_told_by_kind_size_and_an_archive_by_its_entries() -> None:
+    """Promise L1."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/large.txt", "0" * 1_000_000)
+        archive.writestr("b.txt", "x")
+    png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4) + (480).to_bytes(4)
+
+    text = outlined(packed.getvalue(), "innocent.txt").text
+    assert "zip archive" in text
+    assert "a/large.txt 1000000" in text
+    assert "640 x 480 pixels" in outlined(png, "a.png").text
+    assert "first bytes: 89 50" in outlined(png, "a.png").text
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252"])
+def test_text_in_another_encoding_is_outlined_as_the_text_it_is(encoding: str) -> None:
+    """Promise L1."""
+    text = "# Café\n\nSome words of it.\n\n## Crème brûlée\n\nSugar, cream and eggs.\n" * 5
+
+    shape = outlined(text.encode(encoding), "notes")
+
+    assert shape.kind == "markdown"
+    assert "10 headings" in shape.text

@@ -1,0 +1,179 @@
+"""Code in six languages, by its lines: what an outline tells of it, and symbols by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from contextrelay.errors import NotFound
+from tests.logic.outline.drawing import outlined
+from tests.logic.sources import Counted
+
+CODE = {
+    "a.js": """import fs from 'node:fs';
+const log = require('./log');
+
+export class Cart extends Basket {
+  add(item) {
+    return { item };
+  }
+}
+export const total = (cart, tax) => {
+  return cart.sum * tax;
+};
+(function () {
+  function hidden() {}
+})();
+""",
+    "a.ts": """import { Money } from './money';
+
+export interface Order<T> {
+  total(rate: number): Money;
+}
+export abstract class Shop implements Place {
+  constructor(private name: string) {}
+  abstract open(day: string): void;
+}
+export type Id = string | number;
+""",
+    "a.go": """package shop
+
+import "fmt"
+
+type Order struct {
+	Total int
+}
+
+func (o *Order) Price(tax int) (int, error) {
+	return o.Total * tax, nil
+}
+
+func Open[T any](day T) {}
+""",
+    "a.rs": """use std::collections::HashMap;
+
+pub struct Order<T> {
+    total: T,
+}
+
+impl<T> Priced for Order<T> {
+    fn price(&self, tax: u32) -> u32 {
+        tax
+    }
+}
+
+extern "C" {
+    fn open_shop(day: u8);
+}
+""",
+    "a.java": """package shop;
+import java.util.List;
+
+public class Order<T> extends Base {
+    public static final int LIMIT = 10;
+
+    @Override
+    public int price(int tax)
+            throws Exception {
+        return tax;
+    }
+}
+""",
+    "a.c": """#include <stdio.h>
+#define LIMIT 10
+typedef struct order_st { int total; } Order;
+
+static int price(Order *order, int tax);
+
+static int *
+price_of(Order *order)
+{
+    return &order->total;
+}
+
+static int price(Order *order, int tax)
+{
+    return order->total * tax;
+}
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("a.js", ["imports: node:fs", "class Cart extends Basket:4, add(item):5"]),
+        ("a.js", ["function total:9, hidden():13"]),
+        ("a.ts", ["imports: ./money", "interface Order<T>:3"]),
+        ("a.ts", ["class Shop implements Place:6", "open(day: string): void:8", "type Id:10"]),
+        (
+            "a.go",
+            [
+                "imports: shop, fmt",
+                "type Order struct:5",
+                "function Order.Price(tax int) (int, error):9",
+            ],
+        ),
+        ("a.rs", ["imports: std::collections::HashMap", "struct Order<T>:3"]),
+        ("a.rs", ["impl Order(Priced):7, price(&self, tax: u32) -> u32:8", "open_shop(day: u8)"]),
+        ("a.java", ["imports: shop, java.util.List", "class Order<T> extends Base:4"]),
+        ("a.java", ["price(int tax):8"]),
+        ("a.c", ["imports: stdio.h", "type Order(order_st):3", "price_of(Order *order):8"]),
+        ("a.c", ["price(Order *order, int tax):13"]),
+    ],
+)
+def test_an_outline_tells_what_code_imports_and_defines(name: str, told: list[str]) -> None:
+    """Promise L1: imports, classes, signatures with line numbers."""
+    text = outlined(CODE[name], name).text
+
+    for each in told:
+        assert each in text
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol", "lines"),
+    [
+        ("a.js", "Cart", (4, 8)),
+        ("a.js", "Cart.add", (5, 7)),
+        ("a.js", "total", (9, 11)),
+        ("a.ts", "Shop.open", (8, 8)),
+        ("a.go", "Order.Price", (9, 11)),
+        ("a.rs", "Order.price", (8, 10)),
+        ("a.java", "Order.price", (8, 11)),
+        ("a.c", "price_of", (8, 11)),
+        # What has its body, not what announces it.
+        ("a.c", "price", (13, 16)),
+    ],
+)
+def test_a_symbol_is_taken_from_its_first_line_to_its_last(
+    name: str, symbol: str, lines: tuple[int, int]
+) -> None:
+    """Promise L2: by symbol, in each language."""
+    media_type = next(
+        kind for kind, ends in _MEDIA_TYPES.items() if name.endswith(tuple(ends.split()))
+    )
+    body = Counted(CODE[name].encode(), "code", media_type, name)
+
+    piece = body.take("symbol", symbol)
+
+    first, last = lines
+    assert piece.text == "".join(CODE[name].splitlines(keepends=True)[first - 1 : last])
+
+
+def test_who_mistypes_a_symbol_is_told_what_comes_near() -> None:
+    """Promise L2."""
+    body = Counted(CODE["a.java"].encode(), "code", "text/x-java", "a.java")
+
+    with pytest.raises(NotFound) as caught:
+        body.take("symbol", "Order.prize")
+
+    assert "price" in caught.value.hint
+
+
+_MEDIA_TYPES = {
+    "text/javascript": ".js",
+    "text/x-typescript": ".ts",
+    "text/x-go": ".go",
+    "text/x-rust": ".rs",
+    "text/x-java": ".java",
+    "text/x-c": ".c",
+}
