@@ -137,7 +137,37 @@ def test_expect_sees_the_write_before_it_in_the_same_commit(ledger: Ledger) -> N
     assert stale.value.head == 1
 
 
+def test_a_commit_of_many_writes_is_done_whole(ledger: Ledger) -> None:
+    names = [f"a{number:03}" for number in range(150)]
+    ledger.commit(Write("a007", (b"0",)))
+
+    heads = ledger.commit(
+        *(Write(name, (b"1", b"2"), (put(name), put("x", name.encode()))) for name in names)
+    )
+
+    assert heads == [3 if name == "a007" else 2 for name in names]
+    assert ledger.logs("", "", 1_000) == names
+    assert all(ledger.get(name, "k", "x") == name.encode() for name in names)
+    assert all(ledger.read(name, 0, 10)[-1].body == b"2" for name in names)
+
+
 # Rows
+
+
+def test_of_two_writes_to_a_row_in_one_commit_the_last_stands(ledger: Ledger) -> None:
+    ledger.commit(Write("a", rows=(put("old"), put("due", due_ms=5))))
+
+    ledger.commit(
+        Write("a", rows=(put("x", b"1"), gone("y"), gone("old"), put("due", b"2"))),
+        Write("a", rows=(gone("x"), put("y", b"2"), put("old", b"3"))),
+    )
+
+    assert [(row.key, row.body) for row in ledger.rows("a", "k", "", 10)] == [
+        ("due", b"2"),
+        ("old", b"3"),
+        ("y", b"2"),
+    ]
+    assert ledger.due(10, 10) == []
 
 
 def test_rows_are_ordered_by_the_bytes_of_their_keys(ledger: Ledger) -> None:

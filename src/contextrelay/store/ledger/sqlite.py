@@ -17,13 +17,12 @@ from typing import Any
 from weakref import WeakSet
 
 from contextrelay.errors import RelayError, Unavailable
-from contextrelay.limits import BUSY_MS_MAX, GROUP_COMMITS_MAX
+from contextrelay.limits import BUSY_MS_MAX, CHECKPOINT_PAGES, GROUP_COMMITS_MAX
 from contextrelay.store import troubles
 from contextrelay.store.folders import make_folder
 from contextrelay.store.ledger import Reads, Stale, Write, sqlite_news
 from contextrelay.store.ledger.sqlite_reads import (
     FOREIGN,
-    LAST,
     SqliteReads,
     StillView,
     translate,
@@ -34,11 +33,9 @@ from contextrelay.store.ledger.sqlite_schema import (
     migrations,
     version_of,
 )
+from contextrelay.store.ledger.sqlite_writes import Transaction, transaction
 from contextrelay.store.turns import Patience, Turns
 
-APPEND = "INSERT INTO fact (log, seq, body) VALUES (?, ?, ?)"
-PUT = "INSERT OR REPLACE INTO row (log, kind, key, body, due_ms) VALUES (?, ?, ?, ?, ?)"
-DELETE = "DELETE FROM row WHERE log = ? AND kind = ? AND key = ?"
 TRIM = "DELETE FROM fact WHERE log = ? AND seq < ?"
 KEEP_HEAD = "INSERT OR REPLACE INTO trimmed (log, seq) VALUES (?, ?)"
 DROP = (
@@ -63,49 +60,14 @@ def connect(path: Path) -> sqlite3.Connection:
     try:
         # FULL: with NORMAL a power loss takes acknowledged commits with it.
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-class _Transaction:
-    """A write transaction and the heads that are known in it."""
-
-    __slots__ = ("connection", "heads", "news")
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-        self.heads: dict[str, int] = {}
-        self.news: dict[str, None] = {}
-
-    def head(self, log: str) -> int:
-        head = self.heads.get(log)
-        if head is None:
-            head = self.heads[log] = _one(self.connection, LAST, (log,))
-        return head
-
-    def write(self, write: Write) -> int:
-        """Do one write and return its log's head; where `expect` does not hold, change nothing."""
-        log, execute = write.log, self.connection.execute
-        head = self.head(log)
-        if write.expect is not None and head != write.expect:
-            raise Stale(log, head)
-        for body in write.facts:
-            head += 1
-            execute(APPEND, (log, head, body))
-        for row in write.rows:
-            if row.body is None:
-                execute(DELETE, (log, row.kind, row.key))
-            else:
-                execute(PUT, (log, row.kind, row.key, row.body, row.due_ms))
-        self.heads[log] = head
-        if write.facts:
-            self.news[log] = None
-        return head
-
-
-Change = Callable[[_Transaction], Any]
+Change = Callable[[Transaction], Any]
 
 
 class _Ticket:
@@ -195,14 +157,15 @@ class SqliteLedger(SqliteReads):
     # Writes
 
     def commit(self, *writes: Write) -> list[int]:
-        heads = self._change(lambda transaction: [transaction.write(write) for write in writes])
+        heads = self._change(lambda transaction: transaction.write_each(writes))
         if self._hearers:
             for log in {write.log for write in writes if write.facts}:
                 self._tell(log)
         return heads
 
     def trim(self, log: str, before: int) -> None:
-        def change(transaction: _Transaction) -> None:
+        def change(transaction: Transaction) -> None:
+            transaction.flush()
             head = transaction.head(log)
             transaction.connection.execute(TRIM, (log, before))
             if before > max(head, 1):
@@ -212,7 +175,8 @@ class SqliteLedger(SqliteReads):
         self._change(change)
 
     def drop(self, log: str, expect: int) -> None:
-        def change(transaction: _Transaction) -> None:
+        def change(transaction: Transaction) -> None:
+            transaction.flush()
             if transaction.head(log) != expect:
                 raise Stale(log, transaction.head(log))
             for sql in DROP:
@@ -286,16 +250,16 @@ class SqliteLedger(SqliteReads):
     def _try_group(self, group: list[_Ticket]) -> bool:
         """Do a group's changes in one transaction; if it fails, each member gets the error."""
         try:
-            with self._turns, _transaction(self._writer) as transaction:
+            with self._turns, transaction(self._writer) as begun:
                 for ticket in group:
                     ticket.error = None
                     try:
-                        ticket.answer = ticket.change(transaction)
+                        ticket.answer = ticket.change(begun)
                     except Stale as stale:
                         # Checked before the write is begun: what came before it stands.
                         ticket.error = stale
-                if transaction.news:
-                    sqlite_news.add(transaction.connection, self._writer_name, transaction.news)
+                if begun.news:
+                    sqlite_news.add(begun.connection, self._writer_name, begun.news)
         except Exception as error:
             trouble = translate(error, self._path) if isinstance(error, FOREIGN) else error
             for ticket in group:
@@ -401,18 +365,6 @@ class SqliteLedger(SqliteReads):
             self._turns = Turns(self._path.parent)
             self._patience = Patience(self._path.parent)
             self._writer = self._open()
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Generator[_Transaction]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield _Transaction(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _one(connection: sqlite3.Connection, sql: str, values: tuple[object, ...]) -> Any:

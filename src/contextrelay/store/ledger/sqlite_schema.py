@@ -11,7 +11,7 @@ from pathlib import Path
 
 from contextrelay.errors import Broken
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SCHEMA_FOLDER = Path(__file__).parent / "schema"
 
 

@@ -1,0 +1,130 @@
+"""Writes of the SQLite engine: those of one transaction, gathered, and done in few statements.
+
+After every statement other threads may run, and the next has to wait for them: were there one for
+each row, a large commit would wait a hundred times.
+
+Rule: a write is refused before anything of it is gathered, so what came before it stands. Who asks
+the database itself about what was written flushes first.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import chain
+from typing import Any
+
+from contextrelay.store.ledger import Stale, Write
+
+# Each of these takes several entries at once.
+APPEND = "INSERT INTO fact (log, seq, body) VALUES {}"
+PUT = "INSERT OR REPLACE INTO row (log, kind, key, body, due_ms) VALUES {}"
+DELETE = "DELETE FROM row WHERE log = ? AND kind = ? AND key = ?"
+# The heads of those logs of some that have one; of each by a seek, however long it is.
+HEADS = """WITH asked (log) AS (VALUES {})
+           SELECT log, coalesce((SELECT max(seq) FROM fact WHERE fact.log = asked.log),
+                                (SELECT seq FROM trimmed WHERE trimmed.log = asked.log)) AS head
+           FROM asked WHERE head IS NOT NULL"""
+
+# How many entries a statement takes: each number is one more to prepare, once.
+_SIZES = (64, 16, 4, 1)
+
+
+class Transaction:
+    """A write transaction and the heads that are known in it."""
+
+    __slots__ = ("_facts", "_rows", "connection", "heads", "news")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.heads: dict[str, int] = {}
+        self.news: dict[str, None] = {}
+        self._facts: list[tuple[str, int, bytes]] = []
+        self._rows: dict[tuple[str, str, str], tuple[bytes, int | None] | None] = {}
+
+    def head(self, log: str) -> int:
+        if log not in self.heads:
+            self._learn_heads((log,))
+        return self.heads[log]
+
+    def write_each(self, writes: Sequence[Write]) -> list[int]:
+        """Do writes in order and return their logs' heads.
+
+        Raises:
+            Stale: of one `expect` does not hold; those before it are done.
+        """
+        self._learn_heads(dict.fromkeys(write.log for write in writes))
+        return [self._write(write) for write in writes]
+
+    def _write(self, write: Write) -> int:
+        log = write.log
+        head = self.heads[log]
+        if write.expect is not None and head != write.expect:
+            raise Stale(log, head)
+        for body in write.facts:
+            head += 1
+            self._facts.append((log, head, body))
+        for row in write.rows:
+            value = None if row.body is None else (row.body, row.due_ms)
+            self._rows[log, row.kind, row.key] = value
+        if write.facts:
+            self.heads[log] = head
+            self.news[log] = None
+        return head
+
+    def _learn_heads(self, logs: Iterable[str]) -> None:
+        unknown = [(log,) for log in logs if log not in self.heads]
+        for sql, values in _statements(HEADS, unknown):
+            self.heads.update(dict.fromkeys(values, 0))
+            self.heads.update(self.connection.execute(sql, values))
+
+    def flush(self) -> None:
+        """Write down what was gathered."""
+        execute = self.connection.execute
+        for sql, values in _statements(APPEND, self._facts):
+            execute(sql, values)
+        kept: list[tuple[str, str, str, bytes, int | None]] = []
+        for place, value in self._rows.items():
+            if value is None:
+                execute(DELETE, place)
+            else:
+                kept.append((*place, *value))
+        for sql, values in _statements(PUT, kept):
+            execute(sql, values)
+        self._facts.clear()
+        self._rows.clear()
+
+
+def _statements(
+    template: str, entries: Sequence[tuple[Any, ...]]
+) -> Generator[tuple[str, tuple[Any, ...]]]:
+    """The statements that take all entries, each with its values."""
+    start = 0
+    for size in _SIZES:
+        while start + size <= len(entries):
+            some = entries[start : start + size]
+            yield _spelled(template, len(some[0]), size), tuple(chain.from_iterable(some))
+            start += size
+
+
+@cache
+def _spelled(template: str, width: int, size: int) -> str:
+    entry = f"({', '.join('?' * width)})"
+    return template.format(", ".join([entry] * size))
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Generator[Transaction]:
+    """A transaction that is committed with the block, or undone."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        begun = Transaction(connection)
+        yield begun
+        begun.flush()
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

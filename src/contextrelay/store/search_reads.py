@@ -1,0 +1,198 @@
+"""What can be asked of the search index, within a transaction of it."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.json import encode
+
+CHUNK = 4_096
+"""How many passages a chunk has."""
+PLACE_BYTES = 16
+"""What is kept of where each passage stands in its text."""
+# CROSS: chunk by chunk; SQLite would rather go through every posting there is.
+POSTINGS = """SELECT chunk.number, posting.body FROM chunk
+              CROSS JOIN posting ON posting.chunk = chunk.number AND posting.word = ?"""
+TEXT_COLUMNS = "ref, created_ms, expires_ms, name, thread, start, count, is_cut"
+TEXTS_OF = f"""SELECT {TEXT_COLUMNS} FROM text WHERE start IN
+               (SELECT (SELECT max(start) FROM text WHERE start <= asked.value)
+                FROM json_each(?) AS asked) ORDER BY start"""
+TEXT_BY_REF = f"SELECT {TEXT_COLUMNS} FROM text WHERE ref = ?"
+PLACE = "SELECT substr(places, ?, ?), pointers FROM text WHERE ref = ?"
+NEWER = """SELECT ref FROM text WHERE name = ? AND thread IS ? AND created_ms > ?
+           ORDER BY created_ms DESC LIMIT 8"""
+
+
+class Text(Struct, frozen=True, gc=False):
+    """One text in the index: an artifact's, and where its passages stand in it."""
+
+    ref: str
+    created_ms: int
+    expires_ms: int | None
+    name: str | None
+    thread: str | None
+    start: int
+    """The number of its first passage."""
+    count: int
+    is_cut: bool
+    """Whether it is longer than what is searched of one."""
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.count
+
+
+def mark(connection: sqlite3.Connection, name: str) -> str | None:
+    found = connection.execute("SELECT value FROM mark WHERE name = ?", (name,)).fetchone()
+    return None if found is None else found[0]
+
+
+def unknown(connection: sqlite3.Connection, refs: Sequence[str]) -> set[str]:
+    """Those refs that are neither in nor to be added."""
+    known: set[str] = set()
+    for start in range(0, len(refs), _ASKED_AT_ONCE):
+        part = refs[start : start + _ASKED_AT_ONCE]
+        places = ", ".join("?" * len(part))
+        for table in ("text", "waiting"):
+            sql = f"SELECT ref FROM {table} WHERE ref IN ({places})"
+            known.update(ref for (ref,) in connection.execute(sql, part))
+    return set(refs) - known
+
+
+_ASKED_AT_ONCE = 500
+
+
+def waiting(
+    connection: sqlite3.Connection, before: tuple[int, str], limit: int
+) -> list[tuple[int, str]]:
+    """Texts to be added, (created_ms, ref), newest first, behind one of them."""
+    sql = """SELECT created_ms, ref FROM waiting WHERE (created_ms, ref) < (?, ?)
+             ORDER BY created_ms DESC, ref DESC LIMIT ?"""
+    return connection.execute(sql, (*before, limit)).fetchall()
+
+
+def counts(connection: sqlite3.Connection) -> tuple[int, int, int, int]:
+    """Texts, texts to be added, passages, and words in these."""
+    sql = """SELECT (SELECT count(*) FROM waiting), coalesce(sum(there), 0),
+                    coalesce(sum(words), 0) FROM chunk"""
+    return int(mark(connection, "texts") or 0), *connection.execute(sql).fetchone()
+
+
+def texts_of(connection: sqlite3.Connection, numbers: Iterable[int]) -> list[Text]:
+    """The texts that passages are of, in order."""
+    found = connection.execute(TEXTS_OF, (encode(list(numbers)).decode(),))
+    return [_text(row) for row in found]
+
+
+def text_by_ref(connection: sqlite3.Connection, ref: str) -> Text | None:
+    found = connection.execute(TEXT_BY_REF, (ref,)).fetchone()
+    return None if found is None else _text(found)
+
+
+def _text(row: tuple[object, ...]) -> Text:
+    return Text(*row[:-1], is_cut=bool(row[-1]))  # pyright: ignore[reportArgumentType]
+
+
+def place(
+    connection: sqlite3.Connection, ref: str, start: int, stop: int
+) -> tuple[bytes, bytes | None]:
+    """The places start:stop of a text's passages, and its pointers."""
+    first, size = start * PLACE_BYTES + 1, (stop - start) * PLACE_BYTES
+    found = connection.execute(PLACE, (first, size, ref)).fetchone()
+    return (b"", None) if found is None else found
+
+
+def texts_with(connection: sqlite3.Connection, numbers: Iterable[int]) -> int:
+    """How many texts these passages are of."""
+    found = sorted(numbers)
+    if not found:
+        return 0
+    starts = [start for (start,) in connection.execute("SELECT start FROM text ORDER BY start")]
+    return len({bisect_right(starts, number) for number in found})
+
+
+def count_in(connection: sqlite3.Connection, words: Iterable[str], text: Text) -> int:
+    """How often words are in a text, all together."""
+    total = 0
+    sql = "SELECT body FROM posting WHERE chunk = ? AND word = ?"
+    for chunk in range(text.start // CHUNK, (text.stop - 1) // CHUNK + 1):
+        start, stop = text.start - chunk * CHUNK, text.stop - chunk * CHUNK
+        for word in words:
+            for (body,) in connection.execute(sql, (chunk, word)):
+                places = _unpacked(body)
+                first = 2 * bisect_left(places[::2], start)
+                last = 2 * bisect_left(places[::2], stop)
+                total += sum(places[first + 1 : last : 2])
+    return total
+
+
+def newer(connection: sqlite3.Connection, text: Text) -> list[str]:
+    """Refs of the same name, in the same thread, that came later; newest first."""
+    if text.name is None:
+        return []
+    found = connection.execute(NEWER, (text.name, text.thread, text.created_ms))
+    return [ref for (ref,) in found]
+
+
+def ended(connection: sqlite3.Connection, now_ms: int, limit: int) -> list[str]:
+    """Texts whose time was up by what was known of them when they were added."""
+    sql = "SELECT ref FROM text WHERE expires_ms <= ? ORDER BY expires_ms LIMIT ?"
+    return [ref for (ref,) in connection.execute(sql, (now_ms, limit))]
+
+
+def refs(connection: sqlite3.Connection, after: str, limit: int) -> list[str]:
+    """Refs of texts, in order."""
+    sql = "SELECT ref FROM text WHERE ref > ? ORDER BY ref LIMIT ?"
+    return [ref for (ref,) in connection.execute(sql, (after, limit))]
+
+
+def thin_chunks(connection: sqlite3.Connection, there_max: int) -> list[int]:
+    """Full chunks of which little is there any more."""
+    sql = """SELECT number FROM chunk WHERE there <= ?
+             AND number < (SELECT max(number) FROM chunk) ORDER BY number"""
+    return [number for (number,) in connection.execute(sql, (there_max,))]
+
+
+def texts_in(connection: sqlite3.Connection, chunk: int) -> list[tuple[int, str]]:
+    """Texts, (created_ms, ref), with passages in a chunk."""
+    sql = """SELECT created_ms, ref FROM text WHERE start < ?
+             AND start >= (SELECT coalesce(max(start), 0) FROM text WHERE start <= ?)
+             AND start + count > ?"""
+    start = chunk * CHUNK
+    return connection.execute(sql, (start + CHUNK, start, start)).fetchall()
+
+
+def lengths_of(connection: sqlite3.Connection, chunk: int) -> array[int]:
+    found = connection.execute("SELECT lengths FROM chunk WHERE number = ?", (chunk,)).fetchone()
+    return array("H", found[0] if found else b"")
+
+
+def all_lengths(connection: sqlite3.Connection) -> tuple[dict[int, array[int]], set[int]]:
+    """The lengths of all passages, by chunk; and the chunks of which some are gone."""
+    lengths: dict[int, array[int]] = {}
+    holed: set[int] = set()
+    for number, there, packed in connection.execute("SELECT number, there, lengths FROM chunk"):
+        lengths[number] = array("H", packed)
+        if there < len(lengths[number]):
+            holed.add(number)
+    return lengths, holed
+
+
+def postings(connection: sqlite3.Connection, word: str) -> list[tuple[int, array[int]]]:
+    """Where a word is, by chunk: offset in the chunk, count, offset, count, ..."""
+    return [(chunk, _unpacked(body)) for chunk, body in connection.execute(POSTINGS, (word,))]
+
+
+IS_BIG_ENDIAN = sys.byteorder == "big"
+
+
+def _unpacked(body: bytes) -> array[int]:
+    places = array("H", body)
+    if IS_BIG_ENDIAN:
+        places.byteswap()
+    return places
