@@ -23,10 +23,12 @@ from contextrelay.wire.verbs import (
     CloseThread,
     ExportThread,
     ForkThread,
+    GiveHandoff,
     ImportThread,
     Invoke,
     List,
     ListChannels,
+    ListHandoffs,
     ListThreads,
     MakeCheckpoint,
     NewThread,
@@ -41,6 +43,7 @@ from contextrelay.wire.verbs import (
     Remove,
     RemoveThread,
     RestoreState,
+    ReturnHandoff,
     Sweep,
     Verb,
     Verify,
@@ -102,6 +105,10 @@ def shown(core: Local) -> dict[str, Any]:
             for each in threads
         ),
         "channels": [(each.name, each.head) for each in core.ask(ListChannels()).channels],
+        "handoffs": [
+            (each.to, each.ask, len(each.accepted), len(each.returned))
+            for each in core.ask(ListHandoffs(limit=100)).handoffs
+        ],
     }
 
 
@@ -143,7 +150,17 @@ REQUESTS: dict[str, Asked] = {
     "checkpoint": lambda world: (MakeCheckpoint(world.thread, "here"), b""),
     "invoke": lambda world: (Invoke("test.draw", {}, world.thread), b""),
     "invoke alone": lambda world: (Invoke("test.draw", {}, None), b""),
+    "hand off": lambda world: (
+        GiveHandoff(world.thread, "coder", "go on", refs=(world.kept,)),
+        b"",
+    ),
+    "hand back": lambda world: (ReturnHandoff(_handed(world), "done.txt"), b"done"),
 }
+
+
+def _handed(world: World) -> str:
+    return world.core().ask(GiveHandoff(world.thread, "coder", "go on")).ref
+
 
 draws = count(1)
 
@@ -179,7 +196,7 @@ def check_nothing_stays(world: World, when: str) -> None:
 def check(world: World, name: str, clean: dict[str, Any], when: str) -> None:
     core = world.core()
     seen = shown(core)
-    if name.startswith("invoke"):
+    if name.startswith(("invoke", "hand")):  # What they store is not the same in another world.
         seen["artifacts"], clean = len(seen["artifacts"]), {**clean}
         clean["artifacts"] = len(clean["artifacts"])
     assert seen == clean, when

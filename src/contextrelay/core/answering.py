@@ -41,6 +41,13 @@ _FILES = {
     "Find": "artifacts",
     "List": "artifacts",
     "Trace": "artifacts",
+    "Outline": "outlines",
+    "Digest": "outlines",
+    "Slice": "slices",
+    "Grep": "greps",
+    "Search": "search",
+    "RebuildSearch": "search",
+    "DiffRefs": "slices",
     "Pin": "lives",
     "Extend": "lives",
     "Remove": "lives",
@@ -59,6 +66,7 @@ _FILES = {
     "RestoreState": "states",
     "CompactState": "states",
     "ReadStats": "savings",
+    "ReadSavings": "savings",
     "NewThread": "threads",
     "OpenThread": "threads",
     "ShowThread": "threads",
@@ -77,7 +85,17 @@ _FILES = {
     "ImportThread": "portable",
     "MirrorThread": "mirror",
     "AdoptState": "mirror",
+    "Pack": "packages",
+    "GiveHandoff": "handoffs",
+    "AcceptHandoff": "handoffs",
+    "ReturnHandoff": "handoffs",
+    "ShowHandoff": "handoffs",
+    "ListHandoffs": "handoffs",
     "ListCapabilities": "capabilities",
+    "NewKey": "keys",
+    "ListKeys": "keys",
+    "RevokeKey": "keys",
+    "ReadUsage": "keys",
     "Invoke": "capabilities",
     "PurgeCache": "capabilities",
 }
@@ -86,18 +104,40 @@ _FILES = {
 def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
     """Answer a verb; its body comes beside it.
 
-    With an idempotency key it is done once in KEY_KEPT_S, however often it is asked.
+    With an idempotency key it is done once in KEY_KEPT_S, however often it is asked. Whether who
+    asks may, their stores know (core/access.py).
     """
     kind: type[Verb[Any]] = type(verb)
     function = _answers.get(kind)
     if function is None:
         import_module(f"contextrelay.core.{_FILES[kind.__name__]}")
         function = _answers[kind]
+    if stores.caller is not None:
+        function = stores.caller.admit(verb, function)
     if key:
         from contextrelay.core.once import answer_once
 
         return answer_once(stores, verb, body, key, function)
-    return function(stores, verb, body)
+    reply = function(stores, verb, body)
+    if kind.__name__ in _COUNTED:
+        _count(stores, verb, reply)
+    return reply
+
+
+# What shows a reader something of an artifact: what it cost is counted (core/spending.py).
+_COUNTED = frozenset(
+    ("Peek", "Pull", "Outline", "Digest", "Slice", "Grep", "Search", "DiffRefs", "Pack")
+)
+_note: Callable[[Stores, Verb[Any], Any], None] | None = None
+
+
+def _count(stores: Stores, verb: Verb[Any], reply: Any) -> None:
+    global _note
+    if _note is None:
+        from contextrelay.core.spending import note
+
+        _note = note
+    _note(stores, verb, reply)
 
 
 def answer_pushes(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:

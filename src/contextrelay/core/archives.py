@@ -40,6 +40,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.bounds import check_json, check_label
 from contextrelay.logic.documents import shown
+from contextrelay.logic.sealed import sealed_bytes_max
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.event import Event
 from contextrelay.model.ref import Ref
@@ -216,7 +217,7 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
     body_name = f"artifacts/{ref}.body"
     if told.ref != ref or told.size_bytes != archive.size_bytes(body_name):
         raise not_ours(f"artifacts/{ref}.json does not describe its body")
-    if told.size_bytes > body_bytes_max:
+    if told.size_bytes > sealed_bytes_max(told.sealed, body_bytes_max):
         raise TooLarge(
             f"the body of {ref} is over {body_bytes_max} bytes",
             "raise body_bytes_max in the store's settings",
@@ -231,6 +232,7 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
         "ttl_s": DAY_S,
         "created_by": made_by.created_by,
         "capability": made_by.capability,
+        "sealed": told.sealed,
     }
     with _as_ours():
         verb = convert(fields, Push)

@@ -113,7 +113,12 @@ def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) ->
 
 @answers(Peek)
 def peek(stores: Stores, verb: Peek, body: Body) -> Artifact:
-    return live(stores, verb.ref)
+    artifact = live(stores, verb.ref)
+    if not verb.is_full:
+        return artifact
+    from contextrelay.core.outlines import described_fully
+
+    return described_fully(stores, artifact)
 
 
 @answers(List)

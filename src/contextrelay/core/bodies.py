@@ -17,9 +17,12 @@ no clock; a grace period only keeps a sweep from disturbing a push under way.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
 
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, Encoder
@@ -28,15 +31,22 @@ from msgspec.structs import replace
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, TooLarge, Unavailable
 from contextrelay.limits import (
+    KEEPERS_MAX,
     OVERLAP_BYTES_MIN,
+    PAGE_ROWS_MAX,
     ROW_BODY_BYTES_MAX,
     TOMBSTONE_S,
     UNFINISHED_PUSH_S,
 )
 from contextrelay.logic.describe import Description
+from contextrelay.logic.sealed import sealed_bytes_max
+from contextrelay.model.artifact import Artifact, SealFormat
 from contextrelay.store.blobs import Blobs, Draft
 from contextrelay.store.ledger import ONLY, Reads, Row, Stale, Write
 from contextrelay.wire.verbs import Body
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 BLOB_NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{16}")
 
@@ -63,6 +73,20 @@ def where(ledger: Reads, sha256: str) -> At | None:
         return None if row is None else _decoder.decode(row)
     except (DecodeError, UnicodeDecodeError) as error:
         raise _lost(sha256, f"where its bytes are cannot be read: {error}") from error
+
+
+def looked_key(stores: Stores, artifact: Artifact) -> str:
+    """What a row `looked` is called: by all that it depends on, and for each tenant by itself.
+
+    Else one could see by it that another has looked into the same content.
+    """
+    _, dot, ending = (artifact.name or "").rpartition(".")
+    ending = ending[-_ENDING_CHARS_MAX:].lower() if dot else ""
+    told = f"{artifact.type} {artifact.media_type} .{ending}"
+    return told if stores.tenant is None else f"{stores.tenant}|{told}"
+
+
+_ENDING_CHARS_MAX = 16
 
 
 def hold_row(ref: str) -> Row:
@@ -96,15 +120,16 @@ class Incoming:
                 return Write(log, rows=holds, expect=head)
             lifted = replace(at, is_condemned=False)
             return Write(log, (b"",), (_at_row(lifted), *holds), expect=head)
-        return Write(log, (b"",), (*self._placed(stores), *holds), expect=head)
+        # A log without a head has no row `freed` to take back.
+        freed = (Row("freed", ONLY, None),) if head else ()
+        return Write(log, (b"",), (*self._placed(stores), *freed, *holds), expect=head)
 
     def _placed(self, stores: Stores) -> tuple[Row, ...]:
         size_bytes = self.description.size_bytes
-        freed = Row("freed", ONLY, None)
-        if size_bytes <= ROW_BODY_BYTES_MAX:
+        if not self.is_large:
             assert self._whole is not None
-            return Row("body", ONLY, self._whole), _at_row(At(size_bytes)), freed
-        return _at_row(At(size_bytes, self._keep(stores))), freed
+            return Row("body", ONLY, self._whole), _at_row(At(size_bytes))
+        return (_at_row(At(size_bytes, self._keep(stores))),)
 
     def _keep(self, stores: Stores) -> str:
         if self._blob is None:
@@ -121,6 +146,11 @@ class Incoming:
             # A sweep may have taken the blob for a leftover meanwhile.
             raise Unavailable("the push took too long", "push it again")
         return self._blob
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it becomes a blob, if it is not kept yet."""
+        return self.description.size_bytes > ROW_BODY_BYTES_MAX
 
     @property
     def is_placed(self) -> bool:
@@ -140,8 +170,35 @@ class Incoming:
             self._blob = None
 
 
+def held_each(stores: Stores, bodies: list[tuple[Incoming, list[str]]]) -> list[Write]:
+    """As `held`, of several bodies; blobs are written side by side.
+
+    Disks sync many files at the same time almost as fast as one.
+    """
+    if sum(incoming.is_large for incoming, _ in bodies) < 2:
+        return [incoming.held(stores, refs) for incoming, refs in bodies]
+    from concurrent.futures import wait
+
+    keepers = _keepers()
+    begun = [keepers.submit(incoming.held, stores, refs) for incoming, refs in bodies]
+    wait(begun)  # All of them, also where one fails: who takes them back finds none under way.
+    return [each.result() for each in begun]
+
+
+@cache
+def _keepers() -> ThreadPoolExecutor:
+    """Threads that mostly wait for a disk."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(KEEPERS_MAX, "relay-keep")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keepers.cache_clear)  # A child has no threads but one.
+
+
 @contextmanager
-def receive(stores: Stores, body: Body) -> Generator[Incoming]:
+def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Generator[Incoming]:
     """Read a body and describe it; a large stream goes to a draft on the way.
 
     Raises:
@@ -149,7 +206,7 @@ def receive(stores: Stores, body: Body) -> Generator[Incoming]:
     """
     description = Description()
     if isinstance(body, bytes):
-        check_size(stores, len(body))
+        check_size(stores, len(body), sealed)
         if len(body) >= OVERLAP_BYTES_MIN:
             with stores.blobs.draft() as draft:
                 _write_and_describe(draft, description, body)
@@ -159,14 +216,14 @@ def receive(stores: Stores, body: Body) -> Generator[Incoming]:
         yield Incoming(description, body, None)
         return
     chunks = iter(body)
-    start = _up_to_a_row(stores, chunks, description)
+    start = _up_to_a_row(stores, chunks, description, sealed)
     if description.size_bytes <= ROW_BODY_BYTES_MAX:
         yield Incoming(description, start, None)
         return
     with stores.blobs.draft() as draft:
         draft.write(start)
         for chunk in chunks:
-            check_size(stores, description.size_bytes + len(chunk))
+            check_size(stores, description.size_bytes + len(chunk), sealed)
             description.feed(chunk)
             draft.write(chunk)
         yield Incoming(description, None, draft)
@@ -182,11 +239,13 @@ def _write_and_describe(draft: Draft, description: Description, body: bytes) -> 
         writing.result()
 
 
-def _up_to_a_row(stores: Stores, chunks: Iterator[bytes], description: Description) -> bytes:
+def _up_to_a_row(
+    stores: Stores, chunks: Iterator[bytes], description: Description, sealed: SealFormat | None
+) -> bytes:
     """Read until the body ends or is too large for a row."""
     start: list[bytes] = []
     for chunk in chunks:
-        check_size(stores, description.size_bytes + len(chunk))
+        check_size(stores, description.size_bytes + len(chunk), sealed)
         description.feed(chunk)
         start.append(chunk)
         if description.size_bytes > ROW_BODY_BYTES_MAX:
@@ -194,8 +253,11 @@ def _up_to_a_row(stores: Stores, chunks: Iterator[bytes], description: Descripti
     return b"".join(start)
 
 
-def check_size(stores: Stores, size_bytes: int) -> None:
-    if size_bytes > stores.settings.body_bytes_max:
+def check_size(stores: Stores, size_bytes: int, sealed: SealFormat | None = None) -> None:
+    """Refuse what is too large; of a sealed body what counts is what was sealed."""
+    if size_bytes <= stores.settings.body_bytes_max:
+        return
+    if size_bytes > sealed_bytes_max(sealed, stores.settings.body_bytes_max):
         raise TooLarge(
             f"the body is over {stores.settings.body_bytes_max} bytes",
             "split it, or raise the limit: relay config set body_bytes_max BYTES",
@@ -315,13 +377,23 @@ def free(stores: Stores, sha256: str) -> int | None:
             lifted = replace(at, is_condemned=False)
             stores.ledger.commit(Write(log, (b"",), (_at_row(lifted),), expect=head))
             return None
-        gone = (Row("at", ONLY, None), Row("body", ONLY, None), _freed_row(stores))
+        # What was found out about the content quotes it, and goes with it.
+        quotes = (Row("looked", key, None) for key in _looked_keys(stores, log))
+        gone = (Row("at", ONLY, None), Row("body", ONLY, None), *quotes, _freed_row(stores))
         stores.ledger.commit(Write(log, (b"",), gone, expect=head))
     except Stale:
         return None  # Someone pushes the same content just now.
     if at.blob is not None:
         stores.blobs.delete(at.blob)
     return at.size_bytes
+
+
+def _looked_keys(stores: Stores, log: str) -> Iterator[str]:
+    after = ""
+    while page := stores.ledger.rows(log, "looked", after, PAGE_ROWS_MAX):
+        for row in page:
+            after = row.key
+            yield after
 
 
 def free_leftover(stores: Stores, blob: str) -> bool:

@@ -7,7 +7,7 @@ again; a deep copy is made nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from typing import Any
 
@@ -51,8 +51,11 @@ def change(
     detail: dict[str, Any] | None = None,
     beside: tuple[Event, ...] = (),
     rows: tuple[Row, ...] = (),
+    holding: Collection[str] = (),
 ) -> Patched:
     """Make the next version of a state; `beside`: events and `rows` that belong to the same write.
+
+    `holding`: artifacts that the thread holds from then on, beside those its state refers to.
 
     Raises:
         Conflict: the version is not the expected one, or a `test` failed.
@@ -69,7 +72,9 @@ def change(
             if (before := patched_before(stores, thread)) is not None:
                 return before
             _check_expected(stores, thread, live, operations, expected, merge)
-            patched = _try_change(stores, thread, live, operations, by, detail or {}, beside, rows)
+            patched = _try_change(
+                stores, thread, live, operations, by, detail or {}, beside, rows, holding
+            )
             if patched is not None:
                 break
             if stores.now_ms() > deadline_ms:
@@ -150,6 +155,7 @@ def _try_change(
     detail: dict[str, Any],
     beside: tuple[Event, ...],
     rows: tuple[Row, ...],
+    holding: Collection[str],
 ) -> Patched | None:
     """Apply a patch to the live state and commit it; None, and undone, if others were faster."""
     _check_there(stores, thread, live)
@@ -162,7 +168,7 @@ def _try_change(
             return None  # It was judged by a state that is no longer the newest.
         raise
     try:
-        holds, held_rows = hold_writes(stores, thread, referred)
+        holds, held_rows = hold_writes(stores, thread, referred.union(holding))
         rows = (*rows, *held_rows)
         weights = weights_of(stores, thread, live).plus(weights_in(rows))
         uses = live.uses.after(*beside)

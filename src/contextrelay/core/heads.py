@@ -6,6 +6,7 @@ Letting one go that is in use does no harm: whoever has it still commits against
 from __future__ import annotations
 
 import threading
+from copy import copy
 from typing import Any
 
 from contextrelay.limits import LIVE_BYTES_MAX, LIVE_THREADS_MAX
@@ -17,14 +18,21 @@ class Heads:
     def __init__(self) -> None:
         self._live: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._prefix = ""
+
+    def within(self, prefix: str) -> Heads:
+        """The same room, for threads that may not meet those of others in it."""
+        view = copy(self)
+        view._prefix = self._prefix + prefix
+        return view
 
     def get(self, thread: str) -> Any | None:
-        return self._live.get(thread)
+        return self._live.get(self._prefix + thread)
 
     def keep(self, thread: str, live: Any) -> Any:
         """Keep a live state, unless another thread of execution was first; the one that is kept."""
         with self._lock:
-            kept = self._live.setdefault(thread, live)
+            kept = self._live.setdefault(self._prefix + thread, live)
             while len(self._live) > 1 and self._is_over():
                 self._live.pop(next(iter(self._live)))
             return kept
@@ -36,4 +44,4 @@ class Heads:
     def drop(self, thread: str) -> None:
         """Forget a live state that cannot be trusted; the next reader starts from the log."""
         with self._lock:
-            self._live.pop(thread, None)
+            self._live.pop(self._prefix + thread, None)

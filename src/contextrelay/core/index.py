@@ -18,6 +18,8 @@ from contextrelay.limits import DAY_S, PAGE_ROWS_MAX
 from contextrelay.store.ledger import Reads, Row, Write
 
 PREFIX = "i/a/"
+EVERY, HANDOFFS = "ref", "handoff"
+"""Kinds of rows: every artifact has one of the first, those that are handoffs both."""
 _DAY_MS = DAY_S * 1000
 _END_DAY = 99_999
 _END_MS = 10**14 - 1
@@ -33,22 +35,28 @@ class Entry(Struct, frozen=True):
     sha256: str
 
 
-def index_write(ref: str, created_ms: int, sha256: str) -> Write:
-    return Write(_log(created_ms), rows=(Row("ref", _key(created_ms, ref), sha256.encode()),))
+def index_write(ref: str, created_ms: int, sha256: str, is_handoff: bool = False) -> Write:
+    """What makes an artifact findable; a handoff is listed among handoffs as well."""
+    kinds = (EVERY, HANDOFFS) if is_handoff else (EVERY,)
+    key = _key(created_ms, ref)
+    return Write(_log(created_ms), rows=tuple(Row(kind, key, sha256.encode()) for kind in kinds))
 
 
 def unindex_write(ref: str, created_ms: int) -> Write:
-    return Write(_log(created_ms), rows=(Row("ref", _key(created_ms, ref), None),))
+    key = _key(created_ms, ref)
+    return Write(_log(created_ms), rows=(Row(EVERY, key, None), Row(HANDOFFS, key, None)))
 
 
-def entries(ledger: Reads, after: str = "") -> Iterator[Entry]:
-    """Walk the index from the newest entry, or from behind a cursor."""
+def entries(
+    ledger: Reads, after: str = "", page_rows: int = PAGE_ROWS_MAX, kind: str = EVERY
+) -> Iterator[Entry]:
+    """Walk the index from the newest entry, or from behind a cursor; read page by page."""
     log, _, key = after.partition("|")
     if log:
-        yield from _in_day(ledger, log, key)
+        yield from _in_day(ledger, log, key, page_rows, kind)
     while days := ledger.logs(PREFIX, log, PAGE_ROWS_MAX):
         for log in days:
-            yield from _in_day(ledger, log, "")
+            yield from _in_day(ledger, log, "", page_rows, kind)
 
 
 def entries_before(ledger: Reads, before_ms: int) -> Iterator[Entry]:
@@ -57,11 +65,11 @@ def entries_before(ledger: Reads, before_ms: int) -> Iterator[Entry]:
 
 
 def is_indexed(ledger: Reads, ref: str, created_ms: int) -> bool:
-    return ledger.get(_log(created_ms), "ref", _key(created_ms, ref)) is not None
+    return ledger.get(_log(created_ms), EVERY, _key(created_ms, ref)) is not None
 
 
-def _in_day(ledger: Reads, log: str, key: str) -> Iterator[Entry]:
-    while page := ledger.rows(log, "ref", key, PAGE_ROWS_MAX):
+def _in_day(ledger: Reads, log: str, key: str, page_rows: int, kind: str) -> Iterator[Entry]:
+    while page := ledger.rows(log, kind, key, page_rows):
         for row in page:
             key = row.key
             yield _entry(log, row)

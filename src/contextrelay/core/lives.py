@@ -171,6 +171,8 @@ def _tombstone_write(
         sha256=artifact.sha256,
         created_at=artifact.created_at,
         metadata=artifact.metadata,
+        thread=artifact.thread,
+        channel=artifact.channel,
     )
     fact = _next_fact(stores, log, head, f"artifact.{reason}")
     rows = (Row("artifact", ONLY, None), tombstone_row(tombstone, now_ms), *beside)

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from contextrelay.core.answering import answers
 from contextrelay.core.artifacts import artifact_log, artifact_row, live
-from contextrelay.core.bodies import Incoming, check_size, receive
+from contextrelay.core.bodies import Incoming, check_size, held_each, receive
 from contextrelay.core.channels import (
     check_channel,
     pending_writes,
@@ -30,10 +30,13 @@ from contextrelay.errors import Full, Invalid, RelayError, Unavailable
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
 from contextrelay.logic import chain
 from contextrelay.logic.bounds import check_json, check_label, check_name
-from contextrelay.logic.kinds import artifact_type, is_media_type
-from contextrelay.logic.preview import preview
-from contextrelay.model.artifact import Artifact, Provenance, moment
+from contextrelay.logic.describe import Description
+from contextrelay.logic.kinds import artifact_type, is_media_type, told_type
+from contextrelay.logic.preview import hidden, preview
+from contextrelay.logic.sealed import check_sealed
+from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment
 from contextrelay.model.event import Event
+from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.wire.verbs import Body, Push, PushMany
 
@@ -49,7 +52,7 @@ def push_beside(stores: Stores, verb: Push, body: Body, beside: Beside) -> Artif
     """Push; where it goes into a thread, these events are written with the patch that tells it."""
     check_push(verb)
     _check_threads(stores, [verb])
-    with receive(stores, body) as incoming:
+    with receive(stores, body, verb.sealed) as incoming:
         return _store(stores, [(verb, incoming)], beside)[0]
 
 
@@ -65,14 +68,15 @@ def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact 
         for index, (verb, body) in enumerate(asked):
             try:
                 check_push(verb)
-                incoming = open_bodies.enter_context(receive(stores, body))
+                incoming = open_bodies.enter_context(receive(stores, body, verb.sealed))
             except RelayError as error:
                 answers[index] = error
                 continue
             batch.append((verb, incoming))
             good.append(index)
         try:
-            made = _keep(stores, batch, [stores.new_ref() for _ in batch]) if batch else []
+            refs = [stores.new_ref() for _ in batch]
+            made = _keep(stores, batch, refs, held_each) if batch else []
         except RelayError as error:
             made = None
             if len(good) == 1:
@@ -101,7 +105,8 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
     for item in verb.items:
         check_push(item)
     _check_threads(stores, verb.items)
-    check_size(stores, max(verb.sizes, default=0))
+    for item, size_bytes in zip(verb.items, verb.sizes, strict=True):
+        check_size(stores, size_bytes, item.sealed)
     pieces = _pieces(body, verb.sizes)
     stored: list[Artifact] = []
     while len(stored) < len(verb.items):
@@ -110,7 +115,8 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
             batch_bytes = 0
             while len(stored) + len(batch) < len(verb.items):
                 item = verb.items[len(stored) + len(batch)]
-                incoming = open_bodies.enter_context(receive(stores, next(pieces)))
+                received = receive(stores, next(pieces), item.sealed)
+                incoming = open_bodies.enter_context(received)
                 batch.append((item, incoming))
                 batch_bytes += incoming.description.size_bytes
                 if len(batch) == _BATCH_ITEMS_MAX or batch_bytes > _BATCH_BYTES_MAX:
@@ -238,8 +244,28 @@ def pushed_before(stores: Stores, thread: str | None, beside: Beside) -> Artifac
     return artifact
 
 
+Hold = Callable[[Stores, list[tuple[Incoming, list[str]]]], list[Write]]
+
+
+def _held_in_turn(stores: Stores, bodies: list[tuple[Incoming, list[str]]]) -> list[Write]:
+    return [incoming.held(stores, refs) for incoming, refs in bodies]
+
+
 def _keep(
-    stores: Stores, batch: list[tuple[Push, Incoming]], refs: list[str]
+    stores: Stores,
+    batch: list[tuple[Push, Incoming]],
+    refs: list[str],
+    hold: Hold = _held_in_turn,
+) -> list[Artifact] | None:
+    """Keep bodies, within the quota of who asks; None if a ref is taken."""
+    if stores.quota is None:
+        return _commit(stores, batch, refs, hold)
+    size_bytes = sum(incoming.description.size_bytes for _, incoming in batch)
+    return stores.quota.keeping(size_bytes, lambda: _commit(stores, batch, refs, hold))
+
+
+def _commit(
+    stores: Stores, batch: list[tuple[Push, Incoming]], refs: list[str], hold: Hold
 ) -> list[Artifact] | None:
     """Keep bodies, in an order in which any prefix does no harm; None if a ref is taken."""
     now_ms = stores.now_ms()
@@ -253,7 +279,12 @@ def _keep(
     by_hash: dict[str, tuple[Incoming, list[str]]] = {}
     for artifact, (_, incoming) in zip(made, batch, strict=True):
         by_hash.setdefault(artifact.sha256, (incoming, []))[1].append(artifact.ref)
-    indexed = [index_write(artifact.ref, now_ms, artifact.sha256) for artifact in made]
+    indexed = [
+        index_write(
+            artifact.ref, now_ms, artifact.sha256, artifact.media_type == HANDOFF_MEDIA_TYPE
+        )
+        for artifact in made
+    ]
     derived = [
         Write(artifact_log(source), rows=(Row("derived", artifact.ref, b""),))
         for artifact in made
@@ -264,8 +295,8 @@ def _keep(
     is_sent_later = stores.once is not None or any(artifact.thread for artifact in made)
     signals = [] if is_sent_later else signal_writes(stores, made)
     for _ in range(RETRIES_MAX):
-        held = [incoming.held(stores, refs) for incoming, refs in by_hash.values()]
         try:
+            held = hold(stores, list(by_hash.values()))
             heads = stores.ledger.commit(*pending, *indexed, *held, *derived, *created, *signals)
         except Stale as stale:
             if stale.log.startswith("a/"):
@@ -299,15 +330,13 @@ def _put_into_threads(stores: Stores, made: list[Artifact], beside: Beside) -> N
 
 def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int) -> Artifact:
     description = incoming.description
-    guessed, media_type = artifact_type(
-        verb.name, verb.media_type, description.head, description.is_text
-    )
+    kind, media_type = _kind(verb, description)
     default_s = stores.settings.ttl_s if verb.thread is None else None
     ttl_s = default_s if verb.ttl_s is UNSET else verb.ttl_s
     created_at = moment(now_ms)
     return Artifact(
         ref=ref,
-        type=verb.type or guessed,
+        type=kind,
         media_type=media_type,
         name=verb.name,
         size_bytes=description.size_bytes,
@@ -323,16 +352,30 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int)
             capability=verb.capability,
             source_refs=tuple(dict.fromkeys(verb.source_refs)),
         ),
-        preview=preview(
-            description.head,
-            description.size_bytes,
-            description.line_count,
-            description.is_text,
-        ),
+        preview=_preview(verb, description),
         thread=verb.thread,
         has_own_ttl=verb.ttl_s is not UNSET and ttl_s is not None,
         channel=verb.channel,
+        sealed=verb.sealed,
     )
+
+
+def _kind(verb: Push, description: Description) -> tuple[ArtifactType, str]:
+    """Type and media type: found out, or, of what is sealed, as they are told."""
+    if verb.sealed is not None:
+        check_sealed(verb.sealed, description.head, description.size_bytes)
+        return told_type(verb.type, verb.name, verb.media_type)
+    guessed, media_type = artifact_type(
+        verb.name, verb.media_type, description.head, description.is_text
+    )
+    return verb.type or guessed, media_type
+
+
+def _preview(verb: Push, description: Description) -> Preview:
+    size_bytes = description.size_bytes
+    if verb.sealed is not None:
+        return hidden(size_bytes)
+    return preview(description.head, size_bytes, description.line_count, description.is_text)
 
 
 def _created(stores: Stores, artifact: Artifact) -> Write:

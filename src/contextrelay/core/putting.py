@@ -11,6 +11,7 @@ from contextrelay.errors import RelayError, Unavailable
 from contextrelay.logic.patch import Operation
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.event import Event
+from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 
 
 def put(stores: Stores, artifact: Artifact, *beside: Event) -> None:
@@ -27,6 +28,7 @@ def put(stores: Stores, artifact: Artifact, *beside: Event) -> None:
         by=artifact.provenance.created_by,
         detail={"ref": artifact.ref, "type": artifact.type, "size": artifact.size_bytes},
     )
+    is_handoff = artifact.media_type == HANDOFF_MEDIA_TYPE
     try:
         change(
             step(stores, artifact.ref),
@@ -35,6 +37,8 @@ def put(stores: Stores, artifact: Artifact, *beside: Event) -> None:
             artifact.provenance.created_by,
             beside=(event, *beside),
             rows=(held_row(artifact),),
+            # What a handoff hands over stays as long as the thread it is of.
+            holding=artifact.provenance.source_refs if is_handoff else (),
         )
     except Unavailable:
         raise  # It may have been done: a sweep will tell.

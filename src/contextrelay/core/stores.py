@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 
+from contextrelay.core.beside import Beside
 from contextrelay.core.heads import Heads
 from contextrelay.core.warm import Warm
 from contextrelay.errors import Full
@@ -20,7 +21,9 @@ from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Ledger, Stale, Write
 
 if TYPE_CHECKING:
+    from contextrelay.core.access import Caller
     from contextrelay.core.once import Once
+    from contextrelay.core.quotas import Quota
 
 Done = TypeVar("Done")
 
@@ -54,6 +57,19 @@ class Stores(Struct, frozen=True):
     """How often the cache had a capability's result, since the stores were opened."""
     once: Once | None = None
     """Of a request that has an idempotency key: what makes its ids the same each time."""
+    tenant: str | None = None
+    """Whose space this is; None for the store's own."""
+    caller: Caller | None = None
+    """Who asks, if that is not the owner."""
+    quota: Quota | None = None
+    """Of a request whose key has one: what the bodies that it stores are taken from."""
+    beside: Beside = field(default_factory=Beside)
+    """What stands beside the ledger: the search index, the counting of savings."""
+
+    def close(self) -> None:
+        """Let go of everything; a second call does nothing."""
+        self.beside.close()
+        self.engine.close()
 
     @property
     def ledger(self) -> Ledger:

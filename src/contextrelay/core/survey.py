@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextrelay.core.answering import answers
 from contextrelay.core.bodies import where
 from contextrelay.core.index import entries
+from contextrelay.core.spaces import views
 from contextrelay.core.stores import Stores
 from contextrelay.core.verify import all_logs
 from contextrelay.limits import PAGE_ROWS_MAX
@@ -18,7 +19,7 @@ def survey(stores: Stores, verb: Survey, body: Body) -> StoreReport:
     return StoreReport(
         address=stores.engine.address,
         engine=type(stores.ledger).__name__.removesuffix("Ledger").lower(),
-        artifacts=sum(1 for _ in entries(stores.ledger)),
+        artifacts=sum(1 for _, view in views(stores.ledger) for _ in entries(view)),
         bodies=len(kept),
         body_bytes=sum(at.size_bytes for at in kept),
         due=len(stores.ledger.due(stores.now_ms(), PAGE_ROWS_MAX)),

@@ -17,6 +17,7 @@ from contextrelay.core.answering import answers
 from contextrelay.core.artifacts import artifact_log, find, find_tombstone, is_over
 from contextrelay.core.index import Entry, entries_before, unindex_write
 from contextrelay.core.lives import bury, settle
+from contextrelay.core.spaces import space_of, split_log, tenants
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms
@@ -32,8 +33,13 @@ KINDS = ("artifact", "tombstone")
 def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
     report = with_reserve(stores, lambda: _due(stores, verb.items_max))
     report = _plus(report, mended=_unfinished(stores))
+    for tenant in tenants(stores.ledger):
+        report = _plus(report, mended=_unfinished(space_of(stores, tenant)))
     if verb.is_deep:
         report = _leftovers(stores, report)
+        from contextrelay.core.indexing import tend_all  # Seldom: it brings a lot along.
+
+        tend_all(stores)
     if stores.engine.reserve is not None:
         stores.engine.reserve.refill()
     return report
@@ -48,7 +54,12 @@ def _due(stores: Stores, items_max: int) -> SweepReport:
         if not page:
             return report
         left -= len(page)
-        report = _page(stores, page, report)
+        by_tenant: dict[str | None, list[tuple[str, Row]]] = {}
+        for log, row in page:
+            tenant, own_log = split_log(log)
+            by_tenant.setdefault(tenant, []).append((own_log, row))
+        for tenant, found in by_tenant.items():
+            report = _page(space_of(stores, tenant), found, report)
     return _plus(report, is_done=not stores.ledger.due(stores.now_ms(), 1))
 
 
@@ -73,7 +84,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
             from contextrelay.core import cache  # Seldom, like the one below.
 
             cache.forget(stores, log)
-        elif row.kind in ("closed", "asked"):
+        elif row.kind in ("closed", "asked", "key"):
             _drop(stores, log)
         elif row.kind == "once":
             stores.ledger.commit(Write(log, rows=(Row("once", row.key, None),)))

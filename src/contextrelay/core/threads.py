@@ -314,7 +314,7 @@ def _numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
 
 
 # What these say is acted on when a log is read, so nobody else may say it.
-OUR_EVENTS = ("state.", "thread.", "artifact.", "checkpoint.", "capability.")
+OUR_EVENTS = ("state.", "thread.", "artifact.", "checkpoint.", "capability.", "handoff.")
 
 
 @answers(MakeCheckpoint)
@@ -354,7 +354,8 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
     if view.name:
         unindexed.append(Write(NAMES, rows=(Row("thread", _name_key(view), None),)))
     stores.ledger.commit(*unindexed)
-    settle_gone(stores, verb.thread)
+    # Also what the caller does not see may hold what this thread did.
+    settle_gone(stores if stores.caller is None else stores.caller.space, verb.thread)
     return view
 
 

@@ -12,6 +12,7 @@ from contextrelay.core.channels import decoded
 from contextrelay.core.holding import held
 from contextrelay.core.index import is_indexed
 from contextrelay.core.live import find_record, thread_log, wrong_snapshots
+from contextrelay.core.spaces import views
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import PAGE_ROWS_MAX, PROBLEMS_MAX
@@ -45,14 +46,10 @@ def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
         findings.add(line)
     try:
         with stores.ledger.still() as view, stores.blobs.hold():
-            for log in all_logs(view, "a/"):
-                _check_artifact(view, log.removeprefix("a/"), findings)
             for log in all_logs(view, "b/"):
                 _check_body(stores, view, log.removeprefix("b/"), findings)
-            for log in all_logs(view, "t/"):
-                _check_thread(view, log.removeprefix("t/"), findings)
-            for log in all_logs(view, CHANNELS):
-                _check_channel(view, log, findings)
+            for _, space in views(view):
+                _check_space(space, findings)
     except Broken as error:
         findings.add(f"cannot go on: {error.message}")
     return VerifyReport(
@@ -63,6 +60,16 @@ def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
         problem_count=findings.problem_count,
         problems=findings.problems,
     )
+
+
+def _check_space(view: Reads, findings: _Findings) -> None:
+    """Check what is one tenant's, or the store's own."""
+    for log in all_logs(view, "a/"):
+        _check_artifact(view, log.removeprefix("a/"), findings)
+    for log in all_logs(view, "t/"):
+        _check_thread(view, log.removeprefix("t/"), findings)
+    for log in all_logs(view, CHANNELS):
+        _check_channel(view, log, findings)
 
 
 def all_logs(view: Reads, prefix: str) -> Iterator[str]:
@@ -150,7 +157,7 @@ def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -
     log = bodies.body_log(sha256)
     holders = list(_holders(view, log))
     for ref in holders:
-        if _is_held_for_nothing(view, ref):
+        if all(_is_held_for_nothing(space, ref) for _, space in views(view)):
             findings.add(f"body {sha256[:12]} is held for nothing by {ref}", ref, _GC)
     if view.get(log, "at", ONLY) is None:
         return

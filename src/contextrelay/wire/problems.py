@@ -32,7 +32,12 @@ def from_problem(told: Mapping[str, Any], status: int) -> RelayError:
     kind = _BY_CODE.get(str(told.get("code")), _by_status(status))
     message = str(told.get("error") or told.get("detail") or f"the server answered {status}")
     details = {name: value for name, value in told.items() if name not in _MEMBERS}
-    return kind(message, str(told.get("hint") or ""), details)
+    known = status if status in _KEY_STATUSES else None
+    return kind(message, str(told.get("hint") or ""), details, known)
+
+
+_KEY_STATUSES = {401: errors.Refused, 402: errors.Full, 403: errors.Refused}
+"""What is told of who asks, by classes that mostly have another status."""
 
 
 _CLASSES = [
@@ -44,6 +49,8 @@ _BY_CODE = {kind.code: kind for kind in _CLASSES}
 
 
 def _by_status(status: int) -> type[RelayError]:
+    if status in _KEY_STATUSES:
+        return _KEY_STATUSES[status]
     for kind in reversed(_CLASSES):
         # A 502 without a code is that of a gateway which does not reach the relay.
         if kind.status == status and kind not in (RelayError, errors.Failed):

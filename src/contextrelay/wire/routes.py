@@ -48,6 +48,8 @@ class Route(Struct, frozen=True):
     takes_body: bool = False
     media_type: str = ""
     """Of the body of the reply; "" where the reply is JSON alone."""
+    name: str = ""
+    """Of a second route to the same verb, which our own clients do not take."""
 
     @property
     def in_path(self) -> list[str]:
@@ -70,6 +72,14 @@ ROUTES = (
     Route(verbs.Peek, "GET", "/v1/artifacts/{ref}"),
     Route(verbs.Remove, "DELETE", "/v1/artifacts/{ref}"),
     Route(verbs.Pull, "GET", "/v1/artifacts/{ref}/content", media_type=_ANY),
+    Route(verbs.Slice, "GET", "/v1/artifacts/{ref}/slice"),
+    Route(verbs.Grep, "GET", "/v1/artifacts/{ref}/grep", name="GrepOne"),
+    Route(verbs.Grep, "GET", "/v1/grep"),
+    Route(verbs.Search, "GET", "/v1/search"),
+    Route(verbs.RebuildSearch, "POST", "/v1/search/rebuild"),
+    Route(verbs.Outline, "GET", "/v1/artifacts/{ref}/outline"),
+    Route(verbs.Digest, "GET", "/v1/artifacts/{ref}/digest"),
+    Route(verbs.DiffRefs, "GET", "/v1/diff"),
     Route(verbs.Pin, "POST", "/v1/artifacts/{ref}/pin"),
     Route(verbs.Extend, "POST", "/v1/artifacts/{ref}/extend"),
     Route(verbs.Trace, "GET", "/v1/artifacts/{ref}/lineage"),
@@ -94,6 +104,7 @@ ROUTES = (
     Route(verbs.AddEvent, "POST", "/v1/threads/{thread}/events", 201),
     Route(verbs.MakeCheckpoint, "POST", "/v1/threads/{thread}/checkpoints", 201),
     Route(verbs.ReadStats, "GET", "/v1/threads/{thread}/stats"),
+    Route(verbs.ReadSavings, "GET", "/v1/savings"),
     Route(verbs.ListThreadArtifacts, "GET", "/v1/threads/{thread}/artifacts"),
     Route(
         verbs.ExportThread,
@@ -101,12 +112,22 @@ ROUTES = (
         "/v1/threads/{thread}/export",
         media_type="application/zip",
     ),
+    Route(verbs.Pack, "GET", "/v1/threads/{thread}/package"),
+    Route(verbs.GiveHandoff, "POST", "/v1/threads/{thread}/handoffs", 201),
+    Route(verbs.ListHandoffs, "GET", "/v1/handoffs"),
+    Route(verbs.ShowHandoff, "GET", "/v1/handoffs/{ref}"),
+    Route(verbs.ReturnHandoff, "POST", "/v1/handoffs/{ref}/return", 201, takes_body=True),
+    Route(verbs.AcceptHandoff, "POST", "/v1/handoffs/{ref}/accept"),
     Route(verbs.ListCapabilities, "GET", "/v1/capabilities"),
     Route(verbs.Invoke, "POST", "/v1/capabilities/{capability}"),
     Route(verbs.PurgeCache, "DELETE", "/v1/cache"),
     Route(verbs.Publish, "POST", "/v1/channels/{channel}", 201),
     Route(verbs.ReadSignals, "GET", "/v1/channels/{channel}"),
     Route(verbs.ListChannels, "GET", "/v1/channels"),
+    Route(verbs.NewKey, "POST", "/v1/keys", 201),
+    Route(verbs.ListKeys, "GET", "/v1/keys"),
+    Route(verbs.RevokeKey, "DELETE", "/v1/keys/{id}"),
+    Route(verbs.ReadUsage, "GET", "/v1/keys/{id}/usage"),
     Route(verbs.Sweep, "POST", "/v1/sweep"),
     Route(verbs.Verify, "POST", "/v1/verify"),
     Route(verbs.Backup, "GET", "/v1/backup", media_type="application/x-tar"),
@@ -117,7 +138,7 @@ ROUTES = (
 HERE_ONLY = {verbs.MirrorThread, verbs.AdoptState}
 """Verbs about files beside the store, which are asked only where those files are."""
 
-BY_VERB = {route.verb: route for route in ROUTES}
+BY_VERB = {route.verb: route for route in ROUTES if not route.name}
 
 
 class Asked(Struct, frozen=True):

@@ -12,21 +12,60 @@ from typing import Annotated, Any, Generic, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from contextrelay.limits import (
+    ASK_CHARS_MAX,
     BODY_BYTES_MAX,
+    BUDGET_TOKENS_DEFAULT,
+    BUDGET_TOKENS_MAX,
+    CALLS_MAX,
     CHANNEL_CHARS_MAX,
     CHUNK_BYTES,
+    DIFF_CONTEXT_LINES_MAX,
+    DIGEST_TOKENS_DEFAULT,
+    GREP_CONTEXT_LINES_MAX,
+    GREP_MATCHES_DEFAULT,
+    GREP_MATCHES_MAX,
+    GREP_PATTERN_CHARS_MAX,
+    HANDOFF_TOKENS_DEFAULT,
+    JSON_PATH_CHARS_MAX,
+    KEY_RATE_MAX,
     LABEL_CHARS_MAX,
     LIST_ITEMS_MAX,
     MEDIA_TYPE_CHARS_MAX,
     NAME_CHARS_MAX,
     NUMBER_MAX,
+    OUTLINE_TOKENS_DEFAULT,
+    OUTLINE_TOKENS_MAX,
+    OUTLINE_TOKENS_MIN,
+    PIECE_TOKENS_DEFAULT,
+    PIECE_TOKENS_MAX,
+    PIECE_TOKENS_MIN,
+    PINS_MAX,
+    POINTER_CHARS_MAX,
     PUSH_MANY_ITEMS_MAX,
+    QUERY_CHARS_MAX,
+    SEARCH_RESULTS_MAX,
     SOURCE_REFS_MAX,
+    SPAN_CHARS_MAX,
     SWEEP_ITEMS_MAX,
+    TITLE_CHARS_MAX,
     TTL_S_MAX,
 )
-from contextrelay.model.artifact import Artifact, ArtifactType
+from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
 from contextrelay.model.capability import CapabilityListing, Invoked, Purged
+from contextrelay.model.handoff import HandoffListing, HandoffView
+from contextrelay.model.key import (
+    IssuedKey,
+    Key,
+    KeyId,
+    KeyListing,
+    Prefixes,
+    Scope,
+    Tenant,
+    Usage,
+)
+from contextrelay.model.outline import Digested, Outlined
+from contextrelay.model.package import Package
+from contextrelay.model.piece import Differing, Found, Piece
 from contextrelay.model.ref import Ref
 from contextrelay.model.reports import (
     BackupReport,
@@ -37,6 +76,8 @@ from contextrelay.model.reports import (
     SweepReport,
     VerifyReport,
 )
+from contextrelay.model.savings import Savings
+from contextrelay.model.search import Hits, IndexState
 from contextrelay.model.signal import ChannelListing, Signal, SignalPage
 from contextrelay.model.thread import (
     Changes,
@@ -64,8 +105,14 @@ Index = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Offset = Annotated[int, Meta(ge=0)]
 """A place in a body; one behind its end is its end, however far."""
 Cursor = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
+OutlineTokens = Annotated[int, Meta(ge=OUTLINE_TOKENS_MIN, le=OUTLINE_TOKENS_MAX)]
 Version = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
+BudgetTokens = Annotated[int, Meta(ge=1, le=BUDGET_TOKENS_MAX)]
 Channel = Annotated[str, Meta(min_length=1, max_length=CHANNEL_CHARS_MAX)]
+SpanText = Annotated[str, Meta(min_length=1, max_length=SPAN_CHARS_MAX)]
+"""A:B, half open; either end may be missing, or count from the end: -20:"""
+Title = Annotated[str, Meta(min_length=1, max_length=TITLE_CHARS_MAX)]
+PieceTokens = Annotated[int, Meta(ge=PIECE_TOKENS_MIN, le=PIECE_TOKENS_MAX)]
 
 
 class Verb(Struct, Generic[Reply], frozen=True):
@@ -104,6 +151,8 @@ class Push(Verb[Artifact], frozen=True, kw_only=True):
     """Put it into a thread: its state gets it in /artifacts, and it does not expire."""
     channel: Channel | None = None
     """Tell who listens to a channel, once it is stored."""
+    sealed: SealFormat | None = None
+    """How who pushes has sealed the body: of such a one nothing is shown."""
 
 
 class PushMany(Verb[list[Artifact]], frozen=True):
@@ -125,9 +174,93 @@ class Pull(Verb[Stream[Artifact]], frozen=True):
 
 
 class Peek(Verb[Artifact], frozen=True):
-    """Describe an artifact without its body."""
+    """Describe an artifact without its body.
+
+    `is_full`: with its tokens and its outline, which are found out the first time somebody asks.
+    """
 
     ref: Ref
+    is_full: bool = False
+
+
+# Looking inside
+
+
+class Slice(Verb[Piece], frozen=True):
+    """A bounded piece of a body: exactly one of the ways says which; `columns` go with `rows`.
+
+    Spans are A:B, half open, either end may be missing. Lines are numbered from 1; bytes, tokens
+    and rows count from 0. A heading is a title or a path of titles, `A > B`; a symbol is a name,
+    such as `Class.method`.
+    """
+
+    ref: Ref
+    lines: SpanText | None = None
+    bytes: SpanText | None = None
+    tokens: SpanText | None = None
+    json_pointer: Annotated[str, Meta(max_length=POINTER_CHARS_MAX)] | None = None
+    json_path: Annotated[str, Meta(max_length=JSON_PATH_CHARS_MAX)] | None = None
+    rows: SpanText | None = None
+    columns: Annotated[tuple[Label, ...], Meta(max_length=LIST_ITEMS_MAX)] = ()
+    heading: Title | None = None
+    symbol: Title | None = None
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+class Grep(Verb[Found], frozen=True):
+    """Lines in which a regular expression (RE2) is found: in one ref, a thread, or everything.
+
+    `context`: how many lines beside each. `is_fixed`: the pattern is plain text.
+    `after_line`: only behind that line of the one ref. `is_count`: only count them.
+    """
+
+    pattern: Annotated[str, Meta(min_length=1, max_length=GREP_PATTERN_CHARS_MAX)]
+    ref: Ref | None = None
+    thread: Ref | None = None
+    context: Annotated[int, Meta(ge=0, le=GREP_CONTEXT_LINES_MAX)] = 0
+    ignore_case: bool = False
+    is_fixed: bool = False
+    is_count: bool = False
+    after_line: Index = 0
+    matches_max: Annotated[int, Meta(ge=1, le=GREP_MATCHES_MAX)] = GREP_MATCHES_DEFAULT
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+class Outline(Verb[Outlined], frozen=True):
+    """The shape of a body, by its kind, the most telling things first, within a budget."""
+
+    ref: Ref
+    tokens_max: OutlineTokens = OUTLINE_TOKENS_DEFAULT
+
+
+class Digest(Verb[Digested], frozen=True):
+    """Head, tail, error lines and outline of a body, within a budget."""
+
+    ref: Ref
+    tokens_max: OutlineTokens = DIGEST_TOKENS_DEFAULT
+
+
+class DiffRefs(Verb[Differing], frozen=True):
+    """What differs between two bodies, as a unified diff; of JSON also where."""
+
+    old: Ref
+    new: Ref
+    context: Annotated[int, Meta(ge=0, le=DIFF_CONTEXT_LINES_MAX)] = 3
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+class Search(Verb[Hits], frozen=True):
+    """Passages that answer a query in words, best first: in one ref, a thread, or everything."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=QUERY_CHARS_MAX)]
+    thread: Ref | None = None
+    ref: Ref | None = None
+    limit: Annotated[int, Meta(ge=1, le=SEARCH_RESULTS_MAX)] = 10
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+class RebuildSearch(Verb[IndexState], frozen=True):
+    """Throw the search index away and make it anew from what the store holds."""
 
 
 class Pin(Verb[Artifact], frozen=True):
@@ -354,6 +487,12 @@ class ReadStats(Verb[Stats], frozen=True):
     thread: Ref
 
 
+class ReadSavings(Verb[Savings], frozen=True):
+    """What refs kept out of prompts, as it was counted: of a thread, or of the whole store."""
+
+    thread: Ref | None = None
+
+
 class ListThreadArtifacts(Verb[list[Artifact]], frozen=True):
     """The artifacts that were put into a thread, newest first."""
 
@@ -400,6 +539,84 @@ class LastUsedThread(Verb[list[ThreadView]], frozen=True):
     folder: Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
+# Windows and handoffs
+
+
+class Pack(Verb[Package], frozen=True):
+    """Choose what of a thread goes into a window of so many tokens: its state, blocks and refs.
+
+    `pins`: ids of blocks that must be in it, beside hard constraints and the summary. Whether a
+    large block is in it whole or as a digest with its ref is decided by what that costs, given the
+    tokens that stand before it in the agent's prompt and the calls it has made so far.
+    """
+
+    thread: Ref
+    query: Annotated[str, Meta(max_length=QUERY_CHARS_MAX)] = ""
+    budget_tokens: BudgetTokens = BUDGET_TOKENS_DEFAULT
+    pins: Annotated[tuple[Label, ...], Meta(max_length=PINS_MAX)] = ()
+    version: Version | None = None
+    prefix_tokens: Annotated[int, Meta(ge=0, le=BUDGET_TOKENS_MAX)] = 0
+    calls: Annotated[int, Meta(ge=0, le=CALLS_MAX)] = 0
+
+
+class GiveHandoff(Verb[HandoffView], frozen=True):
+    """Hand a thread over to another agent: an ask, what it needs to know, and refs, in a budget.
+
+    The receiver hears of it on `channel`, or else on `handoff/<to>`.
+    """
+
+    thread: Ref
+    to: Label
+    ask: Annotated[str, Meta(min_length=1, max_length=ASK_CHARS_MAX)]
+    budget_tokens: BudgetTokens = HANDOFF_TOKENS_DEFAULT
+    refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
+    pins: Annotated[tuple[Label, ...], Meta(max_length=PINS_MAX)] = ()
+    channel: Channel | None = None
+    by: Label = "you"
+
+    @property
+    def told_on(self) -> str:
+        """The channel on which the receiver hears of it."""
+        return self.channel or f"handoff/{self.to}"
+
+
+class AcceptHandoff(Verb[HandoffView], frozen=True):
+    """Take a handoff, and let the giver see that; who takes it again gets the same."""
+
+    ref: Ref
+    by: Label = "you"
+
+
+class ReturnHandoff(Verb[Artifact], frozen=True):
+    """Give back what came of a handoff: it goes into the giver's thread as one patch of its state.
+
+    The giver hears of it on `handoff/<from>`, or on `channel`.
+    """
+
+    ref: Ref
+    name: Name | None = None
+    type: ArtifactType | None = None
+    metadata: dict[str, Any] = {}
+    channel: Channel | None = None
+    by: Label = "you"
+
+
+class ShowHandoff(Verb[HandoffView], frozen=True):
+    """Look at a handoff without taking it."""
+
+    ref: Ref
+
+
+class ListHandoffs(Verb[HandoffListing], frozen=True):
+    """List handoffs, newest first; `is_open`: only those that nobody has taken."""
+
+    to: Label | None = None
+    thread: Ref | None = None
+    is_open: bool = False
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
+    after: Cursor = ""
+
+
 # Capabilities
 
 
@@ -425,6 +642,47 @@ class PurgeCache(Verb[Purged], frozen=True):
     """Forget cached results: those of one capability, or all."""
 
     capability: Label | None = None
+
+
+# Keys
+
+
+class NewKey(Verb[IssuedKey], frozen=True, kw_only=True):
+    """Make a key; the reply alone holds its token.
+
+    `scope`: read, write (which may read too) or admin. `tenant`: whose it is; those of a tenant
+    see nothing of others. `threads`, `channels`: only those whose names begin so.
+    """
+
+    name: Label | None = None
+    scope: Scope = "write"
+    tenant: Tenant | None = None
+    threads: Prefixes = ()
+    channels: Prefixes = ()
+    ttl_s: TtlS | None = None
+    """None: until it is revoked."""
+    quota_bytes: Index | None = None
+    """How many bytes may be pushed with it in all."""
+    requests_per_minute: Annotated[int, Meta(ge=1, le=KEY_RATE_MAX)] | None = None
+
+
+class ListKeys(Verb[KeyListing], frozen=True):
+    """List keys by id, also those good no more; `after` is the `next` of the page before."""
+
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
+    after: Cursor = ""
+
+
+class RevokeKey(Verb[Key], frozen=True):
+    """Let a key be good no more, from now on and everywhere."""
+
+    id: KeyId
+
+
+class ReadUsage(Verb[Usage], frozen=True):
+    """What was done with a key."""
+
+    id: KeyId
 
 
 class Survey(Verb[StoreReport], frozen=True):
