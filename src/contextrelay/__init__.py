@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from contextrelay.core.registry import capability
     from contextrelay.errors import (
         Broken,
+        BudgetTooSmall,
         Conflict,
         Failed,
         Full,
@@ -29,10 +30,14 @@ if TYPE_CHECKING:
         NotFound,
         Refused,
         RelayError,
+        Sealed,
         TooLarge,
         Unavailable,
     )
+    from contextrelay.logic.packing import pack
     from contextrelay.model.artifact import Artifact, Preview, Provenance
+    from contextrelay.model.block import Block, Budget
+    from contextrelay.model.package import Package
     from contextrelay.model.settings import Settings
 
 __version__ = "1.0.0.dev0"
@@ -41,7 +46,10 @@ _FILES = {
     "AgentBridge": "client.bridge",
     "Artifact": "model.artifact",
     "AsyncRelay": "client.relay",
+    "Block": "model.block",
     "Broken": "errors",
+    "Budget": "model.block",
+    "BudgetTooSmall": "errors",
     "Conflict": "errors",
     "ContextRelay": "client.contextrelay",
     "Failed": "errors",
@@ -50,22 +58,28 @@ _FILES = {
     "Invalid": "errors",
     "Limited": "errors",
     "NotFound": "errors",
+    "Package": "model.package",
     "Preview": "model.artifact",
     "Provenance": "model.artifact",
     "Refused": "errors",
     "Relay": "client.relay",
     "RelayError": "errors",
+    "Sealed": "errors",
     "Settings": "model.settings",
     "TooLarge": "errors",
     "Unavailable": "errors",
     "capability": "core.registry",
+    "pack": "logic.packing",
 }
 
 __all__ = [
     "AgentBridge",
     "Artifact",
     "AsyncRelay",
+    "Block",
     "Broken",
+    "Budget",
+    "BudgetTooSmall",
     "Conflict",
     "ContextRelay",
     "Failed",
@@ -74,15 +88,18 @@ __all__ = [
     "Invalid",
     "Limited",
     "NotFound",
+    "Package",
     "Preview",
     "Provenance",
     "Refused",
     "Relay",
     "RelayError",
+    "Sealed",
     "Settings",
     "TooLarge",
     "Unavailable",
     "capability",
+    "pack",
 ]
 
 

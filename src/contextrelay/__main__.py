@@ -18,5 +18,12 @@ def bridge() -> int:
     return run(["bridge", *sys.argv[1:]])
 
 
+def mcp() -> int:
+    """`contextrelay-mcp` is `relay mcp`."""
+    from contextrelay.doors.cli.main import run
+
+    return run(["mcp", *sys.argv[1:]])
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -377,7 +377,7 @@ def test_a_search_in_a_thread_looks_at_that_thread_alone(relay: Relay) -> None:
 
 
 def test_a_search_finds_no_results_of_searches_and_says_where_it_stopped(relay: Relay) -> None:
-    relay.push("needle " + "x" * 300_000 + " thread")
+    relay.push("needle " + "x" * 5_000_000 + " thread")
 
     assert found(relay, "thread")["results"] == []
     told = found(relay, "thread needle")

@@ -14,7 +14,10 @@ def test_the_public_names_are_these() -> None:
         "AgentBridge",
         "Artifact",
         "AsyncRelay",
+        "Block",
         "Broken",
+        "Budget",
+        "BudgetTooSmall",
         "Conflict",
         "ContextRelay",
         "Failed",
@@ -23,15 +26,18 @@ def test_the_public_names_are_these() -> None:
         "Invalid",
         "Limited",
         "NotFound",
+        "Package",
         "Preview",
         "Provenance",
         "Refused",
         "Relay",
         "RelayError",
+        "Sealed",
         "Settings",
         "TooLarge",
         "Unavailable",
         "capability",
+        "pack",
     ]
 
 
@@ -46,22 +52,26 @@ def test_the_verbs_of_both_clients_are_these() -> None:
     verbs |= {"push_many", "remove", "restore", "stream", "survey", "sweep", "trace", "verify"}
     verbs |= {"find_threads", "import_thread", "last_used_thread", "new_thread", "thread"}
     verbs |= {"threads", "use_thread"}
+    verbs |= {"slice", "grep", "diff", "outline", "digest"}
+    verbs |= {"search", "rebuild_search", "savings"}
+    verbs |= {"accept", "give_back", "handoff", "handoffs"}
     verbs |= {"capabilities", "invoke", "purge_cache"}
+    verbs |= {"keys", "new_key", "revoke_key", "usage"}
     verbs |= {"channels", "handle", "once", "publish", "signals", "subscribe", "wait"}
 
     for client in (contextrelay.Relay, contextrelay.AsyncRelay):
         names = {name for name in dir(client) if not name.startswith("_")}
-        assert names - {"is_async"} == verbs
+        assert names - {"is_async", "over"} == verbs
 
 
 def test_the_verbs_of_both_thread_handles_are_these() -> None:
     verbs = {"adopt", "add_event", "artifacts", "ask", "checkpoint", "close", "compact", "diff"}
     verbs |= {"events", "export", "fork", "header", "history", "mirror", "patch", "put", "remove"}
-    verbs |= {"invoke", "once", "restore", "show", "state", "stats", "tail"}
+    verbs |= {"hand_off", "invoke", "once", "pack", "restore", "show", "state", "stats", "tail"}
 
     for handle in (Thread, AsyncThread):
         names = {name for name in dir(handle) if not name.startswith("_")}
-        assert names - {"is_async"} == verbs
+        assert names - {"is_async", "over"} == verbs
 
 
 def test_every_verb_says_what_it_does_and_takes() -> None:

@@ -283,4 +283,4 @@ def test_an_argument_without_a_place_is_a_type_error(relay: Relay) -> None:
     with pytest.raises(TypeError, match="colour"):
         relay.push("x", colour="red")  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError):
-        relay.peek("a", "b")  # pyright: ignore[reportCallIssue]
+        relay.peek("a", False, "b")  # pyright: ignore[reportCallIssue]

@@ -55,9 +55,12 @@ NOT_MODIFIED = 304
 LONG = (
     verbs.Backup,
     verbs.ExportThread,
+    verbs.DiffRefs,
+    verbs.Grep,
     verbs.ImportThread,
     verbs.Invoke,
     verbs.PushMany,
+    verbs.RebuildSearch,
     verbs.Restore,
     verbs.Sweep,
     verbs.Verify,

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from msgspec import UNSET, ValidationError, convert
 
 from contextrelay.client.local import AsyncBody
+from contextrelay.client.opening import keyed, opens, opens_awaited, plain
+from contextrelay.client.sealing import Pushed, Sealing
 from contextrelay.errors import Invalid
+from contextrelay.logic.seal_keys import SealKey
+from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import parse_ref
 from contextrelay.wire.complaints import wrong
-from contextrelay.wire.verbs import Body, Stream, Verb
+from contextrelay.wire.verbs import Body, Pull, Push, Stream, Verb
 
 if TYPE_CHECKING:
     from contextrelay.client.relay import AsyncRelay, Relay
@@ -25,6 +29,8 @@ Reply = TypeVar("Reply")
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 
 REF_CHARS = 36
+# What may be given as a URL.
+_REFS = ("ref", "old", "new")
 
 
 def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> AnyVerb:
@@ -45,9 +51,10 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
             raise TypeError(f"{verb.__name__} has no {name}; it takes {', '.join(fields)}")
     if values.get("ttl_s") is UNSET:
         del values["ttl_s"]
-    ref = values.get("ref")
-    if isinstance(ref, str) and len(ref) != REF_CHARS:
-        values["ref"] = parse_ref(ref)
+    for name in _REFS:
+        ref = values.get(name)
+        if isinstance(ref, str) and len(ref) != REF_CHARS and name in fields:
+            values[name] = parse_ref(ref)
     try:
         return convert(values, verb)
     except ValidationError as error:
@@ -116,6 +123,38 @@ class asks(_Method[Args, Reply]):  # noqa: N801
         return method
 
 
+class pushes(_Method[Args, Artifact]):  # noqa: N801
+    """A verb with a body, which may be sealed first: bytes, text, or chunks of bytes."""
+
+    @overload
+    def __get__(
+        self, client: Relay, owner: type
+    ) -> Callable[Concatenate[str | Body, Args], Pushed]: ...
+    @overload
+    def __get__(
+        self, client: AsyncRelay, owner: type
+    ) -> Callable[Concatenate[str | AsyncBody, Args], Awaitable[Pushed]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+
+        def sealing(body: str | AsyncBody, args: Any, named: Any) -> Sealing:
+            seal = named.pop("seal", False)
+            return Sealing(build(Push, args, named), as_body(body), seal)
+
+        def method(body: str | AsyncBody, /, *args: Any, **named: Any) -> Any:
+            sent = sealing(body, args, named)
+            artifact = client.transport.ask(sent.verb, sent.body)
+            return sent.pushed(artifact, client.transport.url_of(artifact.ref))
+
+        async def awaited(body: str | AsyncBody, /, *args: Any, **named: Any) -> Any:
+            sent = sealing(body, args, named)
+            artifact = await client.transport.ask(sent.verb, sent.body)
+            return sent.pushed(artifact, client.transport.url_of(artifact.ref))
+
+        return awaited if client.is_async else method
+
+
 class sends(_Method[Args, Reply]):  # noqa: N801
     """A verb with a body: bytes, text, or chunks of bytes."""
 
@@ -137,8 +176,8 @@ class sends(_Method[Args, Reply]):  # noqa: N801
         return method
 
 
-class brings(_Method[Args, Stream[Any]]):  # noqa: N801
-    """A verb whose reply is a body, in one piece."""
+class brings(_Method[Args, Stream[Artifact]]):  # noqa: N801
+    """A verb whose reply is a body, in one piece; opened, where the ref is a URL with a key."""
 
     @overload
     def __get__(self, client: Relay, owner: type) -> Callable[Args, bytes]: ...
@@ -149,17 +188,22 @@ class brings(_Method[Args, Stream[Any]]):  # noqa: N801
             return self
 
         def method(*args: Any, **named: Any) -> Any:
-            return client.transport.ask(build(self._verb, args, named)).whole()
+            verb, key = _pull(args, named)
+            if key is not None:
+                return b"".join(opens(client.transport, verb, key))
+            return plain(client.transport.ask(verb)).whole()
 
         async def awaited(*args: Any, **named: Any) -> Any:
-            stream = await client.transport.ask(build(self._verb, args, named))
-            return await client.transport.whole(stream)
+            verb, key = _pull(args, named)
+            if key is not None:
+                return b"".join([part async for part in opens_awaited(client.transport, verb, key)])
+            return await client.transport.whole(plain(await client.transport.ask(verb)))
 
         return awaited if client.is_async else method
 
 
-class streams(_Method[Args, Stream[Any]]):  # noqa: N801
-    """A verb whose reply is a body, chunk by chunk."""
+class streams(_Method[Args, Stream[Artifact]]):  # noqa: N801
+    """A verb whose reply is a body, chunk by chunk; opened, where the ref is a URL with a key."""
 
     @overload
     def __get__(self, client: Relay, owner: type) -> Callable[Args, Iterator[bytes]]: ...
@@ -170,11 +214,27 @@ class streams(_Method[Args, Stream[Any]]):  # noqa: N801
             return self
 
         def method(*args: Any, **named: Any) -> Any:
-            return client.transport.ask(build(self._verb, args, named)).chunks()
+            verb, key = _pull(args, named)
+            if key is not None:
+                return opens(client.transport, verb, key)
+            return plain(client.transport.ask(verb)).chunks()
 
         async def awaited(*args: Any, **named: Any) -> Any:
-            stream = await client.transport.ask(build(self._verb, args, named))
-            async for chunk in client.transport.chunks(stream):
+            verb, key = _pull(args, named)
+            if key is not None:
+                chunks = opens_awaited(client.transport, verb, key)
+            else:
+                chunks = client.transport.chunks(plain(await client.transport.ask(verb)))
+            async for chunk in chunks:
                 yield chunk
 
         return awaited if client.is_async else method
+
+
+def _pull(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Pull, SealKey | None]:
+    """A pull, and the key in the URL that it names."""
+    if args:
+        ref, key = keyed(args[0])
+        return build(Pull, (ref, *args[1:]), named), key
+    ref, key = keyed(named.get("ref"))
+    return build(Pull, (), {**named, "ref": ref} if key else named), key

@@ -44,9 +44,11 @@ from contextrelay.limits import (
     REPLY_JSON_BYTES_MAX,
     REPLY_S_DEFAULT,
 )
+from contextrelay.logic.seal_keys import CANNOT_OPEN, has_key
+from contextrelay.model.artifact import SealFormat
 from contextrelay.model.ref import LOCAL_ORIGIN, parse_ref
 from contextrelay.wire.routes import KEY_HEADER
-from contextrelay.wire.verbs import Publish
+from contextrelay.wire.verbs import Publish, Pull
 
 if TYPE_CHECKING:
     from contextrelay.client.remote import Remote
@@ -100,11 +102,10 @@ class ContextRelay:
             raise TypeError("metadata must be a dict")
         if not isinstance(cast("object", data), str):
             raise TypeError("data must be a str")
-        sent, key = fernet.seal(data) if encrypted else (data, None)
         if self._server is None:
-            url = self._push_here(sent, channel, metadata)
-        else:
-            url = self._push_there(self._server, sent, channel, metadata)
+            return self._push_here(data, channel, metadata, encrypted)
+        sent, key = fernet.seal(data) if encrypted else (data, None)
+        url = self._push_there(self._server, sent, channel, metadata)
         return url if key is None else f"{url}{fernet.KEY_MARK}{key}"
 
     def pull(self, url: str) -> str:
@@ -117,7 +118,8 @@ class ContextRelay:
         bare, key = fernet.split_key(url.strip())
         server = self._server_of(bare)
         if server is None:
-            text = _text(self._here().pull(parse_ref(bare)))
+            # Not by `pull`, which refuses what is sealed: here that comes as it is (seed 000).
+            text = _text(self._here().transport.ask(Pull(parse_ref(bare))).whole())
         else:
             text = _unwrapped(self._remote(server).run(_got(server, bare, _PULLED_BYTES_MAX)))
         return text if key is None else fernet.unseal(text, key)
@@ -130,6 +132,8 @@ class ContextRelay:
             NotFound: there is none, or no longer.
         """
         bare = url.strip().partition("#")[0]
+        if has_key(bare):
+            raise ValueError(CANNOT_OPEN)  # It was percent-encoded, and would be sent.
         before, mark, ref = bare.partition(PULL)
         if not mark:
             raise ValueError(f"Not a ContextRelay pointer URL: there is no {PULL}<id> in it")
@@ -231,12 +235,14 @@ class ContextRelay:
 
     # Where things are
 
-    def _push_here(self, data: str, channel: str | None, metadata: dict[str, Any] | None) -> str:
+    def _push_here(
+        self, data: str, channel: str | None, metadata: dict[str, Any] | None, encrypted: bool
+    ) -> str:
         if not data:
             raise Invalid("there is no data to push", "push a text of one character or more")
-        relay = self._here()
-        made = relay.push(data, channel=channel or None, metadata=metadata or {})
-        return relay.transport.url_of(made.ref)
+        seal: SealFormat | bool = "k1" if encrypted else False
+        made = self._here().push(data, channel=channel or None, metadata=metadata or {}, seal=seal)
+        return made.url
 
     def _push_there(
         self, server: Server, data: str, channel: str | None, metadata: dict[str, Any] | None

@@ -21,7 +21,18 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import local_url
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine
-from contextrelay.wire.verbs import Body, Invoke, Publish, Pull, Push, PushMany, Stream, Sweep, Verb
+from contextrelay.wire.verbs import (
+    Body,
+    Invoke,
+    Peek,
+    Publish,
+    Pull,
+    Push,
+    PushMany,
+    Stream,
+    Sweep,
+    Verb,
+)
 
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")
@@ -72,6 +83,13 @@ class _Answering:
         self.stores = stores
         self.key = ""
         self._sweeps = _Sweeps()
+        self._owner = self
+
+    def over(self, stores: Stores) -> Self:
+        """The same transport over the stores as somebody else has them."""
+        view = copy(self)
+        view.stores = stores
+        return view
 
     def once(self, key: str) -> Self:
         """The same transport, which sends a key along with every verb."""
@@ -100,7 +118,7 @@ class _Answering:
         if self.stores.now_ms() >= self._sweeps.next_ms:
             self._sweeps.next_ms = self.stores.now_ms() + SWEEP_EVERY_S * 1000
             with suppress(RelayError):  # The verb is done; the next sweep will tell.
-                answer(self.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
+                answer(self._owner.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
 
 
 class Local(_Answering):
@@ -130,7 +148,7 @@ class Local(_Answering):
             stop()
 
     def close(self) -> None:
-        self.stores.engine.close()
+        self.stores.close()
 
 
 class AsyncLocal(_Answering):
@@ -148,9 +166,10 @@ class AsyncLocal(_Answering):
         return await in_thread(lambda: self.answer(verb, sent, key))
 
     def waits_for(self, verb: Verb[Any]) -> bool:
-        """Whether a read may wait: for a network, or to write that a lease was renewed."""
+        """Whether a read may wait: for a network, for a write, or until a body was looked into."""
         renews = self.stores.settings.extend_on_read and isinstance(verb, Pull)
-        return self.stores.ledger.reads_wait or renews
+        looks = isinstance(verb, Peek) and verb.is_full
+        return self.stores.ledger.reads_wait or renews or looks
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
         """Wait until a log has facts after a seq; no thread is held meanwhile."""
@@ -193,7 +212,7 @@ class AsyncLocal(_Answering):
         return await in_thread(stream.whole)
 
     async def close(self) -> None:
-        await in_thread(self.stores.engine.close)
+        await in_thread(self.stores.close)
 
 
 async def in_thread(act: Callable[[], Result]) -> Result:

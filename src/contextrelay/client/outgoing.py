@@ -6,7 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from contextrelay.limits import CHUNK_BYTES
+from contextrelay.logic.seal import SealedBody
 from contextrelay.wire.verbs import Body
+
+# Bodies that are the same each time they are read.
+_LASTING = (bytes, list, tuple, SealedBody)
 
 
 class Outgoing:
@@ -20,12 +24,12 @@ class Outgoing:
     @property
     def can_go_again(self) -> bool:
         """Whether nothing of it was used up that cannot be had again."""
-        return isinstance(self._body, bytes | list | tuple) or not self._is_touched
+        return isinstance(self._body, _LASTING) or not self._is_touched
 
     @property
     def length(self) -> int | None:
         """How many bytes it is, where that is known before it is read."""
-        if isinstance(self._body, bytes):
+        if isinstance(self._body, bytes | SealedBody):
             return len(self._first) + len(self._body)
         if isinstance(self._body, list | tuple):
             chunks = cast("Iterable[bytes]", self._body)

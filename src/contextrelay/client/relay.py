@@ -9,8 +9,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from contextrelay.client.asks import as_body, asks, brings, build, checked_key, sends, streams
+from contextrelay.client.asks import (
+    as_body,
+    asks,
+    brings,
+    build,
+    checked_key,
+    pushes,
+    sends,
+    streams,
+)
+from contextrelay.client.inside import looks
 from contextrelay.client.local import AsyncLocal, Local, in_thread, open_stores
+from contextrelay.client.sealing import PushAndSeal
 from contextrelay.client.server import Server, is_server, server_at
 from contextrelay.client.thread import AsyncThread, Thread
 from contextrelay.errors import Gone, Invalid
@@ -37,10 +48,18 @@ OnGap = Callable[[int, int], object]
 class _Verbs:
     """What both clients can do."""
 
-    push = sends(verbs.Push)
+    push = pushes(PushAndSeal)
     pull = brings(verbs.Pull)
     stream = streams(verbs.Pull)
     peek = asks(verbs.Peek, inline=True)
+    slice = looks(verbs.Slice)
+    grep = looks(verbs.Grep)
+    search = asks(verbs.Search)
+    rebuild_search = asks(verbs.RebuildSearch)
+    savings = asks(verbs.ReadSavings)
+    diff = looks(verbs.DiffRefs)
+    outline = looks(verbs.Outline)
+    digest = looks(verbs.Digest)
     pin = asks(verbs.Pin)
     extend = asks(verbs.Extend)
     remove = asks(verbs.Remove)
@@ -56,9 +75,17 @@ class _Verbs:
     publish = asks(verbs.Publish)
     signals = asks(verbs.ReadSignals, inline=True)
     channels = asks(verbs.ListChannels)
+    accept = asks(verbs.AcceptHandoff)
+    give_back = sends(verbs.ReturnHandoff)
+    handoff = asks(verbs.ShowHandoff)
+    handoffs = asks(verbs.ListHandoffs)
     capabilities = asks(verbs.ListCapabilities)
     invoke = asks(verbs.Invoke)
     purge_cache = asks(verbs.PurgeCache)
+    new_key = asks(verbs.NewKey)
+    keys = asks(verbs.ListKeys)
+    revoke_key = asks(verbs.RevokeKey)
+    usage = asks(verbs.ReadUsage)
     list = asks(verbs.List)
 
 
@@ -221,6 +248,13 @@ class AsyncRelay(_Verbs):
         view = copy(self)
         view.transport, view._origin = self.transport.once(checked_key(key)), self._origin or self
         return view
+
+    @classmethod
+    def over(cls, transport: AsyncLocal | AsyncRemote) -> AsyncRelay:
+        """A relay that asks by a transport which is there already."""
+        relay = cls.__new__(cls)
+        relay.transport = transport
+        return relay
 
     def handle(self, made: ThreadView) -> AsyncThread:
         return AsyncThread(self._origin or self, made.thread_id)

@@ -53,18 +53,19 @@ def server_at(url: str, key: str | None = None) -> Server:
     """
     from urllib.parse import urlsplit
 
+    shown = url.partition("#")[0][:80]  # What stands behind a # may be a key.
     try:
         parts = urlsplit(url.strip())
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise Invalid(f"{url[:80]!r} is no URL of a server: {error}", _WRITTEN) from None
+        raise Invalid(f"{shown!r} is no URL of a server: {error}", _WRITTEN) from None
     if "@" in parts.netloc:
         raise Invalid(
             "the URL of a server carries a name or a password",
             f"leave it out, and give api_key or set {KEY_VARIABLE}",
         )
     if parts.scheme not in _PORTS or not host or parts.query or parts.fragment:
-        raise Invalid(f"{url[:80]!r} is no URL of a server", _WRITTEN)
+        raise Invalid(f"{shown!r} is no URL of a server", _WRITTEN)
     literal = f"[{host}]" if ":" in host else host
     place = "" if port in (None, _PORTS[parts.scheme]) else f":{port}"
     origin = f"{parts.scheme}://{literal}{place}"

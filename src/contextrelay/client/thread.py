@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from msgspec.json import decode
 
-from contextrelay.client.asks import as_body, build, told
+from contextrelay.client.asks import build, told
 from contextrelay.client.local import AsyncBody, in_thread
+from contextrelay.client.sealing import Pushed
 from contextrelay.limits import LIST_ITEMS_MAX
-from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import Invoked
 from contextrelay.model.thread import EventPage, HeaderView, Numbered, StateView, ThreadView
 from contextrelay.store.folders import write_whole
@@ -84,6 +84,8 @@ class _ThreadVerbs:
     events = asks_of_thread(verbs.ReadEvents, _events)
     add_event = asks_of_thread(verbs.AddEvent, same)
     checkpoint = asks_of_thread(verbs.MakeCheckpoint, same)
+    pack = asks_of_thread(verbs.Pack, same)
+    hand_off = asks_of_thread(verbs.GiveHandoff, same)
     stats = asks_of_thread(verbs.ReadStats, same)
     artifacts = asks_of_thread(verbs.ListThreadArtifacts, same)
     mirror = asks_of_thread(verbs.MirrorThread, same)
@@ -108,10 +110,10 @@ class Thread(_ThreadVerbs):
     def ask(self, verb: Verb[Reply], body: Body = b"") -> Reply:
         return self.relay.transport.ask(verb, body)
 
-    def put(self, body: str | Body, **options: Any) -> Artifact:
+    def put(self, body: str | Body, **options: Any) -> Pushed:
         """Store a body and put it into this thread; the options are those of `Relay.push`."""
-        sent = as_body(body)
-        return self.ask(build(verbs.Push, (), {**options, "thread": self.id}), sent)  # pyright: ignore[reportArgumentType]
+        options["thread"] = self.id
+        return self.relay.push(body, **options)
 
     def invoke(
         self,
@@ -172,9 +174,10 @@ class AsyncThread(_ThreadVerbs):
     async def ask(self, verb: Verb[Reply], body: AsyncBody = b"") -> Reply:
         return await self.relay.transport.ask(verb, body)
 
-    async def put(self, body: str | AsyncBody, **options: Any) -> Artifact:
+    async def put(self, body: str | AsyncBody, **options: Any) -> Pushed:
         """Store a body and put it into this thread; the options are those of `Relay.push`."""
-        return await self.ask(build(verbs.Push, (), {**options, "thread": self.id}), as_body(body))
+        options["thread"] = self.id
+        return await self.relay.push(body, **options)
 
     async def invoke(
         self,

@@ -1,0 +1,86 @@
+"""Outline and digest through the clients, blocking and awaited, on every engine and over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from contextrelay import Gone, Invalid, NotFound, Relay
+
+LOG = "\n".join(
+    f"2026-01-05 10:{number // 60 % 60:02}:{number % 60:02} "
+    + ("ERROR disk full" if number == 777 else f"INFO request {number} done")
+    for number in range(3_000)
+)
+
+
+def test_an_outline_tells_the_shape_its_cost_and_the_next_step(relay: Relay) -> None:
+    """Promises L1, L4, L5."""
+    ref = relay.push(LOG, name="worker.log").ref
+
+    told = relay.outline(ref)
+
+    assert told.kind == "log"
+    assert "3000 lines" in told.text
+    assert "778: ERROR disk full" in told.text
+    assert told.spent.tokens <= 500 < told.spent.whole_tokens
+    assert (told.spent.basis, told.spent.tokenizer) == ("measured", "o200k_base")
+    assert told.next == f"relay get {ref[:8]} --lines {told.next_args['lines']}"
+    assert "ERROR disk full" in relay.slice(ref, **told.next_args).text
+
+
+def test_a_budget_of_ones_own_is_kept_to(relay: Relay) -> None:
+    """Promises L1, L6."""
+    ref = relay.push(LOG, name="worker.log").ref
+
+    assert relay.outline(ref, tokens_max=60).spent.tokens <= 60
+    assert 500 < relay.digest(ref, tokens_max=900).spent.tokens <= 900
+    for wrong in (0, 10**9):
+        with pytest.raises(Invalid):
+            relay.outline(ref, tokens_max=wrong)
+
+
+def test_a_digest_has_head_tail_and_errors(relay: Relay) -> None:
+    """Promises L4, L6."""
+    ref = relay.push(LOG, name="worker.log").ref
+
+    told = relay.digest(ref)
+
+    assert "\n1: 2026-01-05 10:00:00 INFO request 0 done" in told.text
+    assert "\n778: 2026-01-05 10:12:57 ERROR disk full" in told.text
+    assert "\n3000: " in told.text
+    assert told.omitted_lines > 2_900
+    assert told.left_out == f"{told.omitted_lines} lines"
+
+
+def test_a_full_peek_has_tokens_and_outline(relay: Relay) -> None:
+    """Promise R7."""
+    ref = relay.push(LOG, name="worker.log").ref
+
+    told = relay.peek(ref, is_full=True)
+
+    assert told.tokens == relay.outline(ref).spent.whole_tokens
+    assert told.token_basis == "measured"
+    assert told.outline == relay.outline(ref).text
+
+
+def test_what_is_not_there_cannot_be_outlined(relay: Relay) -> None:
+    ref = relay.push("x").ref
+    relay.remove(ref)
+
+    with pytest.raises(Gone):
+        relay.outline(ref)
+    with pytest.raises(NotFound):
+        relay.digest("00000000-0000-4000-8000-000000000000")
+
+
+def test_a_sealed_body_is_outlined_and_digested_here_by_its_url(relay: Relay) -> None:
+    """Promise L4: on sealed refs it runs in the client."""
+    plain = relay.push(LOG, name="worker.log")
+    sealed = relay.push(LOG, name="worker.log", seal=True)
+
+    assert relay.outline(sealed.url).text == relay.outline(plain.ref).text
+    assert relay.digest(sealed.url, tokens_max=300).text == (
+        relay.digest(plain.ref, tokens_max=300).text
+    )
+    with pytest.raises(Invalid):
+        relay.outline(sealed.ref)

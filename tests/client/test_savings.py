@@ -1,0 +1,86 @@
+"""Savings through the clients: what readers received, what it stands for, what was pulled back."""
+
+from __future__ import annotations
+
+import pytest
+
+from contextrelay import NotFound, Relay
+from contextrelay.logic.tokens import count_tokens
+
+BODY = "\n".join(f"line {index}: the orders service owns the schema" for index in range(2_000))
+
+
+def test_every_look_is_counted_and_what_is_pulled_is_taken_off(relay: Relay) -> None:
+    """Promises L5, U1."""
+    thread = relay.new_thread()
+    ref = thread.put(BODY, name="orders.log").ref
+    other = relay.push("never read by anybody " * 100)
+    answers = [
+        relay.slice(ref, lines="10:20"),
+        relay.grep("line 17:", ref),
+        relay.search("orders schema", ref=ref),
+        relay.outline(ref),
+        relay.digest(ref),
+    ]
+
+    looked = relay.savings()
+    relay.pull(ref)
+    pulled = relay.savings(thread.id)
+
+    whole = count_tokens(BODY)
+    assert (looked.answers, looked.pulls) == (5, 0)
+    assert looked.sent.tokens == sum(each.spent.tokens for each in answers)
+    assert looked.sent.basis == "measured"
+    # Once, however often it was looked into; and not what nobody read.
+    assert (looked.whole.tokens, looked.whole.basis) == (whole, "measured")
+    assert looked.net == looked.avoided == whole - looked.sent.tokens > 0
+    assert (pulled.pulls, pulled.pulled_back.tokens) == (1, whole)
+    assert pulled.net == -pulled.sent.tokens
+    assert pulled.scope == f"thread {thread.id}"
+    assert looked.tokenizer == "o200k_base"
+    assert looked.naive_tokens == len(BODY) // 4 + other.size_bytes // 4
+
+
+def test_a_peek_counts_as_its_preview_each_time_and_the_whole_once(relay: Relay) -> None:
+    """Promise L5."""
+    artifact = relay.push(BODY)
+    for _ in range(3):
+        relay.peek(artifact.ref)
+
+    told = relay.savings()
+
+    preview = count_tokens(artifact.preview.text)
+    assert told.answers == 3
+    assert told.sent.tokens == pytest.approx(3 * preview, rel=0.2)
+    assert told.whole.tokens == pytest.approx(count_tokens(BODY), rel=0.4)
+
+
+def test_an_estimate_is_corrected_once_somebody_has_counted(relay: Relay) -> None:
+    """Promises L5, U1: whatever comes first, a look at a piece or one at the whole."""
+    ref = relay.push(BODY).ref
+    relay.slice(ref, lines="10:20")
+    early = relay.savings()
+    relay.outline(ref)
+
+    late = relay.savings()
+
+    assert early.whole.basis == "estimated"
+    assert (late.whole.tokens, late.whole.basis) == (count_tokens(BODY), "measured")
+
+
+def test_prices_are_those_of_the_formula(relay: Relay) -> None:
+    """Promise U1: prompt-cache prices applied."""
+    ref = relay.push(BODY).ref
+    relay.slice(ref, lines="1:5")
+
+    told = relay.savings()
+
+    asking = 60 * 5
+    assert told.priced.uncached == pytest.approx(10 * told.net - asking, abs=0.1)
+    assert told.priced.cached == pytest.approx((1.25 + 9 * 0.1) * told.net - asking, abs=0.1)
+    assert told.priced.asking_tokens == 60
+
+
+def test_a_thread_that_is_not_there_has_no_savings(relay: Relay) -> None:
+    with pytest.raises(NotFound):
+        relay.savings("00000000-0000-4000-8000-000000000000")
