@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from contextrelay import Relay
 from tests.doors.http.serving import Served, serving
 
 
@@ -36,3 +37,22 @@ def web(shared: Served) -> Generator[httpx2.Client]:
 def thread(web: httpx2.Client) -> str:
     """The id of a new thread on the shared server."""
     return web.post("/threads", json={"name": "release"}).json()["thread_id"]
+
+
+@pytest.fixture(scope="module")
+def keyed_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("keyed") / "store"
+
+
+@pytest.fixture(scope="module")
+def beside(keyed_store: Path) -> Generator[Relay]:
+    """The owner, who has the store itself."""
+    with Relay(keyed_store) as relay:
+        yield relay
+
+
+@pytest.fixture(scope="module")
+def guarded(keyed_store: Path, beside: Relay) -> Generator[Served]:
+    """A server that asks everybody for a token."""
+    with serving(keyed_store, needs_token=True) as served:
+        yield served

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay import Relay
+from contextrelay import Relay, Sealed
 from tests.doors.http.serving import Served, serving_apart
 from tests.store.engines import until
 
@@ -89,7 +89,38 @@ print(json.dumps([url, hub.pull(url), wrong, hub.pull(url.split("#")[0])]))
     assert wrong == "Failed to decrypt: Invalid or missing key"
     assert bare.startswith("gAAAAA")
     with Relay(tmp_path / "store") as relay:
-        assert b"secret plan" not in relay.pull(url.split("#")[0])
+        assert relay.peek(url).preview.text == f"[sealed, {len(bare)} bytes]"
+        assert relay.peek(url).sealed == "k1"
+        with pytest.raises(Sealed):
+            relay.pull(url.split("#")[0])
+
+
+@pytest.mark.parametrize("text", ["the secret plan", "", "é" * 300_000])
+def test_what_either_client_seals_the_other_opens(
+    served: Served, tmp_path: Path, text: str
+) -> None:
+    """Promise E1. Promise R12: `#key=` URLs are interchangeable, both ways."""
+    path = tmp_path / "text"
+    path.write_text(text)
+    with Relay(served.url) as relay:
+        ours = relay.push(text, seal="k1", metadata={"summary": "a plan"})
+        theirs, opened, about = run(
+            served.url,
+            """
+text = open(sys.argv[1]).read()
+print(json.dumps([hub.push(text, encrypted=True), hub.pull(sys.argv[2]) == text,
+    hub.peek(sys.argv[2])]))
+""",
+            str(path),
+            ours.url,
+        )
+
+        assert opened is True
+        assert about == {"summary": "a plan"}
+        assert relay.pull(theirs).decode() == text
+        assert relay.pull(theirs, 4, 9) == text.encode()[4:9]
+        with pytest.raises(Sealed):
+            relay.pull(theirs[:-3] + "AA=")
 
 
 def test_what_is_not_there_is_an_http_error_with_the_seeds_words(served: Served) -> None:

@@ -386,6 +386,8 @@ def test_a_full_peek_tells_what_there_is(web: httpx2.Client) -> None:
     }
     assert (told["metadata"], told["size"], told["expires_at"]) == ({"n": 1}, 13, None)
     assert told["preview"]["text"] == "# Title\n\ntext"
+    assert (told["tokens"], told["token_basis"]) == (4, "measured")
+    assert "1: # Title" in told["outline"]
 
 
 # Limits

@@ -23,3 +23,8 @@ def error_of(reply: httpx2.Response) -> str:
     told = reply.json()
     assert told["status"] == reply.status_code
     return told["error"]
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that brings a token."""
+    return {"authorization": f"Bearer {token}"}

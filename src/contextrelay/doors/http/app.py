@@ -24,6 +24,14 @@ from contextrelay.doors.http import (
     threads,
     verbs,
 )
+from contextrelay.doors.http.callers import (
+    OPEN,
+    RETRY_AFTER,
+    Callers,
+    Visitor,
+    address_in,
+    token_in,
+)
 from contextrelay.doors.http.content import NoSuchRange
 from contextrelay.doors.http.exchange import TEXT, Exchange, Left, Receive, Scope, Send
 from contextrelay.doors.http.guard import Guard
@@ -35,11 +43,15 @@ from contextrelay.doors.http.pushing import Pushing
 from contextrelay.doors.http.quick import Quick
 from contextrelay.doors.http.shelf import Shelf
 from contextrelay.doors.http.slowly import Slowly
-from contextrelay.errors import Broken, NotFound, RelayError, Unavailable
+from contextrelay.doors.mcp import mounted
+from contextrelay.doors.mcp.mounted import Mounted
+from contextrelay.errors import Broken, Limited, NotFound, RelayError, Unavailable
 from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX, SWEEP_EVERY_S
 from contextrelay.wire.problems import MEDIA_TYPE, problem
 
 log = logging.getLogger("contextrelay.http")
+
+UNKNOWN = 401
 
 
 class NotAllowed(RelayError):
@@ -51,15 +63,20 @@ class NotAllowed(RelayError):
 class Door:
     """What every handler works with."""
 
-    def __init__(self, local: AsyncLocal, guard: Guard, figures: str = "") -> None:
+    def __init__(
+        self, local: AsyncLocal, guard: Guard, figures: str = "", needs_token: bool = False
+    ) -> None:
         self.relay = local
+        """The owner's; for what a request asks, `exchange.relay`."""
         self.guard = guard
+        self.callers = Callers(local, needs_token)
         self.hub = Hub(local)
-        self.pushing = Pushing(local)
-        self.slowly = Slowly(local)
+        self.pushing = Pushing()
+        self.slowly = Slowly()
         self.large_json = asyncio.Semaphore(LARGE_JSON_AT_ONCE_MAX)
         self.paths = Paths()
-        for room in (relay, threads, signals, verbs, fixed, scrape, openapi, manual):
+        self.mcp = Mounted()
+        for room in (relay, threads, signals, verbs, fixed, scrape, openapi, manual, mounted):
             room.add_to(self.paths)
         self.metrics = Metrics(self.paths, figures)
         self.hub.counted = partial(self.metrics.add, SUBSCRIBERS)
@@ -89,21 +106,31 @@ class App:
         try:
             exchange.origin = self.door.guard.origin(scope["headers"], scope["scheme"])
             found = self.door.paths.find(exchange.segments())
-            if found is None:
+            place = found[0] if found else None
+            exchange.visitor = await _visitor(self.door, exchange, place)
+            if found is None or place is None:
                 raise NotFound("there is nothing at this path", "see /openapi.json for what is")
-            place, values = found
-            await _handler(place, exchange.method)(self.door, exchange, values)
+            handler = _handler(place, exchange.method)
+            if exchange.visitor.key is None:
+                await handler(self.door, exchange, found[1])
+            else:
+                with exchange.visitor.staying(_ending(exchange)):
+                    await handler(self.door, exchange, found[1])
         except Left:
             return
         except asyncio.CancelledError:
-            # The server ends, and this took longer than it waits.
+            # The key was revoked; or the server ends, and this took longer than it waits.
             if not exchange.is_answered:
                 ending = Unavailable("the server ends", "ask again, here or elsewhere")
-                await _tell(exchange, place, ending)
+                await _tell(exchange, place, exchange.ended or ending)
+            elif exchange.ended is not None:
+                await exchange.cut()
         except Exception as error:
             await _tell(exchange, place, error)
         finally:
             exchange.let_go()
+            if exchange.is_known:
+                exchange.visitor.count(exchange.bytes_in, exchange.bytes_out)
             path = place.path if place else NO_PLACE
             self.door.metrics.end(
                 begun, path, exchange.method, exchange.status, exchange.bytes_in, exchange.bytes_out
@@ -117,6 +144,7 @@ class App:
             loop.set_default_executor(ThreadPoolExecutor(SERVER_THREADS_MAX, "relay-core"))
             self.door = self._open_door()
             self.door.hub.start()
+            self.door.callers.start()
             sweeping = loop.create_task(_sweep(self.door.relay))
             quick = Quick(self.door)
             self.quick = quick if quick.is_possible else None
@@ -127,6 +155,8 @@ class App:
         await receive()
         sweeping.cancel()
         self.door.hub.stop()
+        await self.door.callers.stop()
+        await self.door.mcp.stop()
         await self.door.relay.close()
         self.door.metrics.close()
         await send({"type": "lifespan.shutdown.complete"})
@@ -158,6 +188,27 @@ def _handler(place: Place, method: str) -> Answering:
     )
 
 
+async def _visitor(door: Door, exchange: Exchange, place: Place | None) -> Visitor:
+    """Who asks. What a server tells everybody of itself, it tells without asking that."""
+    if place is not None and place.path in OPEN:
+        return door.callers.owner
+    token = token_in(exchange.scope["headers"])
+    if token is None and place is not None and place.path in signals.STREAMS:
+        token = exchange.query().get(signals.TOKEN)
+    return await door.callers.admit(token, address_in(exchange.scope))
+
+
+def _ending(exchange: Exchange) -> Callable[[RelayError], None]:
+    task = asyncio.current_task()
+    assert task is not None
+
+    def end(error: RelayError) -> None:
+        exchange.ended = error
+        task.cancel()
+
+    return end
+
+
 async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> None:
     """Answer with an error; where the answer was begun, the connection has to end."""
     if not isinstance(error, RelayError):
@@ -169,6 +220,10 @@ async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> No
     more = [(b"cache-control", b"no-store")]
     if error.status in (408, 413, 503):
         more.append((b"connection", b"close"))  # The rest of the body is not read.
+    if error.status == UNKNOWN:
+        more.append((b"www-authenticate", _asks_for(exchange)))
+    if isinstance(error, Limited) and RETRY_AFTER in error.details:
+        more.append((b"retry-after", b"%d" % error.details[RETRY_AFTER]))
     if isinstance(error, NotAllowed):
         more.append((b"allow", str(error.details["allow"]).encode()))
     if isinstance(error, NoSuchRange):
@@ -179,3 +234,8 @@ async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> No
     from msgspec.json import encode
 
     await exchange.reply(error.status, encode(problem(error)), MEDIA_TYPE.encode(), more)
+
+
+def _asks_for(exchange: Exchange) -> bytes:
+    """How a token is to be sent; a browser asks a person for it, as for a password."""
+    return b'Basic realm="relay"' if exchange.accepts("text/html") else b"Bearer"

@@ -86,7 +86,7 @@ class _Large(_Sent, forbid_unknown_fields=True, kw_only=True):
 async def put_artifact(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """Store content and put it into a thread."""
     thread = thread_of(values)
-    await check_there(door, thread)
+    await check_there(exchange, thread)
     if exchange.media_type() == MULTIPART:
         form = await read_form(exchange, door.relay.stores.settings.body_bytes_max)
         try:
@@ -183,7 +183,7 @@ async def list_artifacts(door: Door, exchange: Exchange, values: dict[str, str])
     thread = thread_of(values)
     verb = read(BY_VERB[ListThreadArtifacts], {"thread": thread}, exchange.query(), None)
     artifacts: list[Artifact] = await ask_of(door, exchange, thread, verb)
-    left_out = max(0, (await check_there(door, thread)).artifacts - len(artifacts))
+    left_out = max(0, (await check_there(exchange, thread)).artifacts - len(artifacts))
     await exchange.reply_json(
         {"artifacts": [told(each) for each in artifacts], "left_out": left_out}
     )
@@ -217,22 +217,22 @@ async def _artifact(door: Door, exchange: Exchange, values: dict[str, str]) -> A
     """
     thread = thread_of(values) if "thread" in values else None
     if thread is not None:
-        await check_there(door, thread)
+        await check_there(exchange, thread)
     if not is_ref(values["ref"]):
         raise _unknown_artifact()
     try:
         artifact: Artifact = await ask(door, exchange, Peek(values["ref"]))
     except NotFound as error:
         raise _unknown_artifact() from error
-    if thread not in (None, artifact.thread) and not await _holds(door, thread, artifact.ref):
+    if thread not in (None, artifact.thread) and not await _holds(exchange, thread, artifact.ref):
         raise _unknown_artifact()
     return artifact
 
 
-async def _holds(door: Door, thread: str | None, ref: str) -> bool:
+async def _holds(exchange: Exchange, thread: str | None, ref: str) -> bool:
     """Whether a thread refers to an artifact that was put elsewhere: among its newest."""
     assert thread is not None
-    held = await door.relay.ask(ListThreadArtifacts(thread, LIST_ITEMS_MAX))
+    held = await exchange.relay.ask(ListThreadArtifacts(thread, LIST_ITEMS_MAX))
     return any(each.ref == ref for each in held)
 
 

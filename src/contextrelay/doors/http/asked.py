@@ -109,18 +109,18 @@ async def ask_of(
     try:
         return await ask(door, exchange, verb, body)
     except NotFound:
-        await check_there(door, thread)
+        await check_there(exchange, thread)
         raise
 
 
-async def check_there(door: Door, thread: str) -> ThreadView:
+async def check_there(exchange: Exchange, thread: str) -> ThreadView:
     """Refuse an unknown thread before more is done.
 
     Raises:
         NotFound: in the seed's words; Gone: it was removed.
     """
     try:
-        return await door.relay.ask(ShowThread(thread))
+        return await exchange.relay.ask(ShowThread(thread))
     except NotFound as error:
         raise _unknown_thread() from error
 

@@ -36,6 +36,7 @@ from contextrelay.doors.http.operations import (
     schema,
 )
 from contextrelay.limits import TTL_S_MAX
+from contextrelay.wire.problems import MEDIA_TYPE
 
 TAGS = {
     "relay": "Push once, pass a URL. Errors are plain text.",
@@ -43,6 +44,7 @@ TAGS = {
     "threads": "Execution contexts and their state.",
     "channels": "Signals: who listens learns of pushes and messages.",
     "capabilities": "What can be invoked by name, its results cached.",
+    "keys": "Who may ask, for what, and what they did.",
     "store": "Looking after the store.",
     "threads, plain": "Threads under the paths of relay's own clients.",
     "server": "What the server tells of itself.",
@@ -140,7 +142,7 @@ _RELAY = [
                 )
             )
         },
-        errors=(*WRITES, 404, 409, 410),
+        errors=(*WRITES, 402, 404, 409, 410),
         tells_text=True,
     ),
     Operation(
@@ -205,6 +207,7 @@ _RELAY = [
         replies={},
         errors=(*ALWAYS, 426, 503),
         tells_text=True,
+        is_stream=True,
     ),
 ]
 
@@ -222,6 +225,7 @@ _STREAMS = [
         parameters=[in_path("channel", CHANNEL), _AFTER, _LAST],
         replies={"200": _EVENT_STREAM},
         errors=(*READS, 413),
+        is_stream=True,
     ),
     Operation(
         method="GET",
@@ -232,6 +236,38 @@ _STREAMS = [
         parameters=[in_path("thread", REF), _AFTER, query("limit", LIMIT), _LAST],
         replies={"200": _EVENT_STREAM},
         errors=FINDS,
+        is_stream=True,
+    ),
+]
+
+_RPC: Json = as_json(ANY_OBJECT)
+_RPC_ERROR: Json = {**_RPC, MEDIA_TYPE: {"schema": schema("ProblemDetails")}, TEXT: {}}
+_MCP = [
+    Operation(
+        method="POST",
+        path="/mcp",
+        id="mcp",
+        tag="server",
+        summary="The Model Context Protocol, for models",
+        description="One JSON-RPC message in, its answer out, or a stream of events with it.",
+        body={
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {
+                        "type": "object",
+                        "properties": {"jsonrpc": {"const": "2.0"}, "method": STRING},
+                        "required": ["jsonrpc", "method"],
+                    }
+                }
+            },
+        },
+        replies={
+            "200": {**_RPC, **_EVENT_STREAM},
+            "202": {},
+            **{str(status): _RPC_ERROR for status in (400, 404, 406, 415)},
+        },
+        errors=(*READS, 408, 413),
     ),
 ]
 
@@ -278,4 +314,4 @@ _SERVER = [
     ),
 ]
 
-OPERATIONS = [*_RELAY, *_STREAMS, *THREADS, *_SERVER]
+OPERATIONS = [*_RELAY, *_STREAMS, *THREADS, *_MCP, *_SERVER]

@@ -189,7 +189,7 @@ THREADS = [
             },
         },
         replies={"201": as_json(schema("ThreadArtifact"))},
-        errors=(*WRITES, 404, 409, 410),
+        errors=(*WRITES, 402, 404, 409, 410),
     ),
     _plain(
         *("GET", "/threads/{thread}/artifacts", "listArtifacts", "What was put into a thread"),
@@ -251,7 +251,7 @@ THREADS = [
             )
         ),
         replies={"200": as_json(schema("Invoked"))},
-        errors=(*WRITES, 404, 409, 410, 429, 502),
+        errors=(*WRITES, 402, 404, 409, 410, 429, 502),
     ),
     _plain(
         *("GET", "/cap/list", "listCapabilities", "What can be invoked"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from msgspec.json import encode
@@ -25,6 +25,10 @@ from contextrelay.limits import (
 )
 from contextrelay.wire.routes import KEY_HEADER
 
+if TYPE_CHECKING:
+    from contextrelay.client.local import AsyncLocal
+    from contextrelay.doors.http.callers import Visitor
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -37,6 +41,8 @@ _KEY_HEADER = KEY_HEADER.encode()
 # the way to end the connection; and that the exchange only waits, so that this means it has left.
 ENDED = "contextrelay.ended"
 WAITS = "contextrelay.waits"
+# The way to end the connection at once.
+CUT = "contextrelay.cut"
 
 
 class TimedOut(RelayError):
@@ -60,12 +66,17 @@ class Exchange:
         "_shelf",
         "bytes_in",
         "bytes_out",
+        "ended",
         "headers",
         "method",
         "origin",
         "scope",
         "status",
+        "visitor",
     )
+
+    visitor: Visitor
+    """Who asks; set once that is known, before anything is done for them."""
 
     def __init__(
         self,
@@ -87,8 +98,20 @@ class Exchange:
         self.bytes_out = 0
         self.origin = ""
         """Where this server is, as the client calls it; set once the Host was checked."""
+        self.ended: RelayError | None = None
+        """Why it was ended before it was done, if it was."""
         self._receive = receive
         self._send = send
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it was found out who asks."""
+        return hasattr(self, "visitor")
+
+    @property
+    def relay(self) -> AsyncLocal:
+        """The store as who asks has it."""
+        return self.visitor.relay
 
     # Reading
 
@@ -275,6 +298,11 @@ class Exchange:
             leave()
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+    async def cut(self) -> None:
+        """End the connection, so that what was sent of the answer is seen not to be whole."""
+        self.scope[CUT]()
+        await self.until_left()
 
     # Answering
 

@@ -6,6 +6,7 @@ it out of a relay on loopback. Names are compared whole: `127.0.0.1:evil.example
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -91,7 +92,11 @@ def guard(host: str, port: int, public_url: str = "", allowed: tuple[str, ...] =
 
 
 def is_loopback(host: str) -> bool:
-    return host in ("127.0.0.1", "localhost", "::1") or host.startswith("127.")
+    """Whether an address is this machine's alone; a name that merely looks so is not."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _spellings(host: str, default_port: str) -> set[str]:

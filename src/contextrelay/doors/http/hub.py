@@ -19,6 +19,7 @@ from typing import TypeVar
 from contextrelay.client.local import AsyncLocal, in_thread
 from contextrelay.core.answering import answer
 from contextrelay.core.channels import channel_log, check_channel
+from contextrelay.core.spaces import full_log
 from contextrelay.core.stores import Stores
 from contextrelay.doors.http.tails import Batch, Spelling, Tail, all_told, batch
 from contextrelay.errors import Broken, RelayError, Unavailable
@@ -47,10 +48,13 @@ HANDED_OUT_AT_ONCE = 1_000
 class Watch:
     """One log that somebody waits for."""
 
-    __slots__ = ("_head", "channel", "idle", "listeners", "log", "news", "tail")
+    __slots__ = ("_head", "channel", "idle", "listeners", "log", "news", "space", "tail")
 
-    def __init__(self, log: str) -> None:
+    def __init__(self, log: str, space: Stores) -> None:
         self.log = log
+        """As the store calls it, whosever it is."""
+        self.space = space
+        """The part of the store that it is in, where it has its own name."""
         self.listeners = 0
         self.news = asyncio.Event()
         self.idle: dict[Follower, None] = {}
@@ -126,8 +130,8 @@ class Hub:
     # Waiting
 
     @contextmanager
-    def _watching(self, log: str, channel: str | None = None) -> Generator[Watch]:
-        """Take part in watching a log.
+    def _watching(self, stores: Stores, log: str, channel: str | None = None) -> Generator[Watch]:
+        """Take part in watching a log, as who waits calls it.
 
         Raises:
             Unavailable: too many wait here already.
@@ -137,9 +141,10 @@ class Hub:
                 "the server is closing" if self.is_closing else f"{LISTENERS_MAX:,} listen already",
                 "try again later, or at another server of this store",
             )
+        space, log = _whole_space(stores, log)
         watch = self._watched.get(log)
         if watch is None:
-            watch = self._watched[log] = Watch(log)
+            watch = self._watched[log] = Watch(log, space)
         watch.channel = watch.channel or channel
         watch.listeners += 1
         self.listeners += 1
@@ -155,14 +160,16 @@ class Hub:
                 if watch.tail is not None:
                     self._tails_bytes -= watch.tail.size_bytes
 
-    async def wait_for(self, log: str, after: int, timeout_s: float) -> bool:
+    async def wait_for(self, stores: Stores, log: str, after: int, timeout_s: float) -> bool:
         """Wait until a log has facts after a seq; False if the time is up or the server closes.
+
+        Who may wait for it was found out when it was read before.
 
         Raises:
             Unavailable: too many wait here already.
         """
-        with self._watching(log) as watch, suppress(TimeoutError):
-            head = await self._read(lambda: self._stores.ledger.last(log))
+        with self._watching(stores, log) as watch, suppress(TimeoutError):
+            head = await self._read(lambda: self._stores.ledger.last(watch.log))
             async with asyncio.timeout(timeout_s):
                 # What came while the head was read was perhaps heard before it.
                 while max(head, watch.head) <= after and not self.is_closing:
@@ -172,13 +179,19 @@ class Hub:
         return False
 
     @contextmanager
-    def following(self, channel: str, origin: str, spelling: Spelling) -> Generator[Follower]:
+    def following(
+        self, stores: Stores, channel: str, origin: str, spelling: Spelling
+    ) -> Generator[Follower]:
         """Take part in following a channel; `origin` is where this server is, for this one.
 
         Raises:
             Invalid: a channel cannot have this name; Unavailable: too many wait here already.
+            Refused: it is not for who asks.
         """
-        with self._watching(channel_log(check_channel(channel)), channel) as watch:
+        log = channel_log(check_channel(channel))
+        if stores.caller is not None:
+            stores.caller.check(ReadSignals(channel))
+        with self._watching(stores, log, channel) as watch:
             yield Follower(self, watch, channel, origin, spelling)
 
     # Hearing
@@ -270,7 +283,7 @@ class Hub:
         if watch.channel is None or after is None:
             return self._stores.ledger.last(watch.log)
         try:
-            return page_of(self._stores, watch.channel, after, TAIL_SIGNALS_MAX)
+            return page_of(watch.space, watch.channel, after, TAIL_SIGNALS_MAX)
         except Unavailable:
             raise
         except RelayError as error:
@@ -324,8 +337,8 @@ class Hub:
             self._hear(watch.log)
         return head
 
-    async def page(self, channel: str, after: int) -> SignalPage:
-        return await self._read(lambda: page_of(self._stores, channel, after, TAIL_SIGNALS_MAX))
+    async def page(self, watch: Watch, channel: str, after: int) -> SignalPage:
+        return await self._read(lambda: page_of(watch.space, channel, after, TAIL_SIGNALS_MAX))
 
 
 class Follower:
@@ -426,8 +439,15 @@ class Follower:
         self._stirred.set()
 
     async def _from_log(self) -> Batch | None:
-        told = all_told(await self._hub.page(self._channel, self.seq))
+        told = all_told(await self._hub.page(self._watch, self._channel, self.seq))
         return batch(told, self._origin, self._spelling) if told else None
+
+
+def _whole_space(stores: Stores, log: str) -> tuple[Stores, str]:
+    """All of the space that some stores are a view of, and what the store calls a log of it."""
+    if stores.caller is None:
+        return stores, log
+    return stores.caller.space, full_log(stores.caller.key.tenant, log)
 
 
 def page_of(stores: Stores, channel: str, after: int, limit: int) -> SignalPage:

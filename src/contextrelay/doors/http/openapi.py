@@ -22,6 +22,8 @@ from contextrelay.doors.http.exchange import JSON, Exchange
 from contextrelay.doors.http.operations import (
     KEY,
     PROBLEMS,
+    SECURITY,
+    SECURITY_SCHEMES,
     WAIT,
     Json,
     Operation,
@@ -45,6 +47,8 @@ re-sent.
 `hint`; on the routes of tag `relay` they are plain text. A write with the header `Idempotency-Key`
 (up to {KEY_CHARS_MAX} printable characters) is done once in a day, however often it is sent.
 
+Who asks is known by a token: `Authorization: Bearer TOKEN`. A server on loopback may do without.
+
 `{FRAMED}` is one line of JSON and bytes behind it. A request that brings a body comes framed, its
 fields on that line, or bare, with its fields in the query. A reply with a body is framed for those
 who accept that, and bare for the rest."""
@@ -52,8 +56,16 @@ who accept that, and bare for the rest."""
 BYTES: Json = {"type": "string", "format": "binary"}
 
 _IN_QUERY_AS_JSON = ("object", "array")
-_THREADS = {verbs.Push, verbs.PushMany, verbs.Invoke, verbs.UseThread}
+_THREADS = {verbs.Push, verbs.PushMany, verbs.Invoke, verbs.UseThread, verbs.ReadSavings}
 _REFUSED = {verbs.UseThread, verbs.Pin, verbs.Extend}
+_FILLS = {
+    verbs.Push,
+    verbs.PushMany,
+    verbs.ImportThread,
+    verbs.Invoke,
+    verbs.GiveHandoff,
+    verbs.ReturnHandoff,
+}
 _CLASHES = {
     verbs.Push,
     verbs.PushMany,
@@ -118,7 +130,12 @@ def document() -> Json:
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "paths": paths,
-        "components": {"schemas": _used(schemas, paths), "responses": PROBLEMS},
+        "security": SECURITY,
+        "components": {
+            "schemas": _used(schemas, paths),
+            "responses": PROBLEMS,
+            "securitySchemes": SECURITY_SCHEMES,
+        },
     }
 
 
@@ -138,7 +155,7 @@ def _operation(route: Route, asked: Json, reply: Json) -> Operation:
     return Operation(
         method=route.method,
         path=route.path,
-        id=route.verb.__name__,
+        id=route.name or route.verb.__name__,
         tag=_tag(route),
         summary=" ".join(summary.split()),
         description=description,
@@ -151,7 +168,7 @@ def _operation(route: Route, asked: Json, reply: Json) -> Operation:
 
 def _tag(route: Route) -> str:
     part = route.path.split("/")[2]
-    return {"artifacts": "artifacts", "threads": "threads", "channels": "channels"}.get(
+    return {each: each for each in ("artifacts", "threads", "channels", "keys")}.get(
         part, "capabilities" if part in ("capabilities", "cache") else "store"
     )
 
@@ -240,6 +257,14 @@ def _errors(route: Route) -> tuple[int, ...]:
         may |= {422}
     if route.verb in _CLASHES:
         may |= {409}
+    if route.verb in (verbs.Slice, verbs.Grep, verbs.DiffRefs):
+        may |= {423}
+    if route.verb in (verbs.Slice, verbs.Grep, verbs.DiffRefs, verbs.Search):
+        may |= {404, 410, 413}
+    if route.verb in _FILLS:
+        may |= {402}
+    if "{id}" in route.path:
+        may |= {404}
     if route.verb is verbs.Pull:
         may |= {416}
     if route.verb is verbs.Invoke:

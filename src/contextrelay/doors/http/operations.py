@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from contextrelay.doors.http.callers import OPEN
 from contextrelay.limits import (
     CHANNEL_CHARS_MAX,
     KEY_CHARS_MAX,
@@ -24,7 +25,9 @@ TEXT = "text/plain"
 
 STATUSES = {
     400: "The request is wrong in itself.",
-    403: "A page of another origin asks.",
+    401: "Who asks is not known: the token is missing, wrong, expired or revoked.",
+    402: "The quota of the key is used up; what is stored can still be read.",
+    403: "The key is not for this, or a page of another origin asks.",
     404: "There is no such thing.",
     406: "The client does not accept what there is.",
     408: "The client stopped in the middle of its request.",
@@ -32,11 +35,13 @@ STATUSES = {
     410: "It is gone: `gone_at` and `reason` tell when and why.",
     412: "If-Match does not name the version of now.",
     413: "The request passes a limit, which the hint names.",
+    415: "The body is said to be something else than what is taken.",
     416: "The range lies behind the end.",
     421: "The request is for another host.",
     422: "What it leads to is not allowed, or its key was used for another request.",
+    423: "It is sealed, and its key is not here: look into it in a client.",
     426: "Only a WebSocket can be opened here.",
-    429: "What was asked is counted, and the count is used up.",
+    429: "What was asked is counted, and the count is used up; `retry-after` may tell till when.",
     500: "The store is damaged, or the server is at fault.",
     502: "A capability, or a server that it asks, did not answer as it should.",
     503: "The store does not answer now; the same request may succeed later.",
@@ -45,11 +50,27 @@ STATUSES = {
 _SUCCESSES = {
     "200": "Done.",
     "201": "Made.",
+    "202": "Taken; there is nothing to answer.",
     "206": "A range of it.",
     "304": "The client has it already.",
     "307": "A browser is sent to the page.",
     "308": "It is at /ui/.",
 }
+
+ASKED_ALWAYS = (401, 429)
+"""What may come of who asks, wherever that is asked."""
+SECURITY_SCHEMES: Json = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token, as relay keys new says it.",
+    },
+    "basic": {"type": "http", "scheme": "basic", "description": "The token as the password."},
+    "token": {"type": "apiKey", "in": "query", "name": "token"},
+}
+SECURITY: list[Json] = [{"bearer": []}, {"basic": []}, {}]
+"""The last one: a server on loopback may do without."""
+STREAM_SECURITY: list[Json] = [{"bearer": []}, {"token": []}, {"basic": []}, {}]
 
 PROBLEM: Json = {
     "description": "What went wrong (RFC 9457), and what to do now.",
@@ -97,15 +118,21 @@ class Operation(Struct, frozen=True, kw_only=True):
     """From a status to what comes with it: media types, each with a schema."""
     errors: tuple[int, ...] = ()
     tells_text: bool = False
+    is_stream: bool = False
+    """Whether the token may be in the query, for who cannot send it otherwise."""
 
     def told(self) -> Json:
         """As OpenAPI has it."""
         replies = {
-            status: {"description": _SUCCESSES[status], **({"content": told} if told else {})}
+            status: {
+                "description": _SUCCESSES.get(status) or STATUSES[int(status)],
+                **({"content": told} if told else {}),
+            }
             for status, told in self.replies.items()
         }
         kind = "Text" if self.tells_text else "Problem"
-        for status in self.errors:
+        asked_always = () if self.path in OPEN else ASKED_ALWAYS
+        for status in (*self.errors, *asked_always):
             if str(status) not in replies:
                 replies[str(status)] = {"$ref": f"#/components/responses/{kind}{status}"}
         return {
@@ -115,6 +142,8 @@ class Operation(Struct, frozen=True, kw_only=True):
             **({"description": self.description} if self.description else {}),
             **({"parameters": self.parameters} if self.parameters else {}),
             **({"requestBody": self.body} if self.body is not None else {}),
+            **({"security": []} if self.path in OPEN else {}),
+            **({"security": STREAM_SECURITY} if self.is_stream else {}),
             "responses": dict(sorted(replies.items())),
         }
 

@@ -16,7 +16,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from contextrelay.doors.http.app import App
-from contextrelay.doors.http.exchange import ENDED, WAITS
+from contextrelay.doors.http.exchange import CUT, ENDED, WAITS
 from contextrelay.doors.http.headers import SAFE_LINES
 from contextrelay.doors.http.patience import Patience
 from contextrelay.limits import HEADER_BYTES_IN_MAX, HEADERS_IN_MAX, READ_PACE_BYTES
@@ -178,6 +178,7 @@ class Protocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
+        cycle.scope[CUT] = self.transport.abort  # pyright: ignore[reportGeneralTypeIssues]
         super()._start_asgi_task(cycle, app)
 
     def _answer_quickly(self) -> bool:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from msgspec.json import encode
 
 from contextrelay.core.answering import answer
+from contextrelay.core.stores import Stores
+from contextrelay.doors.http.callers import token_of
 from contextrelay.doors.http.content import is_worth_packing, raw_headers
 from contextrelay.doors.http.exchange import JSON, Headers
 from contextrelay.doors.http.headers import SAFE_LINES
@@ -38,7 +40,6 @@ _UNUSUAL = frozenset(
         b"if-none-match",
         b"if-range",
         b"origin",
-        b"authorization",
         b"content-length",
         b"transfer-encoding",
         b"upgrade",
@@ -51,13 +52,14 @@ class Quick:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._stores = door.relay.stores
+        self._callers = door.callers
+        stores = door.relay.stores
         self._hosts = door.guard.hosts
         self._replies: dict[tuple[str, str], tuple[Artifact, Pair]] = {}
         self._replies_bytes = 0
-        settings = self._stores.settings
+        settings = stores.settings
         # A pull that renews a lease writes.
-        self.is_possible = not self._stores.ledger.reads_wait and not settings.extend_on_read
+        self.is_possible = not stores.ledger.reads_wait and not settings.extend_on_read
 
     def answer(self, target: bytes, headers: list[tuple[bytes, bytes]]) -> Pair | None:
         """The reply to a GET, if it can be given at once."""
@@ -66,7 +68,7 @@ class Quick:
         if query not in (b"", b"?raw=1") or not is_ref(ref):
             return None
         packed = wants_bytes = False
-        host = None
+        host = token = None
         for name, value in headers:
             if name == b"host":
                 if host is not None:
@@ -74,6 +76,10 @@ class Quick:
                 host = value
             elif name in _UNUSUAL:
                 return None
+            elif name == b"authorization":
+                if token is not None:
+                    return None
+                token = token_of(value)
             elif name == b"accept-encoding":
                 packed = b"gzip" in value
             elif name == b"accept":
@@ -87,23 +93,28 @@ class Quick:
         if is_peek and query:
             return None
         try:
+            visitor = self._callers.at_once(token)
+            if visitor is None:
+                return None
+            stores = visitor.relay.stores
             is_raw = bool(query) or wants_bytes
-            pair = self._peek(ref) if is_peek else self._pull(ref, is_raw, packed)
+            pair = self._peek(stores, ref) if is_peek else self._pull(stores, ref, is_raw, packed)
         except RelayError:
             return None
         if pair is not None:
+            visitor.count(0, len(pair[1]))
             path = "/peek/{ref}" if is_peek else "/pull/{ref}"
             self._door.metrics.count(begun, path, "GET", 200, 0, len(pair[1]))
         return pair
 
-    def _peek(self, ref: str) -> Pair:
-        artifact = answer(self._stores, Peek(ref))
+    def _peek(self, stores: Stores, ref: str) -> Pair:
+        artifact = answer(stores, Peek(ref))
         return self._kept("peek", artifact) or self._keep(
             "peek", artifact, _pair([(b"content-type", JSON)], encode(artifact.metadata))
         )
 
-    def _pull(self, ref: str, is_raw: bool, packed: bool) -> Pair | None:
-        stream = answer(self._stores, Pull(ref))
+    def _pull(self, stores: Stores, ref: str, is_raw: bool, packed: bool) -> Pair | None:
+        stream = answer(stores, Pull(ref))
         artifact = stream.value
         if artifact.size_bytes > INLINE_BODY_BYTES_MAX:
             return None

@@ -32,12 +32,14 @@ from contextrelay.doors.http.verbs import count
 from contextrelay.errors import Gone, Invalid, NotFound, TooLarge
 from contextrelay.limits import (
     CHANNEL_CHARS_MAX,
+    HEAD_BYTES_MAX,
     INLINE_BODY_BYTES_MAX,
     JSON_ESCAPE_RATIO_MAX,
     METADATA_BYTES_MAX,
     TTL_S_MAX,
 )
 from contextrelay.logic.kinds import is_media_type
+from contextrelay.logic.sealed import is_k1
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref
 from contextrelay.wire.routes import FROM_HEADER
@@ -95,7 +97,7 @@ async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
             verb, artifact = await _push_json(door, exchange, upload, by)
         else:
             verb = _bare(exchange, by)
-            artifact = await door.pushing.push(verb, upload.body(), exchange.key())
+            artifact = await door.pushing.push(exchange.relay, verb, upload.body(), exchange.key())
     finally:
         upload.close()
     count(door, verb)
@@ -114,11 +116,11 @@ async def _push_json(
 ) -> tuple[Push, Artifact]:
     if upload.size_bytes <= INLINE_BODY_BYTES_MAX:
         verb, body = _from_json(upload.whole(), by)
-        return verb, await door.pushing.push(verb, body, exchange.key())
+        return verb, await door.pushing.push(exchange.relay, verb, body, exchange.key())
     # JSON has to be in memory whole; how much of it there is at once is bounded.
     async with door.large_json:
         verb, body = await in_thread(lambda: _from_json(upload.whole(), by))
-        return verb, await door.pushing.push(verb, body, exchange.key())
+        return verb, await door.pushing.push(exchange.relay, verb, body, exchange.key())
 
 
 def _from_json(raw: bytes, by: str) -> tuple[Push, bytes]:
@@ -131,14 +133,17 @@ def _from_json(raw: bytes, by: str) -> tuple[Push, bytes]:
         raise Invalid("Invalid JSON body") from None
     if _first(sent.data) != b'"' or len(sent.data) <= len('""'):
         raise Invalid('JSON body must include "data" as a string')
+    body = _read(sent.data).encode()
     verb = Push(
         created_by=by,
         metadata=_metadata(sent.metadata),
         channel=_text(sent.channel),
         ttl_s=_ttl_s(sent.ttl),
         thread=_thread(sent.thread),
+        # The seed's clients seal, and have no way to say so.
+        sealed="k1" if is_k1(body[:HEAD_BYTES_MAX], len(body)) else None,
     )
-    return verb, _read(sent.data).encode()
+    return verb, body
 
 
 def _first(raw: Raw) -> bytes:
@@ -202,7 +207,7 @@ async def pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
         if query.get("raw") == "1" or exchange.accepts("application/octet-stream"):
             await send_artifact(door, exchange, verb)
             return
-        stream = await door.relay.ask(verb, inline=True)
+        stream = await exchange.relay.ask(verb, inline=True)
         if not stream.value.is_text:
             await send_artifact(door, exchange, verb)
             return
@@ -263,7 +268,8 @@ async def _envelope(parts: AsyncIterator[bytes], metadata: bytes) -> AsyncIterat
 async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     query = exchange.query() if exchange.scope["query_string"] else {}
     try:
-        artifact = await door.relay.ask(Peek(_ref(values)), inline=True)
+        asked = Peek(_ref(values), is_full=query.get("full") == "1")
+        artifact = await exchange.relay.ask(asked, inline=True)
     except (NotFound, Gone) as error:
         await _tell_gone(exchange, query, error)
         return
@@ -278,14 +284,14 @@ def described(artifact: Artifact) -> dict[str, Any]:
     return {
         "metadata": artifact.metadata,
         "size": artifact.size_bytes,
-        "tokens": artifact.size_bytes // 4,
-        "token_basis": "estimated: characters / 4",
+        "tokens": artifact.tokens,
+        "token_basis": artifact.token_basis,
         "media_type": artifact.media_type,
         "sha256": artifact.sha256,
         "created_at": artifact.created_at,
         "expires_at": artifact.expires_at,
         "preview": artifact.preview,
-        "outline": None,
+        "outline": artifact.outline,
     }
 
 

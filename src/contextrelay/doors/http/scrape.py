@@ -26,6 +26,7 @@ from contextrelay.doors.http.metrics import (
     SUBSCRIBERS,
     Figures,
 )
+from contextrelay.errors import Refused
 from contextrelay.store.engine import DATABASE_NAME
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ def add_to(paths: Paths) -> None:
 
 async def scrape(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """The figures, in the format that is asked for: Prometheus text or OpenMetrics."""
+    key = exchange.visitor.key
+    if key is not None and not key.is_owners:
+        raise Refused(
+            "figures are those of the whole store", "use a key that is for all of it", status=403
+        )
     spell, media_type = choose_encoder(exchange.header("accept"))
 
     def spelled() -> bytes:

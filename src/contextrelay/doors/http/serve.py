@@ -22,8 +22,9 @@ from msgspec.structs import replace
 from uvicorn.supervisors import Multiprocess
 
 from contextrelay.client.local import AsyncLocal, open_stores
+from contextrelay.core.keys import keep
 from contextrelay.doors.http.app import App, Door
-from contextrelay.doors.http.guard import guard
+from contextrelay.doors.http.guard import guard, is_loopback
 from contextrelay.doors.http.headers import SAFE
 from contextrelay.doors.http.patience import Patience
 from contextrelay.doors.http.protocol import Protocol
@@ -36,6 +37,8 @@ from contextrelay.limits import (
     SHUTDOWN_S_MAX,
     SOCKET_BACKLOG,
 )
+from contextrelay.model.key import KeptKey
+from contextrelay.store.ledger import Stale
 
 try:
     import resource
@@ -60,6 +63,10 @@ class Options(Struct, frozen=True, kw_only=True):
     public_url: str = ""
     allowed_hosts: tuple[str, ...] = ()
     workers: int = 1
+    needs_token: bool = False
+    """Whether one has to have a key also on loopback; elsewhere one has to anyway."""
+    first_key: KeptKey | None = None
+    """One that is to be there, for a store that is gone with its process."""
     patience: Patience = Patience()
     figures: str = ""
     """The folder in which several processes count together; `run` makes it."""
@@ -92,7 +99,12 @@ def application(options: Options) -> App:
     watch = guard(options.host, options.port, options.public_url, options.allowed_hosts)
 
     def open_door() -> Door:
-        return Door(AsyncLocal(open_stores(options.store, None)), watch, options.figures)
+        stores = open_stores(options.store, None)
+        if options.first_key is not None:
+            with suppress(Stale):  # It is there.
+                keep(stores, options.first_key)
+        needs_token = options.needs_token or not is_loopback(options.host)
+        return Door(AsyncLocal(stores), watch, options.figures, needs_token)
 
     return App(open_door, _affordable(options.patience))
 

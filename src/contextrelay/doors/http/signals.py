@@ -16,6 +16,7 @@ from msgspec.json import encode
 from contextrelay.core.channels import channel_log
 from contextrelay.core.threads import thread_log
 from contextrelay.doors.http import tails
+from contextrelay.doors.http.callers import RETRY_AFTER, address_in, token_in
 from contextrelay.doors.http.exchange import TEXT, Exchange, Left, Receive, Scope, Send, decoded
 from contextrelay.doors.http.headers import SAFE_BYTES
 from contextrelay.doors.http.hub import Follower
@@ -39,6 +40,13 @@ EVENT_STREAM = "text/event-stream"
 
 TRY_AGAIN_LATER = 1013
 INTERNAL_ERROR = 1011
+NOT_ALLOWED = 1008
+
+TOKEN = "token"
+"""Where a browser, which can send no header with these, has its token in the query."""
+STREAMS = frozenset(
+    f"{BY_VERB[verb].path}/{end}" for verb, end in ((ReadSignals, "events"), (ReadEvents, "stream"))
+)
 
 
 def add_to(paths: Paths) -> None:
@@ -60,24 +68,54 @@ async def websocket(door: Door, scope: Scope, receive: Receive, send: Send) -> N
     try:
         scheme = "https" if scope["scheme"] == "wss" else "http"
         origin = door.guard.origin(scope["headers"], scheme)
-        asked = _asked(scope)
-        with door.hub.following(asked.channel, origin, tails.frame) as follower:
+        query = Exchange(scope, _nothing, _nothing).query()
+        token = token_in(scope["headers"])
+        visitor = await door.callers.admit(
+            query.get(TOKEN) if token is None else token, address_in(scope)
+        )
+        asked = _asked(scope, query)
+        stores = visitor.relay.stores
+        guest = _Guest(scope["extensions"][EXTENSION])
+        # From here on, before anything is waited for: its key may end at any time.
+        with (
+            visitor.staying(guest.leave),
+            door.hub.following(stores, asked.channel, origin, tails.frame) as follower,
+        ):
             seq = await follower.begin(asked.after)
             await send({"type": "websocket.accept", "headers": [(SEQ_HEADER, b"%d" % seq)]})
-            await _follow(follower, scope["extensions"][EXTENSION], receive)
+            guest.enter()
+            await _follow(follower, guest.socket, receive)
     except RelayError as error:
         await _refuse(send, error)
 
 
-def _asked(scope: Scope) -> ReadSignals:
+class _Guest:
+    """Who is cut off when its key ends, or, where that is sooner, once it is let in."""
+
+    def __init__(self, socket: Socket) -> None:
+        self.socket = socket
+        self._is_in = False
+        self._ended: RelayError | None = None
+
+    def enter(self) -> None:
+        self._is_in = True
+        if self._ended is not None:
+            self.leave(self._ended)
+
+    def leave(self, error: RelayError) -> None:
+        self._ended = error
+        if self._is_in:
+            self.socket.cut(NOT_ALLOWED, error.message)
+
+
+def _asked(scope: Scope, query: dict[str, str]) -> ReadSignals:
     path: bytes = scope["raw_path"]
     if not path.startswith(SOCKETS) and path != SOCKETS[:-1]:
         raise NotFound("there is no WebSocket here", "open /ws/CHANNEL")
     channel = decoded(path[len(SOCKETS) :])
     if not channel:
         raise Invalid("Missing channel", "open /ws/CHANNEL")
-    exchange = Exchange(scope, _nothing, _nothing)
-    return _signals_after(channel, exchange.query())
+    return _signals_after(channel, query)
 
 
 async def _nothing(message: object = None) -> Any:
@@ -111,13 +149,11 @@ async def _write(follower: Follower, socket: Socket) -> None:
 
 
 async def _refuse(send: Send, error: RelayError) -> None:
-    await send(
-        {
-            "type": "websocket.http.response.start",
-            "status": error.status,
-            "headers": [(b"content-type", TEXT), *SAFE_BYTES],
-        }
-    )
+    headers = [(b"content-type", TEXT), *SAFE_BYTES]
+    if RETRY_AFTER in error.details:
+        headers.append((b"retry-after", b"%d" % error.details[RETRY_AFTER]))
+    start = {"type": "websocket.http.response.start", "status": error.status, "headers": headers}
+    await send(start)
     await send({"type": "websocket.http.response.body", "body": error.message.encode()})
 
 
@@ -137,7 +173,8 @@ async def _no_channel(door: Door, exchange: Exchange, values: dict[str, str]) ->
 
 async def _stream_signals(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     asked = _signals_after(values["channel"], _resumed(exchange))
-    with door.hub.following(asked.channel, exchange.origin, tails.event) as follower:
+    stores = exchange.relay.stores
+    with door.hub.following(stores, asked.channel, exchange.origin, tails.event) as follower:
         seq = await follower.begin(asked.after)
         await _stream(exchange, seq, follower.next)
 
@@ -146,14 +183,15 @@ async def _stream_events(door: Door, exchange: Exchange, values: dict[str, str])
     """A thread's events as they come; like `ReadEvents`, from the first one unless it is told."""
     asked = read(BY_VERB[ReadEvents], values, _resumed(exchange), None)
     assert isinstance(asked, ReadEvents)
-    page = await _events_after(door, asked.thread, asked.after)
+    page = await _events_after(exchange, asked.thread, asked.after)
     seq = asked.after
 
     async def following() -> bytes:
         nonlocal page, seq
         while not page.events and not door.hub.is_closing:
-            await door.hub.wait_for(thread_log(asked.thread), seq, EVENTS_KEEPALIVE_S)
-            page = await _events_after(door, asked.thread, seq)
+            log = thread_log(asked.thread)
+            await door.hub.wait_for(exchange.relay.stores, log, seq, EVENTS_KEEPALIVE_S)
+            page = await _events_after(exchange, asked.thread, seq)
         spelled = b"".join(b"id: %d\ndata: %s\n\n" % (e.seq, encode(e)) for e in page.events)
         if page.events:
             seq = page.events[-1].seq
@@ -163,13 +201,14 @@ async def _stream_events(door: Door, exchange: Exchange, values: dict[str, str])
     await _stream(exchange, seq, following)
 
 
-async def _events_after(door: Door, thread: str, after: int) -> EventPage:
-    return await door.relay.ask(ReadEvents(thread, after), inline=True)
+async def _events_after(exchange: Exchange, thread: str, after: int) -> EventPage:
+    return await exchange.relay.ask(ReadEvents(thread, after), inline=True)
 
 
 def _resumed(exchange: Exchange) -> dict[str, str]:
     """The query; where a client comes back by itself, it says in a header where it was."""
     query = exchange.query()
+    query.pop(TOKEN, None)
     last = exchange.header("last-event-id")
     return {**query, "after": last} if last else query
 
@@ -215,12 +254,14 @@ async def _read_signals(door: Door, exchange: Exchange, values: dict[str, str]) 
     wait_s = _wait_s(query)
     asked = read(BY_VERB[ReadSignals], values, query, None)
     assert isinstance(asked, ReadSignals)
-    page: SignalPage = await door.relay.ask(asked, inline=True)
+    page: SignalPage = await exchange.relay.ask(asked, inline=True)
     if wait_s and not page.signals and page.gap is None:
         after = page.head if asked.after is None else asked.after
-        waiting = door.hub.wait_for(channel_log(asked.channel), after, wait_s)
+        log = channel_log(asked.channel)
+        waiting = door.hub.wait_for(exchange.relay.stores, log, after, wait_s)
         if await _unless_left(exchange, waiting):
-            page = await door.relay.ask(ReadSignals(asked.channel, after, asked.limit), inline=True)
+            more = ReadSignals(asked.channel, after, asked.limit)
+            page = await exchange.relay.ask(more, inline=True)
     await exchange.reply_json(page)
 
 
@@ -230,11 +271,12 @@ async def _read_events(door: Door, exchange: Exchange, values: dict[str, str]) -
     wait_s = _wait_s(query)
     asked = read(BY_VERB[ReadEvents], values, query, None)
     assert isinstance(asked, ReadEvents)
-    page: EventPage = await door.relay.ask(asked, inline=True)
+    page: EventPage = await exchange.relay.ask(asked, inline=True)
     if wait_s and not page.events:
-        waiting = door.hub.wait_for(thread_log(asked.thread), asked.after, wait_s)
+        log = thread_log(asked.thread)
+        waiting = door.hub.wait_for(exchange.relay.stores, log, asked.after, wait_s)
         if await _unless_left(exchange, waiting):
-            page = await door.relay.ask(asked, inline=True)
+            page = await exchange.relay.ask(asked, inline=True)
     await exchange.reply_json(page)
 
 
@@ -279,8 +321,9 @@ def _signals_after(channel: str, query: dict[str, str]) -> ReadSignals:
     Raises:
         Invalid: the channel, or what is asked of it, cannot be.
     """
-    if extra := query.keys() - {"after"}:
+    if extra := query.keys() - {"after", TOKEN}:
         raise Invalid(f"there is no {min(extra)[:80]!r} here", "it takes: after")
-    asked = read(BY_VERB[ReadSignals], {"channel": channel}, query, None)
+    fields = {name: value for name, value in query.items() if name != TOKEN}
+    asked = read(BY_VERB[ReadSignals], {"channel": channel}, fields, None)
     assert isinstance(asked, ReadSignals)
     return asked

@@ -16,26 +16,39 @@ from contextrelay.limits import SLOW_AT_ONCE_MAX
 from contextrelay.wire.verbs import (
     Backup,
     Body,
+    DiffRefs,
     ExportThread,
+    Grep,
     ImportThread,
     Invoke,
+    RebuildSearch,
     Restore,
     Sweep,
     Verb,
     Verify,
 )
 
-SLOW = {Invoke, Verify, Backup, Restore, Sweep, ExportThread, ImportThread}
+SLOW = {
+    Grep,
+    DiffRefs,
+    Invoke,
+    RebuildSearch,
+    Verify,
+    Backup,
+    Restore,
+    Sweep,
+    ExportThread,
+    ImportThread,
+}
 
 
 class Slowly:
     """The long requests of one server."""
 
-    def __init__(self, relay: AsyncLocal) -> None:
-        self._relay = relay
+    def __init__(self) -> None:
         self._running = 0
 
-    async def ask(self, verb: Verb[Any], body: Body, key: str) -> Any:
+    async def ask(self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str) -> Any:
         """Ask in a thread of its own.
 
         Raises:
@@ -60,7 +73,7 @@ class Slowly:
         def work() -> None:
             reply = error = None
             try:
-                reply = self._relay.answer(verb, body, key)
+                reply = relay.answer(verb, body, key)
             except Exception as raised:
                 error = raised
             with suppress(RuntimeError):  # The loop is closed: nobody waits any more.

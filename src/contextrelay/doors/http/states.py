@@ -112,13 +112,13 @@ async def patch_state(door: Door, exchange: Exchange, values: dict[str, str]) ->
         raise Invalid("If-Match and merge exclude each other", "send one of them")
     expected, is_tagged = told, False
     if tags is not None:
-        expected, is_tagged = await _matched(door, thread, tags, told)
+        expected, is_tagged = await _matched(exchange, thread, tags, told)
     by = caller(exchange, patch.by)
     verb = PatchState(thread, patch.operations, expected, patch.merge, by)
     try:
         patched: Patched = await ask(door, exchange, verb)
     except (Conflict, NotFound) as error:
-        raise await _told(door, verb, error, is_tagged) from error
+        raise await _told(exchange, verb, error, is_tagged) from error
     reply = {
         "thread_id": patched.thread_id,
         "version": patched.version,
@@ -150,7 +150,9 @@ def _tags(exchange: Exchange) -> set[str] | None:
     return tags
 
 
-async def _matched(door: Door, thread: str, tags: set[str], told: int | None) -> tuple[int, bool]:
+async def _matched(
+    exchange: Exchange, thread: str, tags: set[str], told: int | None
+) -> tuple[int, bool]:
     """The version at which the patch is to be done, and whether it is If-Match that says so.
 
     Raises:
@@ -159,7 +161,7 @@ async def _matched(door: Door, thread: str, tags: set[str], told: int | None) ->
     versions = [int(match[1]) for tag in tags if (match := _STRONG.fullmatch(tag))]
     if len(versions) == 1 and told in (None, versions[0]):
         return versions[0], True
-    now = (await check_there(door, thread)).version
+    now = (await check_there(exchange, thread)).version
     if now not in versions:
         raise Unmatched(
             f"thread {thread} is at version {now}, which If-Match does not name",
@@ -170,10 +172,10 @@ async def _matched(door: Door, thread: str, tags: set[str], told: int | None) ->
 
 
 async def _told(
-    door: Door, verb: PatchState, error: Conflict | NotFound, is_tagged: bool
+    exchange: Exchange, verb: PatchState, error: Conflict | NotFound, is_tagged: bool
 ) -> RelayError:
     """What went wrong, in HTTP's terms, and always with the version of now."""
-    now = (await check_there(door, verb.thread)).version
+    now = (await check_there(exchange, verb.thread)).version
     if isinstance(error, NotFound) and (verb.expected is None or verb.expected <= now):
         return error
     is_moved = isinstance(error, NotFound) or "version" in error.details

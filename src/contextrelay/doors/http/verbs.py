@@ -106,9 +106,9 @@ async def ask(door: Door, exchange: Exchange, verb: Verb[Any], body: Body = b"")
     """Ask the relay, with the key by which the client may ask again."""
     key = exchange.key()
     if type(verb) in SLOW:
-        reply = await door.slowly.ask(verb, body, key)
+        reply = await door.slowly.ask(exchange.relay, verb, body, key)
     else:
-        reply = await door.relay.ask(verb, body, inline=type(verb) in INLINE, key=key)
+        reply = await exchange.relay.ask(verb, body, inline=type(verb) in INLINE, key=key)
     count(door, verb)
     return reply
 
