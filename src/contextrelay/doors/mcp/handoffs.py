@@ -1,0 +1,138 @@
+"""Handoffs for models: a thread is packed, given to another agent, taken, and returned."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from contextrelay.doors.mcp import places
+from contextrelay.doors.mcp.tool import Answer, Tool, Visit, as_json, of_verb, with_fields
+from contextrelay.errors import Invalid, TooLarge
+from contextrelay.limits import MCP_TEXT_BYTES_MAX, NAME_CHARS_MAX
+from contextrelay.model.handoff import HandoffListing, HandoffView
+from contextrelay.model.package import Package
+from contextrelay.wire import verbs
+
+_Handoff = Annotated[str, Meta(min_length=1, description="A handoff: its ref or URL.")]
+
+
+def _packed(package: Package) -> Answer:
+    told = f"{len(package.blocks)} blocks, {package.total_tokens} tokens"
+    if package.dropped:
+        told += (
+            f"; left out for lack of room: {', '.join(each.id for each in package.dropped[:20])}"
+        )
+        told += f" and {len(package.dropped) - 20} more" if len(package.dropped) > 20 else ""
+    return _bounded(f"{package.text()}\n\n[{told}]", "ask for a smaller budget_tokens")
+
+
+def _given(view: HandoffView) -> Answer:
+    told = {"ref": view.ref, "to": view.handoff.to, "left_out": len(view.handoff.left_out)}
+    return with_fields(told)
+
+
+def _taken(view: HandoffView) -> Answer:
+    return _bounded(view.text, f"read it in pieces: relay_get url={view.ref}")
+
+
+def _bounded(text: str, hint: str) -> Answer:
+    size_bytes = len(text.encode())
+    if size_bytes > MCP_TEXT_BYTES_MAX:
+        raise TooLarge(f"it has {size_bytes:,} bytes, too many to show at once", hint)
+    return Answer(text)
+
+
+def _listed(listing: HandoffListing) -> Answer:
+    told: dict[str, object] = {"handoffs": listing.handoffs}
+    return as_json(told | ({"next": listing.next} if listing.next else {}))
+
+
+class ShowHandoff(Struct, frozen=True, kw_only=True):
+    ref: _Handoff
+    why: Annotated[
+        bool, Meta(description="Why each thing is in it or is not, and how to get the rest.")
+    ] = False
+
+
+async def _show(visit: Visit, asked: ShowHandoff) -> Answer:
+    named = await places.artifact_of(visit, asked.ref)
+    view = await named.relay.handoff(named.ref)
+    return _bounded(view.reasons, "read it with relay_get") if asked.why else _taken(view)
+
+
+class ReturnHandoff(Struct, frozen=True, kw_only=True):
+    ref: _Handoff
+    text: Annotated[str, Meta(description="What came of it.")]
+    name: Annotated[str, Meta(max_length=NAME_CHARS_MAX, description="What to call it.")] = ""
+
+
+async def _return(visit: Visit, asked: ReturnHandoff) -> Answer:
+    if not asked.text:
+        raise Invalid("there is nothing to return", "say in text what came of it")
+    named = await places.artifact_of(visit, asked.ref)
+    made = await named.relay.give_back(asked.text, named.ref, name=asked.name or None, by=visit.by)
+    return with_fields({"ref": made.ref, "name": made.name, "size": made.size_bytes})
+
+
+TOOLS = (
+    of_verb(
+        "relay_pack",
+        verbs.Pack,
+        "Choose what to read of a thread",
+        "What a thread's state and blocks say to a query, chosen to fit into budget_tokens: never"
+        " more, by the real tokenizer. Artifacts come as an outline with their ref. It tells what"
+        " was left out.",
+        _packed,
+        is_read_only=True,
+    ),
+    of_verb(
+        "relay_handoff_give",
+        verbs.GiveHandoff,
+        "Hand a thread over to another agent",
+        "Hand a thread over to another agent, by its name: what you ask of it, with what it needs"
+        " to know packed into a budget of tokens, and refs. It hears of it on the channel"
+        " handoff/<to>. What comes of it is returned into the thread; wait for it on"
+        " handoff/<your own name>, or see relay_handoff_show.",
+        _given,
+    ),
+    of_verb(
+        "relay_handoff_accept",
+        verbs.AcceptHandoff,
+        "Take a handoff",
+        "Take a handoff by its ref: the ask, what you need to know, and refs to read with"
+        " relay_get. The giver sees that you took it.",
+        _taken,
+    ),
+    Tool(
+        name="relay_handoff_return",
+        title="Give back what came of a handoff",
+        told=(
+            "Give back what came of a handoff that you took: it goes into the giver's thread, and"
+            " the giver hears of it."
+        ),
+        takes=ReturnHandoff,
+        act=_return,
+    ),
+    of_verb(
+        "relay_handoff_list",
+        verbs.ListHandoffs,
+        "List handoffs",
+        "List handoffs, newest first: for whom (to), of which thread, and with is_open only those"
+        " that nobody has taken yet.",
+        _listed,
+        is_read_only=True,
+    ),
+    Tool(
+        name="relay_handoff_show",
+        title="Look at a handoff",
+        told=(
+            "Look at a handoff without taking it; with why, the reason for each thing in it, and"
+            " for each that was left out how to get it."
+        ),
+        takes=ShowHandoff,
+        act=_show,
+        is_read_only=True,
+        is_idempotent=True,
+    ),
+)

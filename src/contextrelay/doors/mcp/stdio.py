@@ -1,0 +1,118 @@
+"""MCP over stdin and stdout: what `relay mcp` runs, until its client closes stdin.
+
+Rule: stdout carries messages and nothing else, and what cannot be read as one is answered with an
+error. The store is opened when it is first needed, so that what is wrong with it is told to the
+model, which can tell it on, and not by a server that does not start.
+"""
+
+from __future__ import annotations
+
+import signal
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import mcp_types as types
+from mcp.server.stdio import stdio_server
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from contextrelay.client.relay import AsyncRelay
+from contextrelay.doors.mcp.places import Others
+from contextrelay.doors.mcp.server import Asking, make_server
+from contextrelay.doors.mcp.tool import Visit
+
+Message = SessionMessage | Exception
+
+
+def run(address: str | None) -> None:
+    """Serve the relay at an address on stdin and stdout."""
+    # A thread of the SDK reads stdin, and cannot be interrupted. Nothing is half-done either way:
+    # what is stored is stored whole.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    anyio.run(_serve, address)
+
+
+async def _serve(address: str | None) -> None:
+    desk = _Desk(address)
+    server, subscribed = make_server(desk.visit, keeps_connections=True)
+    try:
+        async with stdio_server() as (messages, replies):
+            await server.run(
+                _Answering(messages, replies), replies, server.create_initialization_options()
+            )
+    finally:
+        subscribed.close()
+        await desk.close()
+
+
+class _Desk:
+    """The relay of this process."""
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address
+        self._relay: AsyncRelay | None = None
+        self._others = Others()
+
+    def visit(self, asking: Asking) -> Visit:
+        if self._relay is None:
+            self._relay = AsyncRelay(self._address)
+        return Visit(self._relay, others=self._others, address=self._address)
+
+    async def close(self) -> None:
+        await self._others.close()
+        if self._relay is not None:
+            await self._relay.close()
+
+
+class _Answering:
+    """Messages as they come; what is none is answered here, as the SDK only drops it."""
+
+    def __init__(self, messages: ReadStream[Message], replies: WriteStream[SessionMessage]) -> None:
+        self._messages = messages
+        self._replies = replies
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._messages, "last_context", None)
+
+    async def receive(self) -> Message:
+        while True:
+            message = await self._messages.receive()
+            if not isinstance(message, Exception):
+                return message
+            await self._replies.send(SessionMessage(_refusal(message)))
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        await self._messages.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+def _refusal(error: Exception) -> types.JSONRPCError:
+    is_json = isinstance(error, ValidationError) and all(
+        each["type"] != "json_invalid" for each in error.errors(include_input=False)
+    )
+    told = types.ErrorData(code=types.PARSE_ERROR, message="this is no JSON")
+    if is_json:
+        told = types.ErrorData(code=types.INVALID_REQUEST, message="this is no JSON-RPC message")
+    return types.JSONRPCError(jsonrpc="2.0", id=None, error=told)

@@ -1,0 +1,133 @@
+"""Threads for models: the state that agents share, read as a header and changed by patches."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, to_builtins
+
+from contextrelay.doors.mcp import places
+from contextrelay.doors.mcp.tool import Answer, Tool, Visit, as_json, of_verb, with_fields
+from contextrelay.limits import ENTRY_CHARS_MAX
+from contextrelay.logic import state as states
+from contextrelay.logic.patch import Operation
+from contextrelay.model.thread import HeaderView, Patched, ThreadListing, ThreadView
+from contextrelay.wire import verbs
+
+
+def _header(view: HeaderView) -> Answer:
+    return Answer(bytes(view.header).decode())
+
+
+def _patched(patched: Patched) -> Answer:
+    return with_fields({"thread_id": patched.thread_id, "version": patched.version})
+
+
+def _brief(view: ThreadView) -> dict[str, object]:
+    told = {
+        "thread_id": view.thread_id,
+        "name": view.name,
+        "status": view.status,
+        "version": view.version,
+        "artifacts": view.artifacts,
+        "updated_at": view.updated_at,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _made(view: ThreadView) -> Answer:
+    return with_fields(_brief(view))
+
+
+def _listed(listing: ThreadListing) -> Answer:
+    told: dict[str, object] = {"threads": [_brief(view) for view in listing.threads]}
+    return as_json(told | ({"next": listing.next} if listing.next else {}))
+
+
+class AddEntry(Struct, frozen=True, kw_only=True):
+    thread: Annotated[str, Meta(min_length=1, description="A thread: its id, or its name.")]
+    kind: Literal["fact", "constraint", "question", "step", "decision"]
+    text: Annotated[
+        str, Meta(min_length=1, max_length=ENTRY_CHARS_MAX, description="One sentence; no content.")
+    ]
+
+
+async def _add(visit: Visit, asked: AddEntry) -> Answer:
+    thread = await places.thread_of(visit.relay, asked.thread)
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    # A random id needs no look at the others, and no second try where several add at once.
+    operation = to_builtins(_entry(asked, f"{asked.kind[0]}{secrets.token_hex(4)}", now))
+    patch = verbs.PatchState(thread, [operation], by=visit.by)
+    patched = await visit.relay.transport.ask(patch)
+    return with_fields({"version": patched.version, "id": operation["value"]["id"]})
+
+
+def _entry(asked: AddEntry, id: str, now: str) -> Operation:
+    match asked.kind:
+        case "fact":
+            return states.fact("note", asked.text, id, now)
+        case "constraint":
+            return states.constraint(asked.text, id)
+        case "question":
+            return states.question(asked.text, id)
+        case "step":
+            return states.step(asked.text, id)
+        case "decision":
+            return states.decision(asked.text, id, at=now)
+
+
+TOOLS = (
+    of_verb(
+        "relay_state_header",
+        verbs.ReadHeader,
+        "Read the state of a thread, in brief",
+        "The bounded view of a thread's state, at most 2 KB: facts, constraints, open questions,"
+        " next steps and the newest artifacts. Read it first when you take over a thread; its"
+        " version is what you give as expected when you patch.",
+        _header,
+        is_read_only=True,
+    ),
+    of_verb(
+        "relay_state_patch",
+        verbs.PatchState,
+        "Change the state of a thread",
+        "Change a thread's state by JSON Patch (RFC 6902): all operations, or none. To add one"
+        " entry, relay_state_add is simpler. Items have fields: /facts id, key, value; /constraints"
+        " id, description, severity; /open_questions id, question, status open or resolved; /plan"
+        " id, step, status pending, done or skipped; /decisions id, description, reason_codes,"
+        ' evidence_refs, confidence. For example [{"op": "replace", "path": "/plan/0/status",'
+        ' "value": "done"}]. With expected, the version you read, it is refused where somebody'
+        " changed the state since: read the header again then, or say merge=true to go on where"
+        " the changes do not touch.",
+        _patched,
+    ),
+    Tool(
+        name="relay_state_add",
+        title="Add a fact, constraint, question, step or decision",
+        told=(
+            "Add one entry to a thread's state, for all who work on it: a fact, a constraint, an"
+            " open question, a step of the plan, or a decision. Keep it to a sentence; put content"
+            " into push_context and name its URL."
+        ),
+        takes=AddEntry,
+        act=_add,
+    ),
+    of_verb(
+        "relay_thread_list",
+        verbs.ListThreads,
+        "List threads",
+        "List threads, newest first, with the version of each one's state.",
+        _listed,
+        is_read_only=True,
+    ),
+    of_verb(
+        "relay_thread_new",
+        verbs.NewThread,
+        "Begin a thread",
+        "Make a thread: a state that agents share, of its own history. Give it a name by which"
+        " others find it.",
+        _made,
+    ),
+)

@@ -1,0 +1,99 @@
+"""Clients for tests: the SDK's own, over both transports and in both generations of the protocol.
+
+    with connecting(tmp_path / "store", "stdio", "legacy") as place:    # or "http", "modern"
+        place.run(act)      # act: async, takes a client; a new connection each time
+
+stdio is a real process of `relay mcp`, http the `/mcp` of a real server. `stdio-url` is a process
+that asks a server, with nothing in a store of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import anyio
+from mcp import Client, StdioServerParameters
+from mcp_types import CallToolResult, TextContent
+from msgspec import Struct
+
+from tests.doors.http.serving import serving
+
+Result = TypeVar("Result")
+Transport = Literal["stdio", "http", "stdio-url"]
+Era = Literal["legacy", "modern"]
+
+LEGS: list[tuple[Transport, Era]] = [
+    ("stdio", "legacy"),
+    ("stdio", "modern"),
+    ("http", "legacy"),
+    ("http", "modern"),
+    ("stdio-url", "modern"),
+]
+VERSIONS = {"legacy": "2025-11-25", "modern": "2026-07-28"}
+ACT_S_MAX = 60
+
+
+class Place(Struct, frozen=True):
+    """Where a client connects to, and how."""
+
+    server: Any
+    era: Era
+    store: Path
+    transport: Transport
+
+    def run(self, act: Callable[[Client], Awaitable[Result]], **options: Any) -> Result:
+        """Connect, act, and leave."""
+        # "auto" asks the server which generation it speaks, and takes the newest.
+        mode = "legacy" if self.era == "legacy" else "auto"
+
+        async def main() -> Result:
+            with anyio.fail_after(ACT_S_MAX):
+                async with Client(self.server, mode=mode, **options) as client:
+                    assert client.protocol_version == VERSIONS[self.era]
+                    return await act(client)
+
+        return anyio.run(main)
+
+    def call(self, tool: str, **arguments: Any) -> CallToolResult:
+        """Call one tool."""
+        return self.run(lambda client: client.call_tool(tool, arguments))
+
+
+@contextmanager
+def connecting(store: Path, transport: Transport, era: Era) -> Generator[Place]:
+    """A place to connect to, over a store."""
+    if transport == "stdio":
+        yield Place(started("--store", str(store)), era, store, transport)
+        return
+    with serving(store) as served:
+        server = f"{served.url}/mcp" if transport == "http" else started("--url", served.url)
+        yield Place(server, era, store, transport)
+
+
+def started(*words: str) -> StdioServerParameters:
+    """How a client starts `relay mcp`."""
+    command = ["-m", "contextrelay", "mcp", *words]
+    return StdioServerParameters(command=sys.executable, args=command)
+
+
+def text_of(result: CallToolResult) -> str:
+    """The text that a model reads."""
+    first = result.content[0]
+    assert isinstance(first, TextContent)
+    return first.text
+
+
+def good(result: CallToolResult) -> str:
+    """The text of an answer that is no error."""
+    assert not result.is_error, text_of(result)
+    return text_of(result)
+
+
+def bad(result: CallToolResult) -> str:
+    """The text of an answer that is an error."""
+    assert result.is_error, text_of(result)
+    return text_of(result)

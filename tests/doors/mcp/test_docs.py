@@ -1,0 +1,63 @@
+"""What docs/mcp.md tells people to write starts what it is meant to start."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from contextrelay.doors.mcp.tools import TOOLS
+from tests.docs.blocks import blocks_in
+from tests.doors.mcp.connecting import Place
+
+PAGE = Path(__file__).parents[3] / "docs" / "mcp.md"
+BIN = Path(sys.executable).parent
+
+
+def entries() -> list[dict[str, Any]]:
+    """The servers that the page tells agents to start."""
+    found: list[dict[str, Any]] = []
+    for block in blocks_in("docs/mcp.md", PAGE.read_text()):
+        if block.language == "json":
+            found.append(json.loads(block.code)["mcpServers"]["relay"])
+        elif block.language == "toml":
+            found.append(tomllib.loads(block.code)["mcp_servers"]["relay"])
+        elif "claude mcp add relay" in block.code:
+            words = shlex.split(block.code.splitlines()[0])
+            command, *args = words[words.index("--") + 1 :]
+            found.append({"command": command, "args": args})
+    return found
+
+
+def test_every_agent_is_told_to_start_the_same() -> None:
+    assert len(entries()) == 3
+    assert all(entry == entries()[0] for entry in entries())
+
+
+def test_what_agents_are_told_to_start_is_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise M1."""
+    monkeypatch.setenv("PATH", f"{BIN}:/usr/bin:/bin")
+    (entry, *_) = entries()
+    server = StdioServerParameters(
+        **entry, env={"RELAY_HOME": str(tmp_path / "store"), "PATH": f"{BIN}:/usr/bin:/bin"}
+    )
+
+    async def tools(client: Client) -> set[str]:
+        return {tool.name for tool in (await client.list_tools()).tools}
+
+    assert Place(server, "modern", tmp_path / "store", "stdio").run(tools) == set(TOOLS)
+
+
+def test_the_page_names_every_tool() -> None:
+    named = set(re.findall(r"`([a-z_]+)\(", PAGE.read_text()))
+
+    assert named == set(TOOLS)
