@@ -1,0 +1,1 @@
+"""The project door: four files that people own, read and written as one."""

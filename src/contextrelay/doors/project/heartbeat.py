@@ -1,0 +1,193 @@
+"""The heartbeat: a scheduled run takes a few todos, does them one by one, and writes what came.
+
+Rule: one heartbeat at a time; the lock ends with its process. What is taken is written before it is
+done, and what came of it right after: a run that dies leaves the rest untouched, and the next one
+says so of what it died at. What failed is blocked, with the reason, until somebody looks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import Any, NamedTuple
+
+from contextrelay.doors.project.folder import read_content
+from contextrelay.doors.project.project import Project
+from contextrelay.doors.project.turns import alone
+from contextrelay.errors import Invalid, RelayError
+from contextrelay.limits import (
+    HEARTBEAT_EXEC_S_DEFAULT,
+    HEARTBEAT_FILES_MAX,
+    HEARTBEAT_RESULT_CHARS_MAX,
+    HEARTBEAT_TODOS_MAX,
+)
+from contextrelay.logic.project import dependencies, todos
+from contextrelay.logic.project.jsontext import read
+from contextrelay.logic.values import is_list
+from contextrelay.model.project import TODOS
+from contextrelay.model.todo import Todo, todo_of
+
+Document = dict[str, Any]
+
+
+class Beat(NamedTuple):
+    """What became of one todo."""
+
+    id: str
+    title: str
+    status: str
+    """completed, blocked, or in_progress where nothing was to be run."""
+    told: str
+    """The result, or the reason."""
+
+
+def beat(
+    project: Project,
+    command: str = "",
+    limit: int = HEARTBEAT_TODOS_MAX,
+    timeout_s: float = HEARTBEAT_EXEC_S_DEFAULT,
+    by: str = "heartbeat",
+) -> list[Beat]:
+    """Take todos that are ready, and run a command for each; without one, take them only.
+
+    The command gets JSON on its stdin: the todo, the files that it names, and the brief.
+
+    Raises:
+        Unavailable: another heartbeat is at work.
+        Invalid: the limit is passed.
+    """
+    if not 1 <= limit <= HEARTBEAT_TODOS_MAX:
+        raise Invalid(
+            f"a heartbeat cannot take {limit} todos", f"the limit is {HEARTBEAT_TODOS_MAX}"
+        )
+    with alone(project.folder, "heartbeat", wait_s=0):
+        done = _of_the_dead(project, by) if command else []
+        brief = project.brief().text if command else ""
+        for item in _take(project, limit, by):
+            if command:
+                done.append(_done(project, item, command, brief, timeout_s))
+            else:
+                todo = todo_of(item)
+                done.append(Beat(todo.id, todo.title, todo.status, todo.description))
+        return done
+
+
+def _of_the_dead(project: Project, by: str) -> list[Beat]:
+    """Block what an earlier heartbeat was at when it ended: nobody knows how far it came."""
+    reason = "a heartbeat ended while it was at this; see how far it came"
+    left = [
+        todo
+        for todo in project.todos.list()
+        if todo.status == "in_progress" and todo.assignee == by
+    ]
+    for todo in left:
+        project.todos.block(todo.id, reason)
+    return [Beat(todo.id, todo.title, "blocked", reason) for todo in left]
+
+
+def _take(project: Project, limit: int, by: str) -> list[Document]:
+    """Begin with the todos that are next and nobody's, in one change; as they are written."""
+    taken: list[str] = []
+
+    def make(document: Document) -> Document:
+        taken.clear()
+        every = todos.read_todos(document)
+        free = [todo for todo in dependencies.next_todos(every, len(every)) if _is_free(todo, by)]
+        for todo in free[:limit]:
+            document = dependencies.started(document, todo.id, project.now())
+            document = todos.changed(document, todo.id, assignee=by)
+            taken.append(todo.id)
+        return document
+
+    _, after = project.change_json(TODOS, make)
+    document = read(after.todos or "{}", TODOS)
+    return [todos.found(document, id) for id in taken]
+
+
+def _is_free(todo: Todo, by: str) -> bool:
+    return todo.status == "pending" and todo.assignee in ("", by)
+
+
+def _done(project: Project, item: Document, command: str, brief: str, timeout_s: float) -> Beat:
+    todo = todo_of(item)
+    try:
+        files = _files(project, item)
+        result = _run(
+            project,
+            command,
+            todo,
+            json.dumps({"todo": item, "files": files, "brief": brief}),
+            timeout_s,
+        )
+    except _Failed as error:
+        reason = f"heartbeat failed: {error}"
+        project.todos.block(todo.id, reason)
+        return Beat(todo.id, todo.title, "blocked", reason)
+    project.todos.done(todo.id, result)
+    return Beat(todo.id, todo.title, "completed", result)
+
+
+class _Failed(Exception):
+    """A todo was not done; the text is the reason."""
+
+
+def _files(project: Project, item: Document) -> dict[str, str]:
+    """The files that a todo names, read now; a heartbeat remembers nothing."""
+    names: Any = item.get("files") or []
+    if not is_list(names):
+        raise _Failed("its files are no list")
+    contents: dict[str, str] = {}
+    for name in names[:HEARTBEAT_FILES_MAX]:
+        path = os.path.normpath(str(name))
+        if os.path.isabs(path) or path.startswith(".."):
+            raise _Failed(f"{path} is outside the project")
+        try:
+            content = read_content(project.folder, path)
+        except RelayError as error:
+            raise _Failed(error.message) from error
+        if content is None:
+            raise _Failed(f"there is no file {path}")
+        contents[path] = content.decode(errors="replace")
+    return contents
+
+
+def _run(project: Project, command: str, todo: Todo, document: str, timeout_s: float) -> str:
+    env = {**os.environ, "RELAY_PROJECT": str(project.folder), "RELAY_TODO": todo.id}
+    try:
+        running = subprocess.Popen(
+            command,
+            shell=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=project.folder,
+            env={**env, "RELAY_TODO_TITLE": todo.title},
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise _Failed(str(error)) from error
+    try:
+        out, err = running.communicate(document.encode(), timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise _Failed(f"took over {timeout_s:g} s") from error
+    finally:
+        if running.poll() is None:
+            # Whatever the command started ends with it.
+            os.killpg(running.pid, signal.SIGKILL)
+            running.communicate()
+    if running.returncode:
+        told = _cut(err) or _cut(out)
+        raise _Failed(f"exit {running.returncode}{f': {told}' if told else ''}")
+    return _cut(out)
+
+
+def _cut(output: bytes) -> str:
+    """The end of what a command printed."""
+    text = output.decode(errors="replace").strip()
+    return (
+        text
+        if len(text) <= HEARTBEAT_RESULT_CHARS_MAX
+        else f"…{text[-HEARTBEAT_RESULT_CHARS_MAX:]}"
+    )

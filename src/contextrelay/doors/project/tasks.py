@@ -1,0 +1,129 @@
+"""Tasks for sub-agents: handed over through state.json, the only thing that a child can read.
+
+    parent   give      task, expected output         status given
+    child    take      by whom                       status taken
+    child    return    result                        status done, or failed
+
+Rule: a task is taken once and returned once, whoever else tries. All of them stay in the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from contextrelay.errors import Conflict, Invalid, NotFound
+from contextrelay.limits import LIST_ITEMS_MAX, PROJECT_FIELD_CHARS_MAX
+from contextrelay.logic.project.progress import last_task, tasks_of
+from contextrelay.model.project import STATE
+
+if TYPE_CHECKING:
+    from contextrelay.doors.project.project import Project
+
+Document = dict[str, Any]
+Change = Callable[[Document], Document]
+
+
+class Tasks:
+    """The list under `tasks` in state.json."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def give(self, task: str, expected_output: str = "", by: str = "") -> Document:
+        """Leave a task for a child."""
+        _check(task, expected_output)
+        if not task.strip():
+            raise Invalid("there is no task", 'relay project task give "Write the tests"')
+        given: list[Document] = []
+
+        def make(state: Document) -> Document:
+            known = tasks_of(state)
+            new = {
+                "id": f"TASK-{last_task(state) + 1:03d}",
+                "task": task,
+                "expected_output": expected_output,
+                "status": "given",
+                "given_by": by or self._project.by,
+                "given_at": self._project.now(),
+            }
+            given[:] = [new]
+            return self._with(state, [*known, new])
+
+        self._project.change_json(STATE, make)
+        return given[0]
+
+    def take(self, id: str = "", by: str = "") -> Document:
+        """Take a task, or the oldest that nobody took.
+
+        Raises:
+            NotFound: there is none; Conflict: another one has it.
+        """
+
+        def change(task: Document) -> Document:
+            if task.get("status") != "given":
+                raise Conflict(
+                    f"{task.get('id')} is {task.get('status')} by {task.get('taken_by')}",
+                    "take another: relay project task list",
+                )
+            taken = {"status": "taken", "taken_by": by or self._project.by}
+            return {**taken, "taken_at": self._project.now()}
+
+        return self._changed(lambda state: _chosen(state, id, "given"), change)
+
+    def give_back(
+        self, result: str, id: str = "", by: str = "", is_failed: bool = False
+    ) -> Document:
+        """Return the result of a task, or of the one that was taken.
+
+        Raises:
+            NotFound: there is none; Conflict: it is returned already.
+        """
+        _check(result)
+
+        def change(task: Document) -> Document:
+            if task.get("status") in ("done", "failed"):
+                raise Conflict(f"{task.get('id')} is {task['status']} already", "give a new one")
+            fields = {"status": "failed" if is_failed else "done", "result": result}
+            return fields | {
+                "returned_by": by or self._project.by,
+                "returned_at": self._project.now(),
+            }
+
+        return self._changed(lambda state: _chosen(state, id, "taken"), change)
+
+    def list(self) -> list[Document]:
+        """Every task, oldest first."""
+        from contextrelay.logic.project.jsontext import read
+
+        text = self._project.texts().state
+        return tasks_of({} if text is None else read(text, STATE))
+
+    def _with(self, state: Document, tasks: list[Document]) -> Document:
+        return {**state, "tasks": tasks[-LIST_ITEMS_MAX:], "last_update": self._project.now()}
+
+    def _changed(self, find: Callable[[Document], Document], change: Change) -> Document:
+        changed: list[Document] = []
+
+        def make(state: Document) -> Document:
+            task = find(state)
+            changed[:] = [{**task, **change(task)}]
+            tasks = [changed[0] if each is task else each for each in tasks_of(state)]
+            return self._with(state, tasks)
+
+        self._project.change_json(STATE, make)
+        return changed[0]
+
+
+def _chosen(state: Document, id: str, status: str) -> Document:
+    for task in tasks_of(state):
+        if str(task.get("id", "")).upper() == id.upper() if id else task.get("status") == status:
+            return task
+    told = f"there is no task {id}" if id else f"no task is {status}"
+    raise NotFound(told, "see: relay project task list")
+
+
+def _check(*texts: str) -> None:
+    if any(len(text) > PROJECT_FIELD_CHARS_MAX for text in texts):
+        most = f"the limit is {PROJECT_FIELD_CHARS_MAX:,} characters"
+        raise Invalid("the text is too long", f"{most}; push it, and name the ref instead")
