@@ -1,0 +1,54 @@
+"""The context layer of the article on PyContext: its names and signatures, over our own parts.
+
+Counts are those of a real tokenizer, adding a block costs the same for any number, the order of a
+conversation is kept, and what is dropped is listed. See docs/context.md for what differs and why.
+"""
+
+from __future__ import annotations
+
+from contextrelay.context.agents import (
+    ContextAwareAgent,
+    ContextAwareIntentAgent,
+    ContextAwareTechnicalAgent,
+)
+from contextrelay.context.benchmarks import BenchmarkResult, ContextBenchmark
+from contextrelay.context.blocks import (
+    ContextBlock,
+    ContextMetrics,
+    ContextPackage,
+    ContextType,
+    DroppedContext,
+)
+from contextrelay.context.concurrency import ContextConcurrencyManager
+from contextrelay.context.coordination import AgentCoordinator, start_pilot, start_service
+from contextrelay.context.monitoring import MetricsCollector, ProductionMonitor
+from contextrelay.context.scoring import ContextualRelevanceCalculator
+from contextrelay.context.sessions import ContextManager
+from contextrelay.context.shared import DistributedContextStore
+from contextrelay.context.shrinking import ContextMemoryOptimizer
+from contextrelay.context.windows import ContextWindowOptimizer, RealTimeContextOptimizer
+
+__all__ = [
+    "AgentCoordinator",
+    "BenchmarkResult",
+    "ContextAwareAgent",
+    "ContextAwareIntentAgent",
+    "ContextAwareTechnicalAgent",
+    "ContextBenchmark",
+    "ContextBlock",
+    "ContextConcurrencyManager",
+    "ContextManager",
+    "ContextMemoryOptimizer",
+    "ContextMetrics",
+    "ContextPackage",
+    "ContextType",
+    "ContextWindowOptimizer",
+    "ContextualRelevanceCalculator",
+    "DistributedContextStore",
+    "DroppedContext",
+    "MetricsCollector",
+    "ProductionMonitor",
+    "RealTimeContextOptimizer",
+    "start_pilot",
+    "start_service",
+]

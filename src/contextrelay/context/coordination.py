@@ -1,0 +1,195 @@
+"""Coordination: agents that pass a session on, a service of them, and a pilot beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from contextrelay.context.agents import (
+    ContextAwareAgent,
+    ContextAwareIntentAgent,
+    ContextAwareTechnicalAgent,
+)
+from contextrelay.context.concurrency import ContextConcurrencyManager
+from contextrelay.context.monitoring import MetricsCollector, ProductionMonitor
+from contextrelay.context.sessions import ContextManager
+from contextrelay.context.shared import DistributedContextStore
+
+Baseline = Callable[[str], Awaitable[Any]]
+_SPLIT = 2**32
+
+
+class AgentCoordinator:
+    """Finds the intent, then lets the agent for it go on with the same session."""
+
+    def __init__(
+        self,
+        agents: dict[str, ContextAwareAgent],
+        context_manager: ContextManager | None = None,
+        context_store: DistributedContextStore | None = None,
+    ) -> None:
+        self.agents = agents
+        self.context_manager = context_manager or ContextManager()
+        self.context_store = context_store
+
+    async def process(self, query: str, customer_id: str = "") -> dict[str, Any]:
+        """Handle one query: what was wanted and, for a technical intent, what is wrong."""
+        intent_agent = self.agents["intent"]
+        assert isinstance(intent_agent, ContextAwareIntentAgent)
+        await intent_agent.initialize_session()
+        told: dict[str, Any] = {"intent": await intent_agent.analyze_intent(query)}
+        technical = self.agents.get("technical")
+        if isinstance(technical, ContextAwareTechnicalAgent) and _is_technical(told["intent"]):
+            self.transfer("intent", "technical")
+            told["diagnosis"] = await technical.diagnose_issue(query, customer_id)
+        told["session_id"] = intent_agent.session_id
+        self.save(intent_agent.session_id or "")
+        return told
+
+    def transfer(self, giver: str, taker: str) -> str:
+        """Let one agent go on with another's session; the session's id.
+
+        Raises:
+            ValueError: the giver has no session.
+        """
+        told = self.agents[giver].export_context()
+        self.agents[taker].import_context(told)
+        self.save(told["session_id"])
+        return told["session_id"]
+
+    def save(self, session_id: str) -> None:
+        """Store a session where other servers find it, if there is such a place."""
+        session = self.context_manager.sessions.get(session_id)
+        if self.context_store is not None and session is not None:
+            self.context_store.store_session(session)
+
+    def resume(self, session_id: str, agent: str) -> bool:
+        """Let an agent go on with a stored session; False if it is not there."""
+        if self.context_store is None:
+            return False
+        session = self.context_store.retrieve_session(session_id)
+        if session is None:
+            return False
+        self.agents[agent].import_context(session.to_dict())
+        return True
+
+
+def _is_technical(intent: dict[str, Any]) -> bool:
+    words = f"{intent.get('primary_intent', '')} {intent.get('secondary_intents', '')}".lower()
+    return any(word in words for word in ("technical", "network", "outage", "slow", "connection"))
+
+
+class Service:
+    """A coordinator at work: one query of a session at a time, and every one counted."""
+
+    def __init__(self, coordinator: AgentCoordinator, metrics: MetricsCollector | None) -> None:
+        self.coordinator = coordinator
+        self.metrics = metrics
+        self.is_running = True
+        self._turns = ContextConcurrencyManager()
+
+    async def handle(self, query: str, customer_id: str = "") -> dict[str, Any]:
+        """Handle one query.
+
+        Raises:
+            RuntimeError: the service was stopped.
+        """
+        if not self.is_running:
+            raise RuntimeError("the service was stopped")
+        start, told = time.perf_counter(), dict[str, Any]()
+        # Agents have one session at a time, so their queries come one after the other.
+        async with self._turns.session_context("agents"), self._turns.context_operation():
+            try:
+                told = await self.coordinator.process(query, customer_id)
+                return told
+            finally:
+                self._count(time.perf_counter() - start, told)
+
+    def _count(self, seconds: float, told: dict[str, Any]) -> None:
+        if self.metrics is not None:
+            sessions = self.coordinator.context_manager.sessions
+            session = sessions.get(told.get("session_id", ""))
+            tokens = session.metrics.total_tokens if session else 0
+            self.metrics.record("coordinator", seconds, tokens, bool(told))
+
+    async def stop(self) -> None:
+        self.is_running = False
+
+
+async def start_service(
+    coordinator: AgentCoordinator, metrics_collector: MetricsCollector | None = None
+) -> Service:
+    """Begin to handle queries."""
+    return Service(coordinator, metrics_collector)
+
+
+class Pilot:
+    """Sends a share of the traffic to an agent and the rest to what was there before."""
+
+    def __init__(
+        self,
+        agent: ContextAwareIntentAgent,
+        context_store: DistributedContextStore | None,
+        traffic_ratio: float,
+        monitor: ProductionMonitor,
+        baseline: Baseline | None,
+    ) -> None:
+        self.agent = agent
+        self.context_store = context_store
+        self.traffic_ratio = traffic_ratio
+        self.monitor = monitor
+        self.baseline = baseline
+
+    def takes(self, caller: str) -> bool:
+        """Whether a caller is in the pilot: always the same answer for the same caller."""
+        digest = hashlib.sha256(caller.encode()).digest()
+        return int.from_bytes(digest[:4]) < self.traffic_ratio * _SPLIT
+
+    async def handle(self, query: str, caller: str = "") -> Any:
+        """Handle a query on the side where its caller belongs."""
+        is_pilot = self.takes(caller or str(uuid.uuid4()))
+        start, is_good, tokens = time.perf_counter(), False, 0
+        try:
+            if is_pilot or self.baseline is None:
+                await self.agent.initialize_session()
+                answer = await self.agent.analyze_intent(query)
+                tokens = self._saved()
+            else:
+                answer = await self.baseline(query)
+            is_good = True
+            return answer
+        finally:
+            arm = "pilot" if is_pilot or self.baseline is None else "baseline"
+            seconds = time.perf_counter() - start
+            self.monitor.record(arm, seconds, tokens, is_good, {"query": query})
+
+    def _saved(self) -> int:
+        """Store the agent's session; how many tokens it has."""
+        session = self.agent.context_manager.session(self.agent.session_id or "")
+        if self.context_store is not None:
+            self.context_store.store_session(session)
+        return session.metrics.total_tokens
+
+    def report(self) -> dict[str, Any]:
+        """Pilot and baseline side by side."""
+        return self.monitor.report()
+
+
+async def start_pilot(
+    agent: ContextAwareIntentAgent,
+    context_store: DistributedContextStore | None = None,
+    traffic_ratio: float = 0.05,
+    monitor: ProductionMonitor | None = None,
+    baseline: Baseline | None = None,
+) -> Pilot:
+    """Begin a pilot for a share of the traffic.
+
+    Raises:
+        ValueError: the ratio is no share.
+    """
+    if not 0 <= traffic_ratio <= 1:
+        raise ValueError("traffic_ratio is a share, from 0 to 1")
+    return Pilot(agent, context_store, traffic_ratio, monitor or ProductionMonitor(), baseline)
