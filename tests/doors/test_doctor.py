@@ -43,3 +43,20 @@ def test_another_command_of_our_name_is_named(shell: Shell) -> None:
 
     assert hints[0]["state"] == "hint"
     assert "first in PATH" in hints[0]["next_step"]
+
+
+def test_a_search_index_that_is_behind_is_told(shell: Shell) -> None:
+    """Promises L3, U2."""
+    shell.out("push", "-", stdin=b"the first of some notes")
+    before = findings(shell, "search")
+    shell.out("search", "notes")
+    up = findings(shell, "search")
+    for index in range(3):
+        shell.out("push", "-", stdin=b"more notes, number %d" % index)
+
+    behind = findings(shell, "search")
+
+    assert before == []
+    assert up[0]["state"] == "ok"
+    assert behind[0]["state"] == "hint"
+    assert "relay gc" in behind[0]["next_step"]

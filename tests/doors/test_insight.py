@@ -40,7 +40,7 @@ def test_stats_have_the_rows_of_the_seed_and_say_that_they_are_an_estimate(shell
 
     lines = shell.out("stats", "orders").splitlines()
 
-    assert lines[:-1] == [
+    assert lines[:6] == [
         "  artifacts                       2",
         "  naive tokens (if pasted)    20000",
         "  actual tokens (via refs)     1024",
@@ -48,9 +48,33 @@ def test_stats_have_the_rows_of_the_seed_and_say_that_they_are_an_estimate(shell
         "  cache hits                      0",
         "  session cache hits              0",
     ]
-    assert lines[-1].startswith("  estimated: characters / 4")
+    assert lines[6].startswith("  estimated: characters / 4")
     stats = shell.json("stats")
     assert (stats["tokens_avoided"], stats["basis"]) == (18_976, "estimated: characters / 4")
+
+
+def test_stats_tell_what_was_counted_beside_it_over_all_commands(shell: Shell) -> None:
+    """Promises L5, U1: sent, avoided, pulled back and net, each with how it is known."""
+    shell.out("thread", "new", "--name", "orders")
+    body = b"the orders service owns the schema\n" * 1_000
+    ref = shell.out("artifact", "put", "-", "-t", "orders", stdin=body).strip()
+    shell.out("get", ref, "--lines", "1:4")
+    shell.out("search", "orders", "schema", "--limit", "1")
+    shell.out("pull", ref)
+
+    counted = shell.json("stats", "orders")["counted"]
+    told = shell.out("stats", "orders")
+    everything = shell.json("stats", "--all")
+
+    assert (counted["answers"], counted["pulls"]) == (2, 1)
+    assert 0 < counted["sent"]["tokens"] < counted["whole"]["tokens"]
+    assert counted["pulled_back"]["tokens"] > 0
+    sent, pulled = counted["sent"]["tokens"], counted["pulled_back"]["tokens"]
+    assert counted["net"] == counted["whole"]["tokens"] - sent - pulled
+    assert re.search(r"sent +\d+  measured", told)
+    assert re.search(r"if your provider caches prompts +-?[\d,]+", told)
+    assert everything["net"] == counted["net"]
+    assert shell.fails("stats", "orders", "--all")[0] == 2
 
 
 def test_a_report_tells_everything_in_markdown_and_is_an_event(shell: Shell, orders: str) -> None:

@@ -6,7 +6,8 @@ import json
 import signal
 import subprocess
 import sys
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -90,14 +91,73 @@ def test_a_port_that_is_taken_is_told_with_what_to_do(shell: Shell) -> None:
     assert "--port 0" in told
 
 
-def test_it_does_not_listen_beyond_this_machine_unless_told_so(shell: Shell) -> None:
-    """Promise Z1: other addresses than loopback are refused while there are no keys."""
-    for host in ("0.0.0.0", "::"):
-        code, told = shell.fails("serve", "--host", host, "--port", str(free_port()))
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--host", "0.0.0.0"],
+        ["--host", "::"],
+        ["--require-token"],
+        ["--public-url", "https://relay.example.com"],
+        ["--public-url", "https://127.0.0.1.example.com"],
+        ["--allow-host", "relay.example.com:8443"],
+        ["--allow-host", "localhost", "--allow-host", "192.0.2.7"],
+    ],
+)
+def test_where_a_key_is_needed_it_does_not_start_while_nobody_has_one(
+    shell: Shell, words: list[str]
+) -> None:
+    """Promise Z1: any other address refuses to start without keys, and says how."""
+    revoked = shell.json("keys", "new", "--scope", "admin")["key"]["id"]
+    shell.out("keys", "revoke", revoked)
 
-        assert code == 2
-        assert "whoever reaches this machine" in told
-        assert "--without-keys" in told
+    code, told = shell.fails("serve", *words, "--port", str(free_port()))
+
+    assert code == 2
+    assert "nobody has one" in told
+    assert "--token auto" in told
+    assert "relay keys new" in told
+
+
+def status_of(url: str, token: str = "") -> int:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    try:
+        with urlopen(Request(f"{url}/v1/artifacts", headers=headers), timeout=30) as reply:
+            return reply.status
+    except HTTPError as error:
+        with error:
+            return error.code
+
+
+@pytest.mark.parametrize("store", ["folder", "memory:"])
+def test_token_auto_makes_an_admin_key_and_shows_it_once(shell: Shell, store: str) -> None:
+    """Promise Z1: relay serve --token auto."""
+    words = [] if store == "folder" else ["--store", store]
+    with shell.started(*words, "serve", "--port", "0", "--token", "auto", "--json") as server:
+        told = json.loads(server.line())
+        assert (status_of(told["url"]), status_of(told["url"], told["token"])) == (401, 200)
+        shell.env |= {"CONTEXTRELAY_API_KEY": told["token"], "CONTEXTRELAY_URL": told["url"]}
+        keys = shell.json("keys", "list")["keys"]
+        _, _, said = server.ended(signal.SIGTERM)
+
+    assert [key["scope"] for key in keys] == ["admin"]
+    assert told["token"][19:] not in said
+    if store == "folder":
+        with shell.started("serve", "--port", "0", "--token", "auto", "--json") as server:
+            again = json.loads(server.line())
+            assert "token" not in again
+            assert "there already" in server.note()
+            assert (status_of(again["url"]), status_of(again["url"], told["token"])) == (401, 200)
+
+
+def test_beyond_this_machine_it_asks_everybody_for_a_key(shell: Shell) -> None:
+    """Promise Z1: any other address needs them."""
+    token = shell.out("keys", "new", "--scope", "read").strip()
+
+    with shell.started("serve", "--host", "0.0.0.0", "--port", "0") as server:
+        url = server.line()
+
+        assert (status_of(url), status_of(url, token)) == (401, 200)
+        assert answer_of(url) == b"ContextRelay API is running."
 
 
 @pytest.mark.parametrize(
@@ -137,8 +197,35 @@ def test_it_serves_the_store_of_this_machine_whatever_others_ask(shell: Shell) -
 
 
 def test_a_public_url_is_what_it_calls_itself(shell: Shell) -> None:
+    shell.out("keys", "new")
+
     with shell.started("serve", "--port", "0", "--public-url", "https://r.example/") as server:
         assert server.line() == "https://r.example"
+
+
+def test_behind_a_proxy_it_asks_everybody_for_a_key(shell: Shell) -> None:
+    """Promise Z1: who comes by a name that others know is not on this machine."""
+    token = shell.out("keys", "new", "--scope", "read").strip()
+    port = free_port()
+
+    with shell.started(
+        "serve", "--port", str(port), "--public-url", "https://relay.example.com"
+    ) as server:
+        server.line()
+        url = f"http://127.0.0.1:{port}"
+
+        assert (status_of(url), status_of(url, token)) == (401, 200)
+
+
+def test_names_of_this_machine_alone_need_no_key(shell: Shell) -> None:
+    """Promise Z1: on loopback without tokens."""
+    names = ["--public-url", "http://localhost:9999", "--allow-host", "127.0.0.1:9999"]
+    port = free_port()
+
+    with shell.started("serve", "--port", str(port), *names, "--allow-host", "[::1]:1") as server:
+        server.line()
+
+        assert status_of(f"http://127.0.0.1:{port}") == 200
 
 
 def test_without_its_parts_it_says_how_to_install_them(shell: Shell) -> None:

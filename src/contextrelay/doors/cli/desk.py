@@ -145,16 +145,19 @@ class Desk:
             print(text, file=sys.stderr, flush=True)
 
     def fail(self, error: RelayError) -> None:
-        """Tell what went wrong and what to do about it."""
+        """Tell what went wrong and what to do about it; what was typed may hold a key."""
+        from contextrelay.logic.seal_keys import hide_keys
+
+        message, hint = hide_keys(error.message), hide_keys(error.hint)
         if self.is_json:
             from msgspec.json import encode
 
-            told = {"error": error.code, "message": error.message, "hint": error.hint}
+            told = {"error": error.code, "message": message, "hint": hint}
             print(encode({**told, **error.details}).decode(), file=sys.stderr)
             return
-        print(f"error: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)
+        print(f"error: {message}", file=sys.stderr)
+        if hint:
+            print(f"  {hint}", file=sys.stderr)
 
     def busy(self, doing: str) -> Busy:
         """Show on a terminal that long work goes on."""

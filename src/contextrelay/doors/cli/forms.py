@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from contextrelay.client.relay import Relay
-from contextrelay.errors import Invalid, NotFound
+from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.logic.hidden import spell_hidden
 from contextrelay.model.artifact import Artifact
@@ -32,6 +32,13 @@ def size(size_bytes: int) -> str:
 def tokens(size_bytes: int) -> str:
     """A rough count, marked as one: a quarter of the bytes."""
     return f"~{(size_bytes + 3) // 4:,} tok"
+
+
+def tokens_of(artifact: Artifact) -> str:
+    """The count that was told, with a mark if it is an estimate; else a rough one."""
+    if not isinstance(artifact.tokens, int):
+        return tokens(artifact.size_bytes)
+    return f"{'' if artifact.token_basis == 'measured' else '~'}{artifact.tokens:,} tok"
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -75,8 +82,15 @@ def cut(text: str, chars_max: int) -> str:
 def line(artifact: Artifact) -> str:
     """An artifact in one line."""
     name = f"  {clean(artifact.name)}" if artifact.name else ""
-    told = f"{artifact.type}  {size(artifact.size_bytes)}  {tokens(artifact.size_bytes)}"
+    told = f"{artifact.type}  {amount(artifact)}"
     return f"{short(artifact.ref)}  {told}  {life(artifact)}{name}"
+
+
+def amount(artifact: Artifact) -> str:
+    """How much there is of it; of what is sealed nobody knows the tokens."""
+    size_bytes = artifact.size_bytes
+    known = f"sealed {artifact.sealed}" if artifact.sealed else tokens_of(artifact)
+    return f"{size(size_bytes)}  {known}"
 
 
 def resolve(relay: Relay, text: str) -> str:
@@ -169,6 +183,8 @@ def save(file: str, chunks: Iterable[bytes]) -> int:
     """
     try:
         return write_whole(Path(file), chunks)
+    except RelayError:
+        raise  # It is what comes that is not right, not where it goes.
     except (OSError, ValueError) as error:
         why = (isinstance(error, OSError) and error.strerror) or str(error)
         raise Invalid(

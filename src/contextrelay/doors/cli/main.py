@@ -9,7 +9,16 @@ import os
 import sys
 
 from contextrelay.doors.cli.desk import Desk
-from contextrelay.doors.cli.tree import ALIASES, COMMANDS, GROUPS, Entry, close_to, overview
+from contextrelay.doors.cli.tree import (
+    ALIASES,
+    COMMANDS,
+    GROUPS,
+    Entry,
+    close_to,
+    followers,
+    grouped,
+    overview,
+)
 from contextrelay.errors import Invalid, RelayError
 
 INTERRUPTED = 130
@@ -86,6 +95,7 @@ GLOBAL_OPTIONS = {
 
 def _command(words: list[str]) -> tuple[str, Entry, list[str]]:
     """The command as it is typed, its entry, and the words left for it."""
+    words = grouped(words)
     if words[0] in COMMANDS:
         return words[0], COMMANDS[words[0]], words[1:]
     if words[0] in GROUPS:
@@ -94,10 +104,11 @@ def _command(words: list[str]) -> tuple[str, Entry, list[str]]:
             return f"{words[0]} {words[1]}", commands[words[1]], words[2:]
         if len(words) > 1 and not words[1].startswith("-"):
             raise Invalid(
-                f"relay {words[0]} has no {words[1]!r}", close_to(words[1], commands, words[0])
+                f"relay {words[0]} has no {words[1]!r}",
+                close_to(words[1], dict.fromkeys(followers(words[0])), words[0]),
             )
         raise Invalid(
-            f"relay {words[0]} needs one of: {', '.join(commands)}",
+            f"relay {words[0]} needs one of: {', '.join(followers(words[0]))}",
             f"see: relay help {words[0]}",
         )
     known = {**COMMANDS, **GROUPS, **ALIASES}

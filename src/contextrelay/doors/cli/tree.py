@@ -27,15 +27,20 @@ COMMANDS = {
     "push": Entry("relay", "[FILE|-]", "store a file or stdin, print its URL"),
     "pull": Entry("relay", "REF [-o FILE]", "get a body back"),
     "peek": Entry("relay", "REF", "what a ref is, without loading it"),
+    "get": Entry("get", "REF --lines A:B|--grep RE", "a piece of a ref instead of all of it"),
+    "grep": Entry("get", "PATTERN [REF]", "lines that match, in a ref, a thread or everything"),
+    "diff": Entry("get", "OLD NEW", "what differs between two refs"),
+    "search": Entry("search", "QUERY [-t THREAD|--ref REF]", "passages by words, best first"),
     "subscribe": Entry("channels", "CHANNEL [--exec CMD]", "hear what is sent to a channel"),
     "publish": Entry("channels", "CHANNEL MESSAGE", "send a message to a channel"),
     "channels": Entry("channels", "", "list channels"),
     "wait": Entry("channels", "CHANNEL [--since SEQ]", "wait for the next signals of a channel"),
     "serve": Entry("serve", "[--port N]", "be a relay server, over HTTP"),
+    "mcp": Entry("mcp", "", "be an MCP server, for a coding agent to start"),
     "events": Entry("events", "[THREAD]", "what happened in a thread"),
     "tail": Entry("events", "[THREAD]", "follow what happens in a thread"),
     "checkpoint": Entry("events", "LABEL", "give the version of now a label"),
-    "stats": Entry("insight", "[THREAD]", "what refs have saved in a thread"),
+    "stats": Entry("insight", "[THREAD|--all]", "what refs have saved, and what they cost"),
     "report": Entry("insight", "[THREAD]", "a thread to read: md, json or html"),
     "export": Entry("portable", "[THREAD] [-o FILE]", "write a thread to one zip"),
     "import": Entry("portable", "FILE [--name NAME]", "make a thread from an exported zip"),
@@ -44,6 +49,7 @@ COMMANDS = {
     "backup": Entry("store", "[-o FILE]", "write the whole store to one file"),
     "restore": Entry("store", "FILE", "fill an empty store from a backup"),
     "doctor": Entry("doctor", "", "is everything all right, and what to do if not"),
+    "prime": Entry("prime", "[--budget N]", "what an agent is told when it begins"),
     "completion": Entry("completion", "bash|zsh|fish", "print a script that completes commands"),
     "version": Entry("version", "", "print the version"),
 }
@@ -79,6 +85,22 @@ GROUPS = {
         "pin": Entry("artifact", "REF", "keep an artifact until it is removed"),
         "rm": Entry("artifact", "REF...", "remove artifacts; tombstones stay"),
     },
+    "context": {
+        "add": Entry("context", "[TEXT]", "add a block to a thread's context"),
+        "pack": Entry("context", "[QUERY] [--budget N]", "what goes into a window"),
+        "score": Entry("context", "QUERY", "how much each block says to a query"),
+        "show": Entry("context", "", "every block, and what each takes"),
+        "prune": Entry("context", "[QUERY] [--budget N]", "take the least relevant out"),
+        "export": Entry("context", "[QUERY] [-o FILE]", "a package for other programs"),
+        "import": Entry("context", "FILE", "add the blocks of a package"),
+    },
+    "handoff": {
+        "give": Entry("handoff", "--to AGENT --ask TEXT", "hand a thread to another agent"),
+        "accept": Entry("handoff", "REF|FILE", "take a handoff, print what it says"),
+        "return": Entry("handoff", "REF [FILE]", "give back what came of it"),
+        "list": Entry("handoff", "[--to AGENT]", "list handoffs, newest first"),
+        "show": Entry("handoff", "REF [--why]", "look at one without taking it"),
+    },
     "cap": {
         "list": Entry("cap", "", "what can be invoked by name"),
         "invoke": Entry("cap", "NAME [--arg K=V]", "run one, or take its cached result", True),
@@ -89,6 +111,45 @@ GROUPS = {
             "bridge", "[--exec CMD|--tmux S]", "work on the tasks that come on a channel"
         ),
         "send": Entry("bridge", "TASK... [--wait]", "give a task to the agent behind a bridge"),
+    },
+    "bench": {
+        "context": Entry("bench", "[--out FOLDER]", "packing, measured beside the article's way"),
+    },
+    "keys": {
+        "new": Entry("keys", "[--scope SCOPE]", "make a key for a server, print its token once"),
+        "list": Entry("keys", "", "which keys there are"),
+        "revoke": Entry("keys", "ID", "let a key be good no more"),
+        "usage": Entry("keys", "[ID]", "what was done with which key"),
+    },
+    "project": {
+        "init": Entry("project_files", "[FOLDER]", "make the four files of a project"),
+        "start": Entry("project", "[--budget N] [--agent]", "the cold start: what to know"),
+        "finish": Entry("project_files", "[OPTIONS|-]", "write what changed, all or nothing"),
+        "status": Entry("project", "", "where the project stands"),
+        "next": Entry("project", "", "what to do now: at most five todos"),
+        "decide": Entry("project", "TITLE", "append a decision"),
+        "decisions": Entry("project", "[ADR]", "list the decisions, or print one"),
+        "note": Entry("project", "TEXT", "add a line to the notes"),
+        "doctor": Entry("project_files", "", "are the files right, and how to mend them"),
+        "restore": Entry("project_files", "vN", "write the files as a version has them"),
+        "heartbeat": Entry("project_tasks", "[--exec CMD]", "a scheduled run: at most five todos"),
+    },
+    "project todo": {
+        "add": Entry("project_todos", "TITLE", "add a todo, print its id"),
+        "start": Entry("project_todos", "TODO [NOTE]", "begin with a todo"),
+        "done": Entry("project_todos", "TODO [NOTE]", "complete a todo"),
+        "block": Entry("project_todos", "TODO [NOTE]", "hold a todo up, with a reason"),
+        "unblock": Entry("project_todos", "TODO [NOTE]", "let a todo go on"),
+        "cancel": Entry("project_todos", "TODO [NOTE]", "give a todo up"),
+        "list": Entry("project_todos", "", "list todos"),
+        "review": Entry("project_todos", "", "what is late, stale or stuck"),
+        "archive": Entry("project_todos", "", "put away what was done a week ago"),
+    },
+    "project task": {
+        "give": Entry("project_tasks", "TASK", "leave a task for a sub-agent"),
+        "take": Entry("project_tasks", "[TASK]", "take a task"),
+        "return": Entry("project_tasks", "RESULT", "return what came of a task"),
+        "list": Entry("project_tasks", "", "list the tasks"),
     },
     "config": {
         "list": Entry("config", "", "every setting, its value and what it means"),
@@ -108,11 +169,26 @@ def every_command() -> Iterator[tuple[str, Entry]]:
             yield f"{group} {name}", entry
 
 
+def grouped(words: list[str]) -> list[str]:
+    """Words in which a group of two, such as `project todo`, is one."""
+    first = " ".join(words[:2])
+    return [first, *words[2:]] if len(words) > 1 and first in GROUPS else words
+
+
+def followers(group: str) -> list[str]:
+    """What can follow a group: its commands, and the groups in it."""
+    inside = [each.removeprefix(f"{group} ") for each in GROUPS if each.startswith(f"{group} ")]
+    return [*GROUPS[group], *inside]
+
+
 def overview(words: list[str]) -> str:
     """What `relay help` prints."""
-    if words and words[0] in GROUPS:
-        lines = [f"relay {words[0]} COMMAND", ""]
-        lines += _lines((f"{words[0]} {name}", entry) for name, entry in GROUPS[words[0]].items())
+    # `relay help project` tells of `project todo` too.
+    shown = [group for group in GROUPS if f"{group} ".startswith(f"{' '.join(words)} ")]
+    if words and shown:
+        lines = [f"relay {' '.join(words)} COMMAND", ""]
+        for group in shown:
+            lines += _lines((f"{group} {name}", entry) for name, entry in GROUPS[group].items())
         return "\n".join(lines)
     lines = [
         "Context Relay: store content once, pass small refs.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from contextrelay.doors.cli import choosing, forms
+from contextrelay.doors.cli import choosing, forms, urls
 from contextrelay.doors.cli.commands.relay import about, describe_arguments, pull, store
 from contextrelay.doors.cli.desk import Desk
 from contextrelay.doors.cli.parser import thread_option, ttl
@@ -42,7 +42,8 @@ def artifact_get(args: Namespace, desk: Desk) -> None:
     """Get an artifact's content, exactly as it was stored."""
     chosen = choosing.thread_if_named(desk, args, with_variable=False)
     if chosen is not None:
-        args.ref = _in_thread(chosen, forms.resolve(desk.relay, args.ref))
+        given = urls.read(desk, args.ref)
+        args.ref = given.keyed(_in_thread(chosen, forms.resolve(desk.relay, given.text)))
     pull(args, desk)
 
 

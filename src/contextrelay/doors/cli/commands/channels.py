@@ -22,7 +22,7 @@ from contextrelay.doors.cli import forms
 from contextrelay.doors.cli.desk import Desk
 from contextrelay.doors.cli.following import follow, patiently, tell_gap
 from contextrelay.doors.cli.parser import seconds
-from contextrelay.errors import Gone, Invalid, NotFound, RelayError, TooLarge
+from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Sealed, TooLarge
 from contextrelay.limits import (
     HELD_BODY_BYTES_MAX,
     LIST_ITEMS_MAX,
@@ -112,7 +112,7 @@ def subscribe(args: Namespace, desk: Desk) -> None:
     for signal in follow(desk, args.channel, args.since, args.timeout):
         try:
             _handle(args, desk, signal)
-        except (NotFound, Gone) as error:
+        except (NotFound, Gone, Sealed) as error:
             if args.once:
                 raise
             desk.note(f"{signal.seq}: {error.message}")

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from contextrelay.doors.cli.desk import Desk
 from contextrelay.doors.cli.parser import command
-from contextrelay.doors.cli.tree import ALIASES, COMMANDS, GROUPS, every_command
+from contextrelay.doors.cli.tree import ALIASES, COMMANDS, GROUPS, every_command, followers
 
 
 class Completed(Struct, frozen=True):
@@ -57,7 +57,8 @@ def _completed() -> Iterator[Completed]:
 
 
 def _first_words() -> list[str]:
-    return sorted({*COMMANDS, *GROUPS, *ALIASES, "help"})
+    groups = (group for group in GROUPS if " " not in group)
+    return sorted({*COMMANDS, *groups, *ALIASES, "help"})
 
 
 def _bash(commands: list[Completed]) -> Iterator[str]:
@@ -71,13 +72,13 @@ def _bash(commands: list[Completed]) -> Iterator[str]:
     yield "    if [[ $skip ]]; then skip=; continue; fi"
     yield "    case $word in --store|--url|--thread|-t) skip=1; continue;; -*) continue;; esac"
     yield "    if [[ -z $command ]]; then command=$word"
-    groups = "|".join(GROUPS)
+    groups = "|".join(GROUPS).replace(" ", "\\ ")
     yield f'    elif [[ $command =~ ^({groups})$ ]]; then command="$command $word"; fi'
     yield "  done"
     yield '  case "$command" in'
     yield f"    '') words={quote(' '.join(_first_words()))}; options='--json --quiet --store';;"
-    for group, entries in GROUPS.items():
-        yield f"    {group}) words={quote(' '.join(entries))};;"
+    for group in GROUPS:
+        yield f"    {quote(group)}) words={quote(' '.join(followers(group)))};;"
     for each in commands:
         yield f"    {quote(each.name)})"
         yield f"      options={quote(' '.join(each.options))}"
@@ -108,12 +109,13 @@ def _zsh(commands: list[Completed]) -> Iterator[str]:
     yield "    if [[ -n $skip ]]; then skip=; continue; fi"
     yield "    case $word in (--store|--url|--thread|-t) skip=1; continue;; (-*) continue;; esac"
     yield "    if [[ -z $command ]]; then command=$word"
-    yield f'    elif [[ $command == ({"|".join(GROUPS)}) ]]; then command="$command $word"; fi'
+    groups = "|".join(map(quote, GROUPS))
+    yield f'    elif [[ $command == ({groups}) ]]; then command="$command $word"; fi'
     yield "  done"
     yield "  case $command in"
     yield f"    ('') follow=({' '.join(_first_words())}); options=(--json --quiet --store);;"
-    for group, entries in GROUPS.items():
-        yield f"    ({group}) follow=({' '.join(entries)});;"
+    for group in GROUPS:
+        yield f"    ({quote(group)}) follow=({' '.join(followers(group))});;"
     for each in commands:
         yield f"    ({quote(each.name)})"
         yield f"      options=({' '.join(each.options)})"
@@ -159,6 +161,8 @@ def _fish(commands: list[Completed]) -> Iterator[str]:
         for name, entry in entries.items():
             at = f"-n '__relay_at {group}'"
             yield f"complete -c relay -f {at} -a {name} -d {_fish_quoted(entry.help)}"
+        for name in followers(group)[len(entries) :]:
+            yield f"complete -c relay -f -n '__relay_at {group}' -a {name}"
     for each in commands:
         when = f"-n '__relay_is {each.name}'"
         for option, help in each.options.items():

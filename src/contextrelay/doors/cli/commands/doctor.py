@@ -42,7 +42,7 @@ def doctor_arguments(parser: ArgumentParser) -> None:
 def doctor(args: Namespace, desk: Desk) -> None:
     """Look at the store, its speed and space, and the installation; each with the next step."""
     findings: list[Finding] = []
-    for look in (_store, _integrity, _speed, _space, _commands, _installation, _others):
+    for look in (_store, _integrity, _search, _speed, _space, _commands, _installation, _others):
         findings += _looked(look, desk)
     failures = sum(finding.state == "failure" for finding in findings)
     hints = sum(finding.state == "hint" for finding in findings)
@@ -81,6 +81,26 @@ def _integrity(desk: Desk) -> Iterator[Finding]:
         yield Finding("integrity", "failure", problems[0], "relay verify")
     else:
         yield Finding("integrity", "ok", "the ledger's own check finds nothing")
+
+
+def _search(desk: Desk) -> Iterator[Finding]:
+    """Whether the search index is up to the store; where nobody searched, there is none."""
+    from contextrelay.core.indexing import catch_up, index_of, path_of
+
+    if is_server(desk.address):
+        return
+    stores = desk.relay.transport.stores
+    path = path_of(stores.engine.home, None)
+    if path is None or not path.exists():
+        return
+    state = catch_up(stores, index_of(stores), 0)
+    if state.waiting or not state.is_complete:
+        least = "" if state.is_complete else "at least "
+        told = f"{least}{forms.count(state.waiting, 'artifact')} not in the index yet"
+        yield Finding("search", "hint", told, "relay gc, or the next searches, will add them")
+    else:
+        told = f"{forms.count(state.artifacts, 'artifact')} in the index, and none waits"
+        yield Finding("search", "ok", told)
 
 
 def _speed(desk: Desk) -> Iterator[Finding]:

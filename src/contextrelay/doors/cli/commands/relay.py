@@ -8,11 +8,12 @@ from typing import get_args
 
 from msgspec import UNSET
 
-from contextrelay.doors.cli import choosing, forms
+from contextrelay.client.sealing import Pushed
+from contextrelay.doors.cli import choosing, forms, urls
 from contextrelay.doors.cli.desk import Desk
 from contextrelay.doors.cli.parser import pair, thread_option, ttl
 from contextrelay.errors import Invalid
-from contextrelay.model.artifact import Artifact, ArtifactType
+from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
 
 
 def describe_arguments(parser: ArgumentParser) -> None:
@@ -39,7 +40,8 @@ def store(
     ttl_s: object,
     thread: str | None = None,
     channel: str | None = None,
-) -> Artifact:
+    seal: SealFormat | bool = False,
+) -> Pushed:
     """Push what the options describe, into a thread and to a channel if there is one."""
     return desk.relay.push(
         forms.read_body(args.file),
@@ -52,6 +54,7 @@ def store(
         ttl_s=ttl_s,  # pyright: ignore[reportArgumentType]
         thread=thread,
         channel=channel,
+        seal=seal,
     )
 
 
@@ -64,21 +67,32 @@ def push_arguments(parser: ArgumentParser) -> None:
     life.add_argument("--pin", action="store_true", help="keep it until it is removed")
     parser.add_argument("--channel", metavar="CHANNEL", help="tell those who subscribe to it")
     thread_option(parser, "put it into a thread, where it does not expire")
+    parser.add_argument(
+        "--encrypt", action="store_true", help="seal it: only who has the URL printed can read it"
+    )
+    parser.add_argument(
+        "--format",
+        choices=get_args(SealFormat),
+        help="with --encrypt: k2 for any body (what is taken), k1 for text that clients of "
+        "ContextRelay 0.2 are to read",
+    )
 
 
 def push(args: Namespace, desk: Desk) -> None:
     """Store a file or stdin once and print the URL that stands for it."""
+    if args.format and not args.encrypt:
+        raise Invalid("--format is how it is encrypted", "say --encrypt too")
     chosen = choosing.thread_if_named(desk, args, with_variable=False)
     ttl_s = None if args.pin else args.ttl
-    artifact = store(args, desk, ttl_s, chosen.thread.id if chosen else None, args.channel)
-    url = desk.relay.transport.url_of(artifact.ref)
-    head = forms.short(artifact.ref)
+    thread = chosen.thread.id if chosen else None
+    made = store(args, desk, ttl_s, thread, args.channel, args.encrypt and (args.format or True))
+    head = forms.short(made.ref)
     told = f"  to channel {forms.clean(args.channel)}" if args.channel else ""
-    desk.answer(
-        {"url": url, **_fields(artifact)},
-        [forms.line(artifact) + told, url, f"  next: relay peek {head} · relay pull {head}"],
-        url,
-    )
+    next_step = f"  next: relay peek {head} · relay pull {head}"
+    if made.sealed:
+        next_step = "  who has the whole URL can read it, and nobody else · next: relay pull -"
+    url = made.url
+    desk.answer({"url": url, **_fields(made)}, [forms.line(made) + told, url, next_step], url)
 
 
 def _fields(artifact: Artifact) -> dict[str, object]:
@@ -88,21 +102,26 @@ def _fields(artifact: Artifact) -> dict[str, object]:
 
 
 def pull_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF")
+    parser.add_argument("ref", metavar="REF", help=urls.FROM_STDIN)
     parser.add_argument("-o", "--out", metavar="FILE", help="write to a file, whole or not at all")
     parser.add_argument("--bytes", metavar="A:B", help="only the bytes from A up to B")
 
 
 def pull(args: Namespace, desk: Desk) -> None:
-    """Get a body back, exactly as it was stored; from its own server where REF is a URL of one."""
-    relay = desk.relay_of(args.ref)
-    ref = forms.resolve(relay, args.ref)
+    """Get a body back, exactly as it was stored, or opened if REF is a URL with a key; from its own
+    server where REF is a URL of one."""
+    given = urls.read(desk, args.ref)
+    relay, ref = urls.resolved(desk, given)
     start, stop = _range(args.bytes)
-    chunks = relay.stream(ref, start, stop)
     if args.out is not None and args.out != "-":
-        size_bytes = forms.save(args.out, chunks)
+        size_bytes = forms.save(args.out, relay.stream(given.keyed(ref), start, stop))
         desk.answer({"ref": ref, "file": args.out, "size": size_bytes}, args.out)
         return
+    if given.key is None:
+        chunks = relay.stream(ref, start, stop)
+    else:
+        # Nothing is printed before all of it was opened.
+        chunks = iter((relay.pull(given.keyed(ref), start, stop),))
     for chunk in chunks:
         sys.stdout.buffer.write(chunk)
     sys.stdout.buffer.flush()
@@ -118,20 +137,20 @@ def _range(text: str | None) -> tuple[int, int | None]:
 
 
 def peek_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF")
+    parser.add_argument("ref", metavar="REF", help=urls.FROM_STDIN)
     parser.add_argument("--full", action="store_true", help="everything, not the metadata alone")
 
 
 def peek(args: Namespace, desk: Desk) -> None:
     """Tell what a ref is without loading it: its metadata, or with --full all about it."""
-    relay = desk.relay_of(args.ref)
-    artifact = relay.peek(forms.resolve(relay, args.ref))
+    relay, ref = urls.resolved(desk, urls.read(desk, args.ref))
+    artifact = relay.peek(ref, args.full)
     desk.answer(artifact if args.full else artifact.metadata, about(artifact, args.full))
 
 
 def about(artifact: Artifact, is_full: bool) -> list[str]:
     """An artifact as people read it."""
-    size = f"{forms.size(artifact.size_bytes)}  {forms.tokens(artifact.size_bytes)}"
+    size = forms.amount(artifact)
     made = f"{forms.clean(artifact.provenance.created_by)} · {forms.age(artifact.created_at)}"
     lines = [
         *(
@@ -154,6 +173,7 @@ def about(artifact: Artifact, is_full: bool) -> list[str]:
         f"{'media type':10} {artifact.media_type}",
         f"{'sha256':10} {artifact.sha256}",
         *(f"{'made from':10} {ref}" for ref in artifact.provenance.source_refs),
+        *(["--- outline", artifact.outline] if artifact.outline else []),
         f"--- preview{cut}{seen}",
         preview.text.rstrip("\n"),
     ]

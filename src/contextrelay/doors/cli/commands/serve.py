@@ -11,12 +11,15 @@ import socket
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from ipaddress import ip_address
 from types import FrameType, ModuleType
+from urllib.parse import urlsplit
 
 from contextrelay.client.local import default_address, open_stores
 from contextrelay.doors.cli import forms
 from contextrelay.doors.cli.desk import Desk
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import SERVER_WORKERS_MAX
+from contextrelay.model.key import IssuedKey, KeptKey
+from contextrelay.wire.verbs import NewKey
 
 PORT = 8787
 _PORT_MAX = 65_535
@@ -56,9 +59,12 @@ def serve_arguments(parser: ArgumentParser) -> None:
         "--workers", type=_workers, default=1, metavar="N", help="how many processes (1)"
     )
     parser.add_argument(
-        "--without-keys",
-        action="store_true",
-        help="listen beyond this machine, though whoever reaches it may read and change all",
+        "--require-token", action="store_true", help="ask for a key on this machine too"
+    )
+    parser.add_argument(
+        "--token",
+        choices=("auto",),
+        help="auto: make an admin key if there is none, and print its token once",
     )
 
 
@@ -67,9 +73,11 @@ def serve(args: Namespace, desk: Desk) -> None:
 
     Prints its URL when it listens, with --json {"url", "store", "workers", "pid"}. The store is
     that of --store, else of RELAY_HOME, else ~/.relay: CONTEXTRELAY_URL is for those who ask.
+    Who asks beyond this machine needs a key, also where it comes by a proxy (--public-url,
+    --allow-host): see relay keys new, or --token auto.
     """
     address = _store_address(args, desk)
-    _check_reach(args)
+    needs_token = args.require_token or args.token is not None or _reaches_others(args)
     serving = _parts()
     serving.quiet_logs()
     options = serving.Options(
@@ -79,20 +87,22 @@ def serve(args: Namespace, desk: Desk) -> None:
         public_url=args.public_url,
         allowed_hosts=tuple(args.allow_host),
         workers=args.workers,
+        needs_token=needs_token,
     )
     listener: socket.socket = serving.listen(options)
     with listener:
         port: int = listener.getsockname()[1]
-        options = type(options)(**{**_fields(options), "port": port})
         serving.application(options)  # Its names are checked before it is said to listen.
-        store = _store_of(address)
+        store, made = _store_of(address, args, needs_token)
+        first = None if made is None else _kept(made)
+        options = type(options)(**{**_fields(options), "port": port, "first_key": first})
         # A signal that comes before the server listens to them is kept until it does. The server
         # raises it once more when it has ended: that is ours, and the ordinary end.
         signal.pthread_sigmask(signal.SIG_BLOCK, serving.END_SIGNALS)
         for each in serving.END_SIGNALS:
             signal.signal(each, _has_ended)
         try:
-            _tell(desk, _url(args, port), store, args.workers)
+            _tell(desk, args, _url(args, port), store, made)
             serving.run(options, listener)
         except SystemExit as ended:
             raise Unavailable("the server did not start", "see what it said") from ended
@@ -140,8 +150,13 @@ def _parts() -> ModuleType:
         ) from error
 
 
-def _check_reach(args: Namespace) -> None:
-    """Refuse to listen beyond this machine unless that is said to be wanted."""
+def _reaches_others(args: Namespace) -> bool:
+    """Whether it is to listen beyond this machine, or has a name there.
+
+    Then somebody passes on to it what others ask, as a proxy does that speaks TLS.
+    """
+    if any(_is_known_elsewhere(each) for each in (args.public_url, *args.allow_host) if each):
+        return True
     try:
         found = socket.getaddrinfo(args.host, args.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -150,20 +165,47 @@ def _check_reach(args: Namespace) -> None:
         ) from error
     # Without the name of an interface, which an IPv6 address may end with.
     addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
-    if args.without_keys or all(address.is_loopback for address in addresses):
-        return
-    raise Invalid(
-        f"on {args.host} whoever reaches this machine could read and change everything:"
-        " there are no keys yet by which the server knows who asks",
-        "stay on 127.0.0.1, behind a proxy that knows them; or say --without-keys",
-    )
+    return not all(address.is_loopback for address in addresses)
 
 
-def _store_of(address: str) -> str:
-    """Open the store once, so that what is wrong with it is told here; where it is."""
+def _is_known_elsewhere(name: str) -> bool:
+    """Whether a URL or a host names more than this machine."""
+    try:
+        host = urlsplit(name if "://" in name else f"//{name}").hostname
+        return host != "localhost" and not ip_address(host or "").is_loopback
+    except ValueError:
+        return True
+
+
+def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, IssuedKey | None]:
+    """Open the store once, so that what is wrong with it is told here.
+
+    Where it is, and its first key, if one was wanted and there was none.
+
+    Raises:
+        Invalid: nobody has a key, and all who ask need one.
+    """
+    from contextrelay.core.keys import has_admin, has_any, issue
+
     stores = open_stores(address, None)
-    stores.engine.close()
-    return str(stores.engine.home or stores.engine.address)
+    try:
+        made = None
+        if args.token == "auto" and not has_admin(stores):
+            made = issue(stores, NewKey(name="relay serve", scope="admin"))
+        elif needs_token and not has_any(stores):
+            raise Invalid(
+                "who asks has to have a key, and nobody has one",
+                "start it with --token auto, or make one: relay keys new --scope admin",
+            )
+    finally:
+        stores.engine.close()
+    return str(stores.engine.home or stores.engine.address), made
+
+
+def _kept(made: IssuedKey) -> KeptKey:
+    from contextrelay.core.keys import hashed
+
+    return KeptKey(key=made.key, sha256=hashed(made.token))
 
 
 def _url(args: Namespace, port: int) -> str:
@@ -173,13 +215,18 @@ def _url(args: Namespace, port: int) -> str:
     return f"http://{_ANYWHERE.get(args.host, literal)}:{port}"
 
 
-def _tell(desk: Desk, url: str, store: str, workers: int) -> None:
-    processes = forms.count(workers, "process", "processes")
-    desk.answer(
-        {"url": url, "store": store, "workers": workers, "pid": os.getpid()},
-        [
-            f"{url}  serves {store}  {processes}  Ctrl-C ends it",
-            f"  next: export CONTEXTRELAY_URL={url} · relay push FILE · relay subscribe CHANNEL",
-        ],
-        url,
+def _tell(desk: Desk, args: Namespace, url: str, store: str, made: IssuedKey | None) -> None:
+    processes = forms.count(args.workers, "process", "processes")
+    told = {"url": url, "store": store, "workers": args.workers, "pid": os.getpid()}
+    lines = [f"{url}  serves {store}  {processes}  Ctrl-C ends it"]
+    plain = url
+    if made is not None:
+        told["token"] = made.token
+        lines.append(f"  its admin key, shown once: export CONTEXTRELAY_API_KEY={made.token}")
+        plain = f"{url}\n{made.token}"
+    elif args.token is not None:
+        desk.note("an admin key is there already; for another: relay keys new --scope admin")
+    lines.append(
+        f"  next: export CONTEXTRELAY_URL={url} · relay push FILE · relay subscribe CHANNEL"
     )
+    desk.answer(told, lines, plain)

@@ -1,0 +1,225 @@
+"""context add, pack, score, prune, show, export, import: what of a thread goes into a window."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from contextrelay.client.thread import Thread
+from contextrelay.doors.cli import choosing, forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.parser import thread_option
+from contextrelay.errors import Invalid
+from contextrelay.limits import BUDGET_TOKENS_DEFAULT, BUDGET_TOKENS_MAX
+from contextrelay.logic.candidates import BLOCK_METADATA
+from contextrelay.logic.tokens import count_tokens
+from contextrelay.model.block import BLOCK_TYPES, Block
+from contextrelay.model.package import Package
+
+PRUNE_AT, PRUNE_TO = 0.9, 0.8
+
+
+def context_add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="the block, - or none for stdin")
+    thread_option(parser)
+    parser.add_argument("--type", choices=[each.lower() for each in BLOCK_TYPES], default="memory")
+    parser.add_argument("--group", help="what it was said in: its neighbours there help to find it")
+    parser.add_argument("--relevance", type=float, default=1.0, help="without a query (1.0)")
+    parser.add_argument("--by", default="you", help="who adds it")
+
+
+def context_add(args: Namespace, desk: Desk) -> None:
+    """Add a block to a thread's context; print its ref."""
+    chosen = choosing.choose_thread(desk, args)
+    body = b"".join(forms.read_body(args.text)) if args.text in (None, "-") else args.text.encode()
+    fields: dict[str, Any] = {"type": args.type.upper(), "relevance_score": args.relevance}
+    if args.group is not None:
+        fields["group"] = args.group
+    Block("x", "", fields["type"], args.relevance)  # What is no block is not stored as one.
+    artifact = chosen.thread.put(body, metadata={BLOCK_METADATA: fields}, created_by=args.by)
+    tokens = count_tokens(body.decode(errors="replace"))
+    desk.answer(artifact, f"{artifact.ref}  {args.type}  {tokens:,} tok", artifact.ref)
+
+
+def context_pack_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("query", nargs="*", metavar="QUERY", help="what it is for")
+    _window_arguments(parser)
+    parser.add_argument("--why", action="store_true", help="why each block is in it, or is not")
+    parser.add_argument(
+        "--prefix",
+        type=int,
+        default=0,
+        metavar="TOKENS",
+        help="what stands before it in the prompt",
+    )
+    parser.add_argument(
+        "--calls", type=int, default=0, help="how often the model was called so far"
+    )
+
+
+def _window_arguments(parser: ArgumentParser) -> None:
+    thread_option(parser)
+    parser.add_argument(
+        "--budget",
+        type=int,
+        default=BUDGET_TOKENS_DEFAULT,
+        metavar="TOKENS",
+        help=f"never more ({BUDGET_TOKENS_DEFAULT:,})",
+    )
+    parser.add_argument("--pin", action="append", default=[], metavar="ID", help="must be in it")
+
+
+def context_pack(args: Namespace, desk: Desk) -> None:
+    """Choose what of a thread goes into a window, and print it as a model is to read it."""
+    chosen = choosing.choose_thread(desk, args)
+    package = chosen.thread.pack(
+        " ".join(args.query),
+        args.budget,
+        tuple(args.pin),
+        prefix_tokens=args.prefix,
+        calls=args.calls,
+    )
+    if args.why and not desk.is_json:
+        desk.show("\n".join(_reasons(package)))
+    else:
+        desk.answer(package, package.text())
+    desk.note(
+        f"{forms.count(len(package.blocks), 'block')}, {len(package.dropped)} left out ·"
+        f" {package.total_tokens:,} of {args.budget:,} tokens ({package.tokenizer})"
+    )
+
+
+def _reasons(package: Package) -> list[str]:
+    every = (*package.blocks, *package.dropped)
+    return [f"{block.id}  {package.why(block.id)}" for block in every]
+
+
+def context_score_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("query", nargs="+", metavar="QUERY", help="what it is for")
+    thread_option(parser)
+
+
+def context_score(args: Namespace, desk: Desk) -> None:
+    """How much each block of a thread says to a query, best first."""
+    chosen = choosing.choose_thread(desk, args)
+    package = chosen.thread.pack(" ".join(args.query), BUDGET_TOKENS_MAX)
+    ranked = sorted(package.reasons.items(), key=lambda each: each[1].rank or 10**9)
+    lines = [
+        f"{reason.score:8.2f}  {reason.tokens:>6,} tok  {name}  {', '.join(reason.words)}".rstrip()
+        for name, reason in ranked
+    ]
+    desk.answer(package.reasons, lines)
+
+
+def context_show_arguments(parser: ArgumentParser) -> None:
+    thread_option(parser)
+
+
+def context_show(args: Namespace, desk: Desk) -> None:
+    """Every block of a thread, with what each would take."""
+    chosen = choosing.choose_thread(desk, args)
+    package = chosen.thread.pack("", BUDGET_TOKENS_MAX)
+    every = (*package.blocks, *package.dropped)
+    lines = [
+        f"{block.type:9}  {package.why(block.id).tokens:>6,} tok  {block.id}  "
+        f"{forms.cut(forms.clean(block.content), 60)}"
+        for block in every
+    ]
+    lines.append(f"{forms.count(len(every), 'block')}, {package.total_tokens:,} tokens")
+    desk.answer(every, lines)
+
+
+def context_prune_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("query", nargs="*", metavar="QUERY", help="what it is for")
+    _window_arguments(parser)
+    parser.add_argument("--by", default="you", help="who prunes")
+
+
+def context_prune(args: Namespace, desk: Desk) -> None:
+    """Take the least relevant blocks out of a context that is 90 % full, down to 80 %.
+
+    They stay where they are, to be got by their refs; the state says which they are, and why.
+    """
+    chosen = choosing.choose_thread(desk, args)
+    query, pins = " ".join(args.query), tuple(args.pin)
+    whole = chosen.thread.pack(query, BUDGET_TOKENS_MAX, pins)
+    if whole.total_tokens < PRUNE_AT * args.budget:
+        share = f"{whole.total_tokens / args.budget:.0%} of {args.budget:,} tokens"
+        desk.answer({"pruned": []}, f"nothing to prune: {share}")
+        return
+    package = chosen.thread.pack(query, max(1, int(PRUNE_TO * args.budget)), pins)
+    pruned = [
+        {"ref": block.metadata["ref"], "why": str(package.why(block.id))}
+        for block in package.dropped
+        if "ref" in block.metadata
+    ]
+    if pruned:
+        _tell_state(chosen.thread, pruned, args.by)
+    lines = [f"pruned {each['ref']}  {each['why']}" for each in pruned]
+    lines.append(f"{forms.count(len(pruned), 'block')} pruned; get one: relay get REF")
+    desk.answer({"pruned": pruned}, lines, "\n".join(each["ref"] for each in pruned))
+
+
+def _tell_state(thread: Thread, pruned: list[dict[str, Any]], by: str) -> None:
+    operations: list[dict[str, Any]] = []
+    if "pruned" not in thread.state():
+        operations.append({"op": "add", "path": "/pruned", "value": []})
+    operations += [{"op": "add", "path": "/pruned/-", "value": each} for each in pruned]
+    thread.patch(operations, by=by)
+
+
+def context_export_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("query", nargs="*", metavar="QUERY", help="what it is for")
+    _window_arguments(parser)
+    parser.add_argument("--format", choices=("json", "protobuf"), default="json")
+    parser.add_argument("-o", "--out", metavar="FILE", help="write it there instead of printing it")
+
+
+def context_export(args: Namespace, desk: Desk) -> None:
+    """Pack a thread and write the package, for other programs: JSON or protobuf."""
+    from contextrelay.context.portable import session_of, to_json, to_protobuf
+
+    chosen = choosing.choose_thread(desk, args)
+    package = chosen.thread.pack(" ".join(args.query), args.budget, tuple(args.pin))
+    write = to_protobuf if args.format == "protobuf" else to_json
+    body = write(session_of(package))
+    if args.out:
+        size_bytes = forms.save(args.out, [body])
+        told = {"file": args.out, "size": size_bytes, "sha256": package.sha256}
+        desk.answer(told, f"{args.out}  {forms.size(size_bytes)}", args.out)
+    elif args.format == "json":
+        desk.show(body.decode())
+    else:
+        raise Invalid("protobuf is no text", "name a file: --out FILE")
+
+
+def context_import_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a package: JSON or protobuf")
+    thread_option(parser)
+    parser.add_argument("--by", default="you", help="who adds its blocks")
+
+
+def context_import(args: Namespace, desk: Desk) -> None:
+    """Add the blocks of a package to a thread's context; print their refs."""
+    from contextrelay.context.portable import from_json, from_protobuf
+
+    body = b"".join(forms.read_body(args.file))
+    session = from_json(body) if body.lstrip()[:1] == b"{" else from_protobuf(body)
+    chosen = choosing.choose_thread(desk, args)
+    refs: list[str] = []
+    for block in session.blocks:
+        fields: dict[str, Any] = {
+            "id": block.id,
+            "type": block.type.name,
+            "relevance_score": block.relevance_score,
+            "timestamp": block.timestamp,
+            "group": block.metadata.get("group"),
+            "references": block.references,
+            "metadata": {key: each for key, each in block.metadata.items() if key != "group"},
+        }
+        made = chosen.thread.put(
+            block.content, metadata={BLOCK_METADATA: fields}, created_by=args.by
+        )
+        refs.append(made.ref)
+    told = f"{forms.count(len(refs), 'block')} of {session.agent_id or 'a package'}"
+    desk.answer({"refs": refs}, told, "\n".join(refs))

@@ -1,0 +1,199 @@
+"""get, grep and diff: a piece of a ref instead of all of it, and what differs between two.
+
+Rule: stdout carries the piece; stderr tells what it cost, what was left out, and the call that goes
+on from there.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from contextrelay.client.relay import Relay
+from contextrelay.doors.cli import choosing, forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.parser import thread_option
+from contextrelay.errors import Invalid
+from contextrelay.limits import GREP_MATCHES_DEFAULT, PIECE_TOKENS_DEFAULT
+from contextrelay.model.piece import Differing, Found, Piece
+from contextrelay.model.spent import Spent
+
+_WAYS = ("lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "heading", "symbol")
+
+
+def get_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("ref", metavar="REF")
+    which = parser.add_argument_group("which piece (one of these)").add_mutually_exclusive_group()
+    which.add_argument("--outline", action="store_true", help="what it is made of")
+    which.add_argument("--digest", action="store_true", help="outline, errors, head and tail")
+    which.add_argument("--lines", metavar="A:B", help="lines, numbered from 1, B not included")
+    which.add_argument("--bytes", metavar="A:B", help="bytes, counted from 0")
+    which.add_argument("--tokens", metavar="A:B", help="tokens, counted from 0")
+    which.add_argument("--grep", metavar="RE", help="lines that match (RE2)")
+    which.add_argument("--json-pointer", metavar="P", help="a place in JSON: /orders/0/id")
+    which.add_argument("--json-path", metavar="P", help="places in JSON: $.orders[*].id (RFC 9535)")
+    which.add_argument("--rows", metavar="A:B", help="rows of a table, counted from 0")
+    which.add_argument("--heading", metavar="H", help="a section: its title, or 'Part > Title'")
+    which.add_argument("--symbol", metavar="S", help="a definition in code: name, or Class.name")
+    parser.add_argument("--columns", metavar="A,B", help="with --rows: only these columns")
+    _match_arguments(parser)
+    _budget(parser)
+
+
+def _match_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--context", type=int, default=0, metavar="N", help="lines beside a match")
+    parser.add_argument("--ignore-case", action="store_true", help="upper and lower case alike")
+    parser.add_argument("--fixed", action="store_true", help="the pattern is plain text")
+    parser.add_argument("--count", action="store_true", help="only count the matches")
+    parser.add_argument("--after-line", type=int, default=0, metavar="N", help="only behind line N")
+    parser.add_argument(
+        "--matches-max", type=int, default=GREP_MATCHES_DEFAULT, metavar="N", help="show no more"
+    )
+
+
+def _budget(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--tokens-max",
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help=f"the piece is never longer ({PIECE_TOKENS_DEFAULT:,})",
+    )
+
+
+def _tokens_max(args: Namespace) -> int:
+    return PIECE_TOKENS_DEFAULT if args.tokens_max is None else args.tokens_max
+
+
+def get(args: Namespace, desk: Desk) -> None:
+    """Get a piece of a ref: lines, bytes, tokens, matches, a place in JSON, rows, a section."""
+    relay = desk.relay_of(args.ref)
+    ref = _place(relay, args.ref)
+    if args.grep is not None:
+        _show_found(desk, _grep(relay, args, args.grep, ref=ref))
+        return
+    if args.outline or args.digest:
+        _show_shape(desk, args, relay, ref)
+        return
+    given = {way: getattr(args, way) for way in _WAYS if getattr(args, way) is not None}
+    if not given and args.columns is None:
+        raise Invalid("which piece of it?", f"begin with its shape: relay get {args.ref} --outline")
+    columns = tuple(args.columns.split(",")) if args.columns else ()
+    piece = relay.slice(ref, columns=columns, tokens_max=_tokens_max(args), **given)
+    _show_piece(desk, piece)
+
+
+def _place(relay: Relay, text: str) -> str:
+    """The ref that is meant; of a URL with a key all of it, for what is sealed is opened here."""
+    return text if "/pull/" in text and "#" in text else forms.resolve(relay, text)
+
+
+def _show_shape(desk: Desk, args: Namespace, relay: Relay, ref: str) -> None:
+    asked = {} if args.tokens_max is None else {"tokens_max": args.tokens_max}
+    found = relay.outline(ref, **asked) if args.outline else relay.digest(ref, **asked)
+    told = [_cost("outline" if args.outline else "digest", found.spent)]
+    _show(desk, found, found.text, told, found.left_out, found.next, found.notes)
+
+
+def _show_piece(desk: Desk, piece: Piece) -> None:
+    told = [_cost(f"{piece.way.replace('_', ' ')} {piece.at}", piece.spent)]
+    _show(desk, piece, piece.text, told, piece.left_out, piece.next, piece.notes)
+
+
+def grep_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("pattern", metavar="PATTERN", help="a regular expression (RE2)")
+    parser.add_argument("ref", metavar="REF", nargs="?", help="in one ref; else in all of them")
+    _match_arguments(parser)
+    thread_option(parser, "in a thread")
+    _budget(parser)
+
+
+def grep(args: Namespace, desk: Desk) -> None:
+    """Find lines that match, in one ref, in a thread, or in everything."""
+    if args.ref is not None:
+        relay = desk.relay_of(args.ref)
+        _show_found(desk, _grep(relay, args, args.pattern, ref=_place(relay, args.ref)))
+        return
+    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    thread = chosen.thread.id if chosen else None
+    _show_found(desk, _grep(desk.relay, args, args.pattern, thread=thread))
+
+
+def _grep(relay: Relay, args: Namespace, pattern: str, **where: Any) -> Found:
+    return relay.grep(
+        pattern,
+        context=args.context,
+        ignore_case=args.ignore_case,
+        is_fixed=args.fixed,
+        is_count=args.count,
+        after_line=args.after_line,
+        matches_max=args.matches_max,
+        tokens_max=_tokens_max(args),
+        **where,
+    )
+
+
+def _show_found(desk: Desk, found: Found) -> None:
+    least = "" if found.is_complete else "at least "
+    shown = f"{forms.count(len(found.matches), 'match', 'matches')} shown of {least}{found.count:,}"
+    if not found.matches:
+        shown = f"{least}{forms.count(found.count, 'match', 'matches')}"
+    skipped = [f"skipped: {each.why}" for each in found.skipped[:_SKIPPED_SHOWN]]
+    if len(found.skipped) > _SKIPPED_SHOWN:
+        skipped.append(f"skipped {len(found.skipped) - _SKIPPED_SHOWN} more")
+    text = found.text or (f"{found.count}\n" if found.count else "")
+    notes = (*found.notes, *skipped)
+    _show(desk, found, text, [_cost(shown, found.spent)], found.left_out, found.next, notes)
+
+
+_SKIPPED_SHOWN = 3
+
+
+def diff_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("old", metavar="OLD")
+    parser.add_argument("new", metavar="NEW")
+    parser.add_argument("--context", type=int, default=3, metavar="N", help="lines beside a change")
+    _budget(parser)
+
+
+def diff(args: Namespace, desk: Desk) -> None:
+    """Show what differs between two refs, as a unified diff."""
+    old, new = (_place(desk.relay, text) for text in (args.old, args.new))
+    found = desk.relay.diff(old, new, args.context, _tokens_max(args))
+    told = [_cost(_difference(found), found.spent)]
+    _show(desk, found, found.text, told, found.left_out, "", found.notes)
+
+
+def _difference(found: Differing) -> str:
+    if found.is_same:
+        return "the same"
+    if not found.is_text:
+        return "they differ"
+    return f"{forms.count(found.added, 'line')} added, {found.removed:,} removed"
+
+
+def _cost(what: str, spent: Spent) -> str:
+    share = f" ({100 * spent.tokens / spent.whole_tokens:.1f} %)" if spent.whole_tokens else ""
+    about = "~" if spent.basis == "estimated" else ""
+    return f"… {what} · {spent.tokens:,} tok of {about}{spent.whole_tokens:,}{share}"
+
+
+def _show(
+    desk: Desk,
+    value: object,
+    text: str,
+    told: list[str],
+    left_out: str,
+    following: str,
+    notes: tuple[str, ...],
+) -> None:
+    if desk.is_json:
+        desk.answer(value, "")
+        return
+    desk.show(text.removesuffix("\n"))
+    told += [f"  {note}" for note in notes]
+    if left_out:
+        told.append(f"  left out: {left_out}")
+    if following:
+        told.append(f"  next: {following}")
+    desk.note("\n".join(told))

@@ -1,0 +1,140 @@
+"""handoff give, accept, return, list, show: from one agent to another, under a budget."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from contextrelay.doors.cli import choosing, forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.parser import thread_option
+from contextrelay.limits import HANDOFF_TOKENS_DEFAULT
+from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
+from contextrelay.model.handoff import HandoffLine
+
+
+def handoff_give_arguments(parser: ArgumentParser) -> None:
+    thread_option(parser)
+    parser.add_argument("--from", dest="by", default="you", metavar="AGENT", help="who gives (you)")
+    parser.add_argument("--to", required=True, metavar="AGENT", help="who is to take it")
+    parser.add_argument("--ask", required=True, metavar="TEXT", help="what is to be done")
+    parser.add_argument(
+        "--budget",
+        type=int,
+        default=HANDOFF_TOKENS_DEFAULT,
+        metavar="TOKENS",
+        help=f"it never takes more ({HANDOFF_TOKENS_DEFAULT:,})",
+    )
+    parser.add_argument("--ref", action="append", default=[], help="goes along; may be repeated")
+    parser.add_argument("--pin", action="append", default=[], metavar="ID", help="must be in it")
+    parser.add_argument("--channel", help="who hears of it (handoff/AGENT)")
+    parser.add_argument("--file", metavar="FILE", help="also write it to a file, bodies and all")
+
+
+def handoff_give(args: Namespace, desk: Desk) -> None:
+    """Hand a thread over to another agent; print the ref that it is accepted by."""
+    chosen = choosing.choose_thread(desk, args)
+    refs = tuple(forms.resolve(desk.relay, text) for text in args.ref)
+    view = chosen.thread.hand_off(
+        args.to,
+        args.ask,
+        args.budget,
+        refs,
+        tuple(args.pin),
+        args.channel,
+        by=args.by,
+    )
+    if args.file:
+        from contextrelay.client.handoff_file import write_handoff
+
+        write_handoff(desk.relay, view.ref, args.file)
+    tokens = count_tokens(view.text)
+    left_out = len(view.handoff.left_out)
+    blocks = forms.count(len(view.handoff.package.blocks), "block")
+    holds = f"{blocks}, {forms.count(len(refs), 'ref')}, {left_out} left out"
+    lines = [
+        f"{view.ref}  {args.by} → {args.to}",
+        f"  {tokens:,} of {args.budget:,} tokens ({TOKENIZER_DEFAULT}): {holds}",
+        f"  next: relay handoff accept {forms.short(view.ref)} --by {forms.clean(args.to)}",
+    ]
+    desk.answer(view, lines, view.ref)
+
+
+def handoff_accept_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("ref", metavar="REF|FILE", help="the ref of a handoff, or its file")
+    parser.add_argument("--by", default="you", metavar="AGENT", help="who takes it (you)")
+
+
+def handoff_accept(args: Namespace, desk: Desk) -> None:
+    """Take a handoff and print what it says, as a model is to read it."""
+    from pathlib import Path
+
+    if Path(args.ref).is_file():
+        from contextrelay.client.handoff_file import take_handoff
+
+        taken = take_handoff(desk.relay, args.ref, args.by)
+        desk.answer(taken, taken.view.text, taken.view.text)
+        for old, new in taken.refs.items():
+            desk.note(f"{forms.short(old)} is here as {new}")
+        return
+    view = desk.relay.accept(forms.resolve(desk.relay, args.ref), args.by)
+    desk.answer(view, view.text, view.text)
+    desk.note(f"state: relay state show {view.handoff.state_ref}")
+    desk.note(f"done? relay handoff return {forms.short(view.ref)} FILE --by {args.by}")
+
+
+def handoff_return_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("ref", metavar="REF", help="the handoff")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="what came of it, - for stdin")
+    parser.add_argument("--name", help="what to call it (the file's name)")
+    parser.add_argument("--by", default="you", metavar="AGENT", help="who did it (you)")
+
+
+def handoff_return(args: Namespace, desk: Desk) -> None:
+    """Give back what came of a handoff: it goes into the giver's thread."""
+    ref = forms.resolve(desk.relay, args.ref)
+    body = b"".join(forms.read_body(args.file))
+    name = forms.name_of(args.file, args.name)
+    artifact = desk.relay.give_back(body, ref, name, by=args.by)
+    desk.answer(artifact, [forms.line(artifact)], artifact.ref)
+
+
+def handoff_list_arguments(parser: ArgumentParser) -> None:
+    thread_option(parser, "only of this thread")
+    parser.add_argument("--to", metavar="AGENT", help="only those for this agent")
+    parser.add_argument("--open", action="store_true", help="only those that nobody has taken")
+    parser.add_argument("--limit", type=int, default=20, help="how many (20)")
+    parser.add_argument("--after", default="", metavar="NEXT", help="go on after another list")
+
+
+def handoff_list(args: Namespace, desk: Desk) -> None:
+    """List handoffs, newest first."""
+    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    thread = None if chosen is None else chosen.thread.id
+    listing = desk.relay.handoffs(args.to, thread, args.open, args.limit, args.after)
+    lines = [_line(each) for each in listing.handoffs] or ["no handoffs"]
+    if listing.next:
+        lines.append(f"  more: relay handoff list --after '{listing.next}'")
+    desk.answer(listing, lines, "\n".join(each.ref for each in listing.handoffs))
+
+
+def _line(each: HandoffLine) -> str:
+    if each.returned:
+        status = "returned"
+    elif each.accepted:
+        status = f"taken by {forms.clean(each.accepted[0].by)}"
+    else:
+        status = "open"
+    who = f"{forms.clean(each.giver)} → {forms.clean(each.to)}"
+    ask = forms.cut(forms.clean(each.ask), 60)
+    return f"{forms.short(each.ref)}  {who}  {status}  {forms.age(each.given_at)}  {ask}"
+
+
+def handoff_show_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("ref", metavar="REF", help="the handoff")
+    parser.add_argument("--why", action="store_true", help="why each thing is in it, or is not")
+
+
+def handoff_show(args: Namespace, desk: Desk) -> None:
+    """Look at a handoff without taking it."""
+    view = desk.relay.handoff(forms.resolve(desk.relay, args.ref))
+    desk.answer(view, view.reasons if args.why else view.text)

@@ -1,0 +1,201 @@
+"""project start, status, next: what there is to know; and decide, note: what is to be kept."""
+
+from __future__ import annotations
+
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.projects import (
+    as_fields,
+    clean,
+    open_project,
+    project_options,
+    tell_warnings,
+    todo_line,
+)
+from contextrelay.limits import BRIEF_TOKENS_DEFAULT, NEXT_TODOS_MAX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from typing import Any
+
+    from contextrelay.doors.project.project import Project
+    from contextrelay.model.project import Decision
+
+
+def project_start_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget",
+        type=int,
+        default=BRIEF_TOKENS_DEFAULT,
+        metavar="TOKENS",
+        help=f"the most it may take ({BRIEF_TOKENS_DEFAULT})",
+    )
+    parser.add_argument("--agent", action="store_true", help="in the form for models")
+    project_options(parser, writes=False)
+
+
+def project_start(args: Namespace, desk: Desk) -> None:
+    """Print the cold-start brief: what the project is, where it stands, what to do next.
+
+    Piped, or with --agent, in the form for models: same files, same bytes.
+    """
+    project = open_project(args, desk)
+    is_for_people = desk.is_human and not args.agent and not desk.is_json
+    made = project.brief(args.budget, _age if is_for_people else None)
+    tell_warnings(project, desk)
+    lines = [made.text]
+    if is_for_people:
+        if project.todos.is_review_due():
+            when = f"last reviewed {_age(made.last_review)}" if made.last_review else "not reviewed"
+            lines.append(f"⚠ todos {when}: relay project todo review")
+        lines.append(f"{f'{made.tokens} tok · for agents: --agent':>80}")
+    desk.answer(made.fields, lines, made.text)
+
+
+def _age(moment: str) -> str:
+    """How long ago a time was; as it is written where it is none."""
+    from datetime import UTC, datetime
+
+    from contextrelay.logic.project.moments import parsed
+
+    then = parsed(moment)
+    if then is None:
+        return clean(moment)
+    seconds = (datetime.now(UTC) - then).total_seconds()
+    for unit, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= unit_s:
+            return f"{seconds / unit_s:.0f} {unit} ago"
+    return f"{max(0, seconds):.0f} s ago"
+
+
+def project_status_arguments(parser: ArgumentParser) -> None:
+    project_options(parser, writes=False)
+
+
+def project_status(args: Namespace, desk: Desk) -> None:
+    """Print where the project stands, with all its steps and counts."""
+    project = open_project(args, desk)
+    found = project.gathered()
+    todos = project.todos.list()
+    counts = {status: sum(t.status == status for t in todos) for status in _statuses(todos)}
+    thread = project.link.thread_id if project.link else ""
+    value = {
+        "folder": str(project.folder),
+        "name": found.about.name,
+        **{name: getattr(found, name) for name in _SHOWN},
+        "todos": counts,
+        "decisions": found.decisions_total,
+        "thread_id": thread,
+        "conflicts": found.clashes,
+    }
+    lines = [f"{clean(found.about.name)}  {project.folder}"]
+    for name in _SHOWN:
+        shown: Any = getattr(found, name)
+        told = shown if isinstance(shown, str) else "; ".join(shown)
+        lines.append(f"{name.replace('_', ' '):13} {clean(told) or '–'}")
+    told = ", ".join(f"{number} {status}" for status, number in counts.items()) or "none"
+    lines += [f"{'todos':13} {told}", f"{'decisions':13} {found.decisions_total}"]
+    lines.append(f"{'thread':13} {thread or '–'}")
+    lines += [f"⚠ conflict in {clean(str(each.get('field')))}" for each in found.clashes]
+    desk.answer(value, lines)
+
+
+_SHOWN = (
+    *("phase", "current_task", "in_progress", "completed", "blocked", "next_steps", "notes"),
+    *("last_update", "session_id"),
+)
+
+
+def _statuses(todos: list[Any]) -> list[str]:
+    return list(dict.fromkeys(clean(todo.status) for todo in todos))
+
+
+def project_next_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--limit", type=int, default=NEXT_TODOS_MAX, help=f"({NEXT_TODOS_MAX})")
+    project_options(parser, writes=False)
+
+
+def project_next(args: Namespace, desk: Desk) -> None:
+    """Print what to do now: todos that are ready, by priority, at most five."""
+    project = open_project(args, desk)
+    found = project.todos.next(max(0, min(args.limit, NEXT_TODOS_MAX)))
+    lines = [todo_line(todo) for todo in found]
+    desk.answer(as_fields(found), lines or "nothing is ready: relay project todo list")
+
+
+def project_decide_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("title", metavar="TITLE", help="what is decided, in one line")
+    parser.add_argument("--context", default="", help="why it had to be decided")
+    parser.add_argument("--decision", default="", help="what is decided, at length")
+    parser.add_argument(
+        "--consequence", "--consequences", dest="consequences", default="", help="what follows"
+    )
+    parser.add_argument("--status", default="Accepted", help="(Accepted)")
+    parser.add_argument(
+        "--supersedes", action="append", default=[], metavar="ADR", help="one that ends with it"
+    )
+    project_options(parser)
+
+
+def project_decide(args: Namespace, desk: Desk) -> None:
+    """Append a decision to decisions.md, and print its number."""
+    project = open_project(args, desk)
+    id = project.decide(
+        args.title,
+        supersedes=args.supersedes,
+        status=args.status,
+        context=args.context,
+        decision=args.decision,
+        consequences=args.consequences,
+    )
+    tell_warnings(project, desk)
+    desk.answer({"id": id, "title": args.title}, f"{id}  {clean(args.title)}", id)
+
+
+def project_decisions_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id", nargs="?", metavar="ADR", help="one of them, whole")
+    parser.add_argument("--search", metavar="WORDS", help="those that say most about it")
+    project_options(parser, writes=False)
+
+
+def project_decisions(args: Namespace, desk: Desk) -> None:
+    """List the decisions, oldest first; or print one as it is written."""
+    from contextrelay.errors import NotFound
+    from contextrelay.logic.project.gathering import mattering
+
+    found = open_project(args, desk).decisions()
+    if args.search:
+        found = mattering(found, args.search)
+    if args.id:
+        digits = args.id.upper().removeprefix("ADR-").lstrip("0") or "0"
+        found = [each for each in found if str(each.number) == digits]
+        if not found:
+            raise NotFound(f"there is no decision {args.id}", "see: relay project decisions")
+        desk.answer(as_fields(found[0]), found[0].text, found[0].text)
+        return
+    lines = [_decision_line(each) for each in found]
+    desk.answer(as_fields(found), lines or "nothing is decided yet: relay project decide TITLE")
+
+
+def _decision_line(decision: Decision) -> str:
+    status = clean(decision.status) or "–"
+    if decision.superseded_by and decision.superseded_by != decision.number:
+        status = f"superseded by ADR-{decision.superseded_by:03d}"
+    return f"{decision.id}  {clean(decision.date):10}  {clean(decision.title)}  ({status})"
+
+
+def project_note_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("text", metavar="TEXT")
+    project_options(parser)
+
+
+def project_note(args: Namespace, desk: Desk) -> None:
+    """Add a line to the notes in state.json."""
+    project = open_project(args, desk)
+    project.note(args.text)
+    _noted(project, desk)
+
+
+def _noted(project: Project, desk: Desk) -> None:
+    tell_warnings(project, desk)
+    desk.answer({"folder": str(project.folder)}, "noted in state.json", "")

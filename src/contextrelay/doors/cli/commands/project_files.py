@@ -1,0 +1,231 @@
+"""project init, finish, doctor, restore: what makes, writes, checks and brings back whole files."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import Any
+
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.parser import version
+from contextrelay.doors.cli.projects import (
+    as_fields,
+    clean,
+    open_project,
+    project_options,
+    tell_warnings,
+)
+from contextrelay.doors.project.project import Finished, Project
+from contextrelay.errors import Conflict, Invalid
+
+MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
+
+
+def project_init_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="else this one")
+    parser.add_argument("--name", default="", help="else the folder's")
+    parser.add_argument("--description", default="", help="what it is, in one line")
+    parser.add_argument("--force", action="store_true", help="overwrite, after a copy")
+    project_options(parser)
+
+
+def project_init(args: Namespace, desk: Desk) -> None:
+    """Make PROJECT.md, state.json, decisions.md and todos.json; files that are there are kept."""
+    from contextrelay.doors.project.making import make_project
+
+    if args.folder and args.project:
+        raise Invalid("two folders are named", "name one")
+    folder = Path(args.folder or args.project or ".").expanduser().resolve()
+    project = open_project(args, desk, str(folder))
+    made = make_project(project, args.name, args.description, args.force)
+    tell_warnings(project, desk)
+    if made.kept:
+        desk.note(f"⚠ kept as they are: {', '.join(made.kept)} (--force overwrites, after a copy)")
+    if made.backup:
+        desk.note(f"what was there is in {made.backup}")
+    lines = [f"made {', '.join(made.made)} in {made.folder}" if made.made else "nothing was made"]
+    lines.append("next: write what it is into PROJECT.md; relay project todo add TITLE")
+    desk.answer(as_fields(made), lines, "\n".join(made.made))
+
+
+def project_finish_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "document", nargs="?", choices=("-",), help="what changed, as JSON on stdin"
+    )
+    parser.add_argument("--phase")
+    parser.add_argument("--task", dest="current_task", help="what is worked on now")
+    parser.add_argument("--completed", action="append", metavar="STEP", help="add it; repeat")
+    parser.add_argument("--doing", dest="in_progress", metavar="STEP", help="what is half done")
+    parser.add_argument("--blocked", action="append", metavar="WHAT", help="instead of those there")
+    parser.add_argument(
+        "--next", dest="next_steps", action="append", metavar="STEP", help="instead of those there"
+    )
+    parser.add_argument("--notes", help="instead of those there")
+    parser.add_argument("--session", dest="session_id", metavar="ID", help="who worked")
+    parser.add_argument("--set", action="append", type=_field, metavar="FIELD=VALUE", default=[])
+    parser.add_argument("--add", action="append", metavar="TITLE", help="a new todo; repeat")
+    parser.add_argument("--start", action="append", metavar="TODO", help="begun; repeat")
+    parser.add_argument("--done", action="append", metavar="TODO", help="completed; repeat")
+    parser.add_argument(
+        "--block", action="append", type=_reason, metavar="TODO=WHY", help="held up; repeat"
+    )
+    parser.add_argument("--cancel", action="append", metavar="TODO", help="given up; repeat")
+    parser.add_argument("--decide", action="append", metavar="TITLE", help="decided; repeat")
+    parser.add_argument("--since", default="", metavar="STAMP", help="merge by what a brief said")
+    parser.add_argument("--commit", action="store_true", help="commit these files, and no others")
+    parser.add_argument("-m", "--message", default="", help="of the commit")
+    project_options(parser)
+
+
+def _field(text: str) -> tuple[str, Any]:
+    import json
+
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ArgumentTypeError(f"{text!r} is no FIELD=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _reason(text: str) -> dict[str, str]:
+    id, _, note = text.partition("=")
+    return {"id": id, "note": note}
+
+
+_TEXTS = ("phase", "current_task", "in_progress", "notes", "session_id")
+_LISTS = ("completed", "blocked", "next_steps")
+_ACTS = ("add", "start", "done", "block", "cancel")
+
+
+def project_finish(args: Namespace, desk: Desk) -> None:
+    """Write what changed into state.json, todos.json and decisions.md: all of it, or nothing.
+
+    From options, from JSON on stdin, or, on a terminal and without either, by asking.
+    """
+    project = open_project(args, desk)
+    if args.commit or args.strict:
+        _scan(project, desk, args.strict)
+    done = project.finish(since=args.since, **_asked(args, project))
+    if args.commit:
+        done = done._replace(commit=_committed(project, args.message, done))
+    tell_warnings(project, desk)
+    desk.answer(as_fields(done), _finished(done), "\n".join(done.files))
+    if done.clashes:
+        told = ", ".join(clash.field for clash in done.clashes)
+        raise Conflict(
+            f"written, but another had changed {told}: what stood there stands, and yours is kept "
+            "beside it under conflicts",
+            f"choose: relay project finish --set {done.clashes[0].field}=VALUE",
+            {"clashes": as_fields(done.clashes)},
+        )
+
+
+def _asked(args: Namespace, project: Project) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        name: getattr(args, name) for name in (*_TEXTS, *_LISTS) if getattr(args, name) is not None
+    }
+    fields |= _set(dict(args.set))
+    acts = {name: getattr(args, name) for name in _ACTS if getattr(args, name)}
+    if acts:
+        fields["todos"] = acts
+    if args.decide:
+        fields["decisions"] = args.decide
+    if args.document:
+        if fields:
+            raise Invalid("both options and a document are given", "give one of them")
+        from contextrelay.logic.documents import read_json
+
+        document = read_json(sys.stdin.buffer.read(), "the document")
+        if not isinstance(document, dict):
+            raise Invalid("the document is no object", 'write {"current_task": "..."}')
+        return document  # pyright: ignore[reportUnknownVariableType]
+    if not fields and sys.stdin.isatty() and sys.stderr.isatty():
+        from contextrelay.doors.cli.questions import asked_of_a_person
+
+        return asked_of_a_person(project)
+    return fields
+
+
+def _set(given: dict[str, Any]) -> dict[str, Any]:
+    """Fields by the names that a conflict tells; known ones as their own options."""
+    known = {name: given.pop(name) for name in (*_TEXTS, *_LISTS) if name in given}
+    for name in ("in_progress", *_LISTS):
+        if f"progress.{name}" in given:
+            known[name] = given.pop(f"progress.{name}")
+    return known | ({"fields": given} if given else {})
+
+
+def _scan(project: Project, desk: Desk, is_strict: bool) -> None:
+    """Look at what is there before it is committed, or where it is asked."""
+    from contextrelay.errors import Refused
+    from contextrelay.logic.project.secrets import secrets_in
+
+    for name, text in project.texts().named().items():
+        for secret in secrets_in(name, text or ""):
+            told = f"{name}, line {secret.line}: looks like a secret ({secret.kind} {secret.shown})"
+            if is_strict:
+                raise Refused(told, "nothing was written; take it out")
+            desk.note(f"⚠ {told}")
+
+
+def _committed(project: Project, message: str, done: Finished) -> str:
+    from contextrelay.doors.project.committing import commit
+
+    told = ", ".join([*done.todos, *done.decisions])
+    return commit(project.folder, message or f"project: state{f', {told}' if told else ''}")
+
+
+def _finished(done: Finished) -> list[str]:
+    lines = [f"wrote {', '.join(done.files)}" if done.files else "nothing changed"]
+    for label, ids in (
+        ("new", done.todos),
+        ("decided", done.decisions),
+        ("unblocked", done.unblocked),
+    ):
+        if ids:
+            lines.append(f"{label:9} {', '.join(ids)}")
+    if done.commit:
+        lines.append(f"{'commit':9} {done.commit}")
+    told = (f"{each.field}: {each.kept!r} stands, you said {each.other!r}" for each in done.clashes)
+    return [*lines, *(f"⚠ {clean(each)}" for each in told)]
+
+
+def project_doctor_arguments(parser: ArgumentParser) -> None:
+    project_options(parser, writes=False)
+
+
+def project_doctor(args: Namespace, desk: Desk) -> None:
+    """Look at each file: is it right, and how to mend it if not; nothing is changed."""
+    from contextrelay.doors.project.checking import check
+
+    findings = check(open_project(args, desk))
+    lines: list[str] = []
+    for finding in findings:
+        told = finding.told.removeprefix(f"{finding.file}, ")
+        lines.append(f"{MARKS[finding.state]} {finding.file:12} {clean(told)}")
+        if finding.next_step:
+            lines.append(f"  {'':12} next: {clean(finding.next_step)}")
+    desk.answer(as_fields(findings), lines)
+    desk.exit_code = 2 if any(each.state == "failure" for each in findings) else 0
+
+
+def project_restore_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("version", type=version, metavar="vN", help="of the project's thread")
+    project_options(parser)
+
+
+def project_restore(args: Namespace, desk: Desk) -> None:
+    """Write the files as a version of the project's thread has them; copies are kept.
+
+    Decisions that were made since then stay: they are never deleted.
+    """
+    if args.no_thread:
+        raise Invalid("a version is one of the thread", "leave out --no-thread")
+    project = open_project(args, desk)
+    files = project.restore(args.version)
+    tell_warnings(project, desk)
+    told = f"wrote {', '.join(files)} as of v{args.version}" if files else "nothing was different"
+    desk.answer({"files": files, "version": args.version}, told, "\n".join(files))

@@ -1,0 +1,114 @@
+"""project task, heartbeat: work for others, handed over through the files."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.parser import seconds
+from contextrelay.doors.cli.projects import (
+    as_fields,
+    clean,
+    open_project,
+    project_options,
+    tell_warnings,
+)
+from contextrelay.doors.project.project import Project
+from contextrelay.limits import HEARTBEAT_EXEC_S_DEFAULT, HEARTBEAT_TODOS_MAX
+
+
+def project_task_give_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("task", metavar="TASK")
+    parser.add_argument("--expect", default="", metavar="OUTPUT", help="what is to come of it")
+    project_options(parser)
+
+
+def project_task_give(args: Namespace, desk: Desk) -> None:
+    """Leave a task for a child, which reads nothing but the files; print its id."""
+    project = open_project(args, desk)
+    _answer(project, desk, project.tasks.give(args.task, args.expect))
+
+
+def project_task_take_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("id", nargs="?", default="", metavar="TASK", help="else the oldest given")
+    project_options(parser)
+
+
+def project_task_take(args: Namespace, desk: Desk) -> None:
+    """Take a task: nobody else can then."""
+    project = open_project(args, desk)
+    _answer(project, desk, project.tasks.take(args.id), is_whole=True)
+
+
+def project_task_return_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("result", metavar="RESULT", help="what came of it, or why nothing did")
+    parser.add_argument("--id", default="", metavar="TASK", help="else the one that was taken")
+    parser.add_argument("--failed", action="store_true", help="nothing came of it")
+    project_options(parser)
+
+
+def project_task_return(args: Namespace, desk: Desk) -> None:
+    """Return what came of a task."""
+    project = open_project(args, desk)
+    task = project.tasks.give_back(args.result, args.id, is_failed=args.failed)
+    _answer(project, desk, task)
+
+
+def project_task_list_arguments(parser: ArgumentParser) -> None:
+    project_options(parser, writes=False)
+
+
+def project_task_list(args: Namespace, desk: Desk) -> None:
+    """List the tasks: given, taken, done or failed, with what came of them."""
+    found = open_project(args, desk).tasks.list()
+    desk.answer(found, [_line(task) for task in found] or "no tasks")
+
+
+def _answer(project: Project, desk: Desk, task: dict[str, Any], is_whole: bool = False) -> None:
+    tell_warnings(project, desk)
+    lines = [_line(task)]
+    if is_whole and task.get("expected_output"):
+        lines.append(f"expected: {clean(str(task['expected_output']))}")
+    desk.answer(task, lines, "\n".join(lines) if is_whole else str(task["id"]))
+
+
+def _line(task: dict[str, Any]) -> str:
+    names = [str(task.get(name, "")) for name in ("id", "status", "task")]
+    result = f"  → {clean(str(task['result']))}" if task.get("result") else ""
+    id, status, told = map(clean, names)
+    return f"{id:9} {status:7} {told}{result}"
+
+
+def project_heartbeat_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--exec", default="", metavar="CMD", help="run for each, JSON on its stdin")
+    parser.add_argument(
+        "--limit", type=int, default=HEARTBEAT_TODOS_MAX, help=f"({HEARTBEAT_TODOS_MAX}, the most)"
+    )
+    parser.add_argument(
+        "--timeout", type=seconds, default=HEARTBEAT_EXEC_S_DEFAULT, metavar="S", help="for each"
+    )
+    project_options(parser, writes=False)
+    parser.add_argument("--by", default="heartbeat", help="who does it")
+    parser.add_argument("--strict", action="store_true", help="refuse what looks like a secret")
+
+
+def project_heartbeat(args: Namespace, desk: Desk) -> None:
+    """Take at most five todos that are ready; with --exec do them, and write what came of each.
+
+    A command that ends with 0 completes its todo, with what it printed as a note; otherwise the
+    todo is blocked, with the reason. Files that a todo names under `files` are read first. Without
+    --exec the todos are begun and printed, for an agent to do. Exits with 1 where one failed.
+    """
+    from contextrelay.doors.project.heartbeat import beat
+
+    project = open_project(args, desk)
+    done = beat(project, args.exec, args.limit, args.timeout, args.by)
+    tell_warnings(project, desk)
+    lines = [f"{each.id:9} {each.status:11} {clean(each.title)}{_told(each.told)}" for each in done]
+    desk.answer(as_fields(done), lines or "nothing is ready")
+    desk.exit_code = 1 if any(each.status == "blocked" for each in done) else 0
+
+
+def _told(text: str) -> str:
+    return f"  → {clean(text)[:200]}" if text else ""

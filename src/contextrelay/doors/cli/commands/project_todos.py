@@ -1,0 +1,172 @@
+"""project todo: what is to be done, one command a step."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.projects import (
+    as_fields,
+    clean,
+    open_project,
+    project_options,
+    tell_warnings,
+    todo_line,
+)
+from contextrelay.doors.project.project import Project
+from contextrelay.model.todo import PRIORITIES, STATUSES, Todo
+
+
+def project_todo_add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("title", metavar="TITLE")
+    parser.add_argument("--priority", choices=PRIORITIES, default="medium", help="(medium)")
+    parser.add_argument("--description", default="")
+    parser.add_argument("--category", default="")
+    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="repeat")
+    parser.add_argument("--due", default="", metavar="DATE", help="such as 2026-05-01")
+    parser.add_argument("--assignee", default="", help="who is to do it")
+    parser.add_argument("--notes", default="")
+    parser.add_argument(
+        "--blocked-by", action="append", default=[], metavar="TODO", help="it waits for; repeat"
+    )
+    project_options(parser)
+
+
+def project_todo_add(args: Namespace, desk: Desk) -> None:
+    """Add a todo, and print its id."""
+    project = open_project(args, desk)
+    todo = project.todos.add(
+        args.title,
+        blocked_by=args.blocked_by,
+        priority=args.priority,
+        description=args.description,
+        category=args.category,
+        tags=args.tag,
+        due_date=args.due,
+        assignee=args.assignee,
+        notes=args.notes,
+    )
+    _answer(project, desk, todo)
+
+
+def _answer(project: Project, desk: Desk, todo: Todo, unblocked: list[str] | None = None) -> None:
+    tell_warnings(project, desk)
+    lines = [todo_line(todo)]
+    value = as_fields(todo)
+    if unblocked is not None:
+        value["unblocked"] = unblocked
+        lines += [f"{id} can go on" for id in unblocked]
+    desk.answer(value, lines, todo.id)
+
+
+def _one_todo(parser: ArgumentParser, note: str = "note") -> None:
+    parser.add_argument("id", metavar="TODO", help="TODO-003, or 3")
+    parser.add_argument(note, nargs="?", default="", metavar="NOTE", help="added to its notes")
+    project_options(parser)
+
+
+def project_todo_start_arguments(parser: ArgumentParser) -> None:
+    _one_todo(parser)
+
+
+def project_todo_start(args: Namespace, desk: Desk) -> None:
+    """Begin with a todo: it is in_progress."""
+    project = open_project(args, desk)
+    _answer(project, desk, project.todos.start(args.id, args.note))
+
+
+def project_todo_done_arguments(parser: ArgumentParser) -> None:
+    _one_todo(parser)
+
+
+def project_todo_done(args: Namespace, desk: Desk) -> None:
+    """End a todo that was begun: it is completed, and what waited for it alone can go on."""
+    project = open_project(args, desk)
+    todo, unblocked = project.todos.done(args.id, args.note)
+    _answer(project, desk, todo, unblocked)
+
+
+def project_todo_block_arguments(parser: ArgumentParser) -> None:
+    _one_todo(parser)
+    parser.add_argument(
+        "--on", action="append", default=[], metavar="TODO", help="it waits for; repeat"
+    )
+
+
+def project_todo_block(args: Namespace, desk: Desk) -> None:
+    """Hold a todo up, by a reason, or by other todos that it waits for."""
+    project = open_project(args, desk)
+    _answer(project, desk, project.todos.block(args.id, args.note, args.on))
+
+
+def project_todo_unblock_arguments(parser: ArgumentParser) -> None:
+    _one_todo(parser)
+    parser.add_argument("--start", action="store_true", help="and begin with it")
+
+
+def project_todo_unblock(args: Namespace, desk: Desk) -> None:
+    """Let a todo go on; it waits for nobody then."""
+    project = open_project(args, desk)
+    _answer(project, desk, project.todos.unblock(args.id, args.note, args.start))
+
+
+def project_todo_cancel_arguments(parser: ArgumentParser) -> None:
+    _one_todo(parser)
+
+
+def project_todo_cancel(args: Namespace, desk: Desk) -> None:
+    """Give a todo up: it is cancelled, and stays in the list."""
+    project = open_project(args, desk)
+    _answer(project, desk, project.todos.cancel(args.id, args.note))
+
+
+def project_todo_list_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--status", choices=STATUSES, help="only these")
+    parser.add_argument("--all", action="store_true", help="those that have ended too")
+    parser.add_argument("--archived", action="store_true", help="those under completed instead")
+    project_options(parser, writes=False)
+
+
+def project_todo_list(args: Namespace, desk: Desk) -> None:
+    """List the todos that are open, in the order of the file."""
+    found = open_project(args, desk).todos.list(args.archived)
+    if args.status:
+        found = [todo for todo in found if todo.status == args.status]
+    elif not (args.all or args.archived):
+        found = [todo for todo in found if todo.is_open]
+    lines = [todo_line(todo) for todo in found]
+    desk.answer(as_fields(found), lines or "no todos: relay project todo add TITLE")
+
+
+def project_todo_review_arguments(parser: ArgumentParser) -> None:
+    project_options(parser)
+
+
+def project_todo_review(args: Namespace, desk: Desk) -> None:
+    """Look at all todos: what is late, stale or stuck; what was done a week ago is archived."""
+    project = open_project(args, desk)
+    found = project.todos.review()
+    tell_warnings(project, desk)
+    lines = [f"{found.open} open; last reviewed {clean(found.last_review) or 'never'}"]
+    for label, ids, hint in (
+        ("overdue", found.overdue, "do them, or cancel them"),
+        ("stale", found.stale, "begun, and not touched for a week"),
+        ("stuck", found.stuck, "relay project todo unblock TODO, or cancel"),
+        ("archived", found.archived, "completed over a week ago"),
+    ):
+        if ids:
+            lines.append(f"{label:9} {', '.join(map(clean, ids))}  ({hint})")
+    desk.answer(as_fields(found), lines)
+
+
+def project_todo_archive_arguments(parser: ArgumentParser) -> None:
+    project_options(parser)
+
+
+def project_todo_archive(args: Namespace, desk: Desk) -> None:
+    """Move what was completed over a week ago to the list `completed` of todos.json."""
+    project = open_project(args, desk)
+    moved = project.todos.archive()
+    tell_warnings(project, desk)
+    told = f"archived {', '.join(map(clean, moved))}" if moved else "nothing is old enough"
+    desk.answer({"archived": moved}, told, "\n".join(moved))

@@ -1,0 +1,87 @@
+"""search: passages that answer a query, best first, each with the call that reads on."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from shlex import quote
+
+from contextrelay.doors.cli import choosing, forms
+from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.parser import thread_option
+from contextrelay.errors import Invalid
+from contextrelay.limits import PIECE_TOKENS_DEFAULT, SEARCH_RESULTS_MAX
+from contextrelay.model.search import Hit, Hits
+
+
+def search_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("query", nargs="*", metavar="QUERY", help="words to look for")
+    thread_option(parser, "only in this thread")
+    parser.add_argument("--ref", metavar="REF", help="only in this ref")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=10,
+        metavar="N",
+        help=f"how many to show, best first (10; at most {SEARCH_RESULTS_MAX})",
+    )
+    parser.add_argument(
+        "--tokens-max",
+        "--max-tokens",
+        type=int,
+        default=PIECE_TOKENS_DEFAULT,
+        metavar="N",
+        help=f"the answer is never longer ({PIECE_TOKENS_DEFAULT:,})",
+    )
+    parser.add_argument(
+        "--rebuild", action="store_true", help="first make the search index anew, all of it"
+    )
+
+
+def search(args: Namespace, desk: Desk) -> None:
+    """Search by words: in everything, in a thread, or in one ref; best first."""
+    if args.rebuild:
+        with desk.busy("indexing"):
+            state = desk.relay.rebuild_search()
+        artifacts = forms.count(state.artifacts, "artifact")
+        told = f"the search index has {artifacts}, {forms.count(state.passages, 'passage')}"
+        if not args.query:
+            desk.answer(state, told)
+            return
+        desk.note(told)
+    if not args.query:
+        raise Invalid("what to look for?", "write some words: relay search retry limit")
+    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    found = desk.relay.search(
+        " ".join(args.query),
+        thread=None if chosen is None else chosen.thread.id,
+        ref=None if args.ref is None else forms.resolve(desk.relay, args.ref),
+        limit=args.limit,
+        tokens_max=args.tokens_max,
+    )
+    lines = [line for hit in found.hits for line in _lines(desk, hit)]
+    desk.answer(found, lines, found.text.rstrip("\n"))
+    _tell(desk, found)
+
+
+def _lines(desk: Desk, hit: Hit) -> list[str]:
+    """A hit for people."""
+    name = f"  {forms.clean(hit.name)}" if hit.name else ""
+    stale = f"  stale: newer is {forms.short(hit.newer)}" if hit.newer else ""
+    head = f"{forms.short(hit.ref)}{name}  {forms.age(hit.created_at)}{stale}"
+    way, value = next(iter(hit.next_args.items()), ("", ""))
+    option = f" --{way.replace('_', '-')} {quote(value)}" if way else ""
+    then = f"  relay get {forms.short(hit.ref)}{option}" if way else ""
+    return [desk.bold(head), f"  {forms.clean(hit.snippet)}", *([then] if then else [])]
+
+
+def _tell(desk: Desk, found: Hits) -> None:
+    """What was searched, what was left out, and how far the index is."""
+    told = f"{forms.count(found.found, 'passage')} in {found.scope}"
+    if found.left_out:
+        told += f"; not shown: {found.left_out}"
+    if found.ignored:
+        told += f"; not found: {forms.clean(' '.join(found.ignored))}"
+    spent = found.spent
+    desk.note(f"… {told} · {spent.tokens:,} tok of ~{spent.whole_tokens:,}")
+    for note in found.notes:
+        desk.note(note)
