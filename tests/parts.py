@@ -7,14 +7,20 @@ With RELAY_FORBID_SKIPS=1 (as .ci/run sets it) such a skip is a failure: see con
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
-# What a test asks for, and how to get it. .ci/run installs the Debian packages named here;
-# test_parts.py holds the two together.
+NODE_PARTS = Path(__file__).parents[1] / ".node-parts"
+
+# What a test asks for, and how to get it. .ci/run installs the packages named here, those of Debian
+# and those of npm; test_parts.py holds the two together.
 PARTS = {
+    "aimock": "npm install --prefix .node-parts @copilotkit/aimock@1.43.0",
+    "claude": "npm install --prefix .node-parts @anthropic-ai/claude-code@2.1.325",
     "fish": "apt-get install fish",
     "strace": "apt-get install strace",
+    "git": "apt-get install git",
     "mount": "apt-get install mount",
     "unshare": "apt-get install util-linux",
     "tmux": "apt-get install tmux",
@@ -31,6 +37,11 @@ def needs(part: str, found: bool) -> None:
         raise LookupError(f"say in tests/parts.py how to get {part!r}; known: {sorted(PARTS)}")
     if not found:
         pytest.skip(f"needs {part}: {PARTS[part]}", allow_module_level=True)
+
+
+def node_command(name: str) -> Path:
+    """A command of a package from npm; whether it is there shows `exists`."""
+    return NODE_PARTS / "node_modules" / ".bin" / name
 
 
 def has_command(name: str) -> bool:

@@ -33,6 +33,14 @@ def test_ci_installs_every_debian_part_that_a_test_may_need() -> None:
     assert set(listed[1].split()) == wanted, ".ci/run and tests/parts.py name different packages"
 
 
+def test_ci_installs_every_npm_part_that_a_test_may_need() -> None:
+    listed = re.search(r"^NPM_PARTS=\((.*)\)$", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    wanted = {how.split()[-1] for how in PARTS.values() if how.startswith("npm install ")}
+
+    assert listed, ".ci/run has no line NPM_PARTS=(...)"
+    assert set(listed[1].split()) == wanted, ".ci/run and tests/parts.py name different packages"
+
+
 def test_a_part_nobody_can_get_is_refused() -> None:
     with pytest.raises(LookupError, match="say in tests/parts"):
         needs("unobtainium", found=True)

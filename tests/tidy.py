@@ -22,12 +22,14 @@ ROOT = Path(__file__).parents[1]
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 CLASS_PUBLIC_METHODS_MAX = 20
-ERROR_CLASSES_MAX = 12
+# Twelve, and the two that callers are promised by name: BudgetTooSmall (K3) and Sealed.
+ERROR_CLASSES_MAX = 14
 README_LINES_MAX = 170
 
 # Each entry says why it may be longer than the rule. Keep this short.
 LONG_FILES: dict[str, str] = {
     "tests/promises.py": "data: one entry a promise",
+    "src/contextrelay/wire/verbs.py": "data: one class a verb, and nothing else",
 }
 LONG_FUNCTIONS: dict[str, str] = {}  # "src/contextrelay/x.py::name": why
 CATCHES_ALL: dict[str, str] = {

@@ -72,9 +72,13 @@ Run = Callable[[float], Load]
 """Runs for some seconds."""
 
 
-def gets(server: Served, paths: Sequence[str], connections: int = CONNECTIONS) -> Run:
-    """Paths of a server, one after the other, over and over."""
+def gets(
+    server: Served, paths: Sequence[str], connections: int = CONNECTIONS, token: str = ""
+) -> Run:
+    """Paths of a server, one after the other, over and over; with a token, if there is one."""
     script = _GET % ", ".join(f'"{path}"' for path in paths)
+    if token:
+        script = f'wrk.headers["Authorization"] = "Bearer {token}"\n{script}'
     return lambda seconds: _wrk(server, script, seconds, connections)
 
 
@@ -82,7 +86,13 @@ class Pushes:
     """Pushes of content that was never pushed before: a number of 12 digits and `rest`."""
 
     def __init__(
-        self, server: Served, rest: str, *, as_json: bool, connections: int = CONNECTIONS
+        self,
+        server: Served,
+        rest: str,
+        *,
+        as_json: bool,
+        connections: int = CONNECTIONS,
+        token: str = "",
     ) -> None:
         self._server = server
         self._connections = connections
@@ -91,6 +101,7 @@ class Pushes:
         rest = encode(rest).decode()[1:-1] if as_json else rest
         size = len(start) + 12 + len(rest) + len(end)
         lines = ["POST /push HTTP/1.1", f"Host: {server.host}", f"Content-Type: {media_type}"]
+        lines += [f"Authorization: Bearer {token}"] if token else []
         lines += [f"Content-Length: {size}", "", start]
         self._before, self._after = "\r\n".join(lines), rest + end
         self._runs = 0

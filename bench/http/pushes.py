@@ -6,11 +6,15 @@ Every body is a new one. A push is answered when it is on disk.
 from __future__ import annotations
 
 import os
+import random
+import string
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+
+from msgspec.json import encode
 
 from bench.http.load import CONNECTIONS, Load, Pushes, compared
 from bench.http.pulls import text
@@ -23,13 +27,13 @@ SMALL_BYTES, LARGE_BYTES = 1_000, 125_000
 def scenarios(folder: Path) -> Iterator[Result | Curve]:
     check_parts("wrk")
     with relay(folder / "small") as ours, program("discarding") as anchor:
-        rest = _rest(SMALL_BYTES)
-        yield from compared(
-            "push 1 KB, durable / the same server discards it",
-            Pushes(ours, rest, as_json=True),
-            Pushes(anchor, rest, as_json=True),
-            0.4,
-        )
+        for kind, rest in _kinds(SMALL_BYTES - 12).items():
+            yield from compared(
+                f"push 1 KB of {kind}, durable / the same server discards it",
+                Pushes(ours, rest, as_json=True),
+                Pushes(anchor, rest, as_json=True),
+                0.4,
+            )
     for syncs_folder, at_least in ((False, 0.6), (True, 0.0)):
         ending = " + folder fsync" if syncs_folder else ""
         with relay(folder / f"large{at_least}") as ours:
@@ -84,3 +88,20 @@ class Files:
 def _rest(size: int) -> str:
     """What follows the number of 12 digits in a body of a size."""
     return text(size - 12, 7)
+
+
+def _kinds(size: int) -> dict[str, str]:
+    """Bodies of a size, of kinds that cost differently to look at; the first are hardest."""
+    dice = random.Random(7)
+    lines = [
+        f"2026-01-01T00:00:{number % 60:02}.123Z INFO worker-{number % 7} request"
+        f" {dice.randbytes(4).hex()} done in {dice.randrange(999)} ms\n"
+        for number in range(size // 40)
+    ]
+    rows = [{"id": number, "name": f"user{number}"} for number in range(size // 20)]
+    return {
+        "words at random": text(size, 7),
+        "letters at random": "".join(dice.choices(string.ascii_letters + " \n", k=size)),
+        "log lines": ("\n" + "".join(lines))[:size],
+        "rows of JSON": encode(rows).decode()[:size],
+    }

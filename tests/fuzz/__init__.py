@@ -1,0 +1,1 @@
+"""Fuzzing: bodies that nobody would write, found by what of the code they reach."""
