@@ -27,6 +27,9 @@ from contextrelay.logic.slicing.source import shown, text_of
 if TYPE_CHECKING:
     Pattern = Any
 
+_MODE = "(?m)"
+"""A pattern's ^ and $ are those of a line."""
+
 
 class Hit(Struct, frozen=True, gc=False):
     """A match: its line, where the line and the match begin, and what is shown of the line."""
@@ -67,14 +70,14 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
     options.case_sensitive = not ignore_case
     options.max_mem = GREP_PATTERN_BYTES_MAX
     try:
-        return library.compile((pattern if is_fixed else f"(?m){pattern}").encode(), options)
+        return library.compile((pattern if is_fixed else _MODE + pattern).encode(), options)
     except (library.error, UnicodeEncodeError) as error:
         why: Any = (
             error.args[0] if isinstance(error, library.error) and error.args else "no Unicode"
         )
         told = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
         raise Invalid(
-            f"the pattern cannot be used: {told}",
+            f"the pattern cannot be used: {told.replace(_MODE, '', 1)}",
             "RE2 has no backreferences and does not look around; for plain text give is_fixed"
             " (--fixed)",
         ) from None

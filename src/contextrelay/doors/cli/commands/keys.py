@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from contextrelay.doors.cli import forms
 from contextrelay.doors.cli.desk import Desk
 from contextrelay.doors.cli.parser import ttl
+from contextrelay.errors import Invalid
 from contextrelay.limits import KEY_RATE_MAX, LIST_ITEMS_MAX, NUMBER_MAX
 from contextrelay.model.key import Key, Usage
 
 SCOPES = ("read", "write", "admin")
+_ID = re.compile(r"[0-9a-f]{12}")
 _UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(rf"([0-9]{{1,15}})\s?({'|'.join(_UNITS)})", re.ASCII)
 
@@ -131,8 +133,15 @@ def keys_revoke_arguments(parser: ArgumentParser) -> None:
 
 def keys_revoke(args: Namespace, desk: Desk) -> None:
     """Let a key be good no more, at once and at every server; who listens with it is cut off."""
-    key = desk.relay.revoke_key(args.id)
+    key = desk.relay.revoke_key(_id(args.id))
     desk.answer(key, f"{key.id} is revoked", key.id)
+
+
+def _id(text: str) -> str:
+    """A key's id, as a person typed it."""
+    if not _ID.fullmatch(text):
+        raise Invalid(f"{text[:80]!r} is no id of a key", "see them with: relay keys list")
+    return text
 
 
 def keys_usage_arguments(parser: ArgumentParser) -> None:
@@ -141,7 +150,7 @@ def keys_usage_arguments(parser: ArgumentParser) -> None:
 
 def keys_usage(args: Namespace, desk: Desk) -> None:
     """Tell what was done with keys; servers write it down every second."""
-    ids = [args.id] if args.id else [key.id for key in _all(desk)]
+    ids = [_id(args.id)] if args.id else [key.id for key in _all(desk)]
     found = [desk.relay.usage(each) for each in ids]
     lines = [_used(each) for each in found] or ["no keys yet", "  next: relay keys new"]
     desk.answer({"usage": found}, lines, "\n".join(_used(each) for each in found))

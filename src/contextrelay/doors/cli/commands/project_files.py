@@ -50,9 +50,7 @@ def project_init(args: Namespace, desk: Desk) -> None:
 
 
 def project_finish_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "document", nargs="?", choices=("-",), help="what changed, as JSON on stdin"
-    )
+    parser.add_argument("document", nargs="?", metavar="-", help="what changed, as JSON on stdin")
     parser.add_argument("--phase")
     parser.add_argument("--task", dest="current_task", help="what is worked on now")
     parser.add_argument("--completed", action="append", metavar="STEP", help="add it; repeat")
@@ -133,6 +131,10 @@ def _asked(args: Namespace, project: Project) -> dict[str, Any]:
         fields["todos"] = acts
     if args.decide:
         fields["decisions"] = args.decide
+    if args.document not in (None, "-"):
+        raise Invalid(
+            f"{args.document[:80]!r} has no place here", "give options, or - for JSON on stdin"
+        )
     if args.document:
         if fields:
             raise Invalid("both options and a document are given", "give one of them")

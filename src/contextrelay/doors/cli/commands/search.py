@@ -48,7 +48,7 @@ def search(args: Namespace, desk: Desk) -> None:
             desk.answer(state, told)
             return
         desk.note(told)
-    if not args.query:
+    if not "".join(args.query).strip():
         raise Invalid("what to look for?", "write some words: relay search retry limit")
     chosen = choosing.thread_if_named(desk, args, with_variable=False)
     found = desk.relay.search(
