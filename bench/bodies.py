@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.measure import Curve, Result, each, faster, interleaved, within
 from contextrelay import Relay
-from contextrelay.core import bodies
+from contextrelay.core.artifacts import bodies
 
 SIZES = {"4 KB": (4_000, 200), "125 KB": (125_000, 100), "5 MB": (5_000_000, 12)}
 CROSSOVER_SIZES = tuple(1024 << power for power in range(10))

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.measure import Curve, Result, each, flat, interleaved, within
+from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline import outline
-from contextrelay.logic.outline.source import Source
 from contextrelay.model.artifact import ArtifactType
 
 SIZE_BYTES = 1_000_000

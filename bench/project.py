@@ -12,7 +12,7 @@ from pathlib import Path
 
 import contextrelay
 from bench.measure import Curve, Result, each, interleaved, within
-from contextrelay.logic.project.templates import new_files, new_state
+from contextrelay.logic.project.files.templates import new_files, new_state
 from contextrelay.logic.tokens import count_tokens
 
 TIMES = 15

@@ -11,8 +11,15 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from bench.measure import Curve, Result, faster, interleaved, timed
 from contextrelay import Relay
 from contextrelay.limits import CHUNK_BYTES, MIB, SEAL_CHUNK_BYTES
-from contextrelay.logic.seal import PREFIX_BYTES, SEALED_CHUNK_BYTES, Opener, opened, sealed, span
-from contextrelay.logic.seal_keys import SealKey
+from contextrelay.logic.seal.keys import SealKey
+from contextrelay.logic.seal.stream import (
+    PREFIX_BYTES,
+    SEALED_CHUNK_BYTES,
+    Opener,
+    opened,
+    sealed,
+    span,
+)
 
 SIZE_BYTES = 50 * MIB
 KEY = SealKey("k2", os.urandom(32), os.urandom(16))

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from bench.measure import Curve, Result, each, faster, flat, interleaved, timed
 from contextrelay import Gone, Relay
-from contextrelay.client.local import Local
-from contextrelay.core.indexing import FILE_NAME, catch_up, index_of
+from contextrelay.client.transport.local import Local
+from contextrelay.core.search.index_sync import FILE_NAME, catch_up, index_of
 
 PASSAGES_EACH = 10
 SIZES = (100, 1_000, 10_000, 100_000)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.tidy import Source, look, look_everywhere
 
-PURE = "src/contextrelay/logic/header.py"
-CORE = "src/contextrelay/core/threads.py"
+PURE = "src/contextrelay/logic/state/header.py"
+CORE = "src/contextrelay/core/threads/threads.py"
 DOOR = "src/contextrelay/doors/cli.py"
 JOB = '"""The job."""\n'
 

@@ -33,11 +33,11 @@ LONG_FILES: dict[str, str] = {
 }
 LONG_FUNCTIONS: dict[str, str] = {}  # "src/contextrelay/x.py::name": why
 CATCHES_ALL: dict[str, str] = {
-    "src/contextrelay/core/capabilities.py::_run": "a capability is anybody's code; ours is raised",
-    "src/contextrelay/core/registry.py::_load": "a package that is broken must not stop the others",
+    "src/contextrelay/core/capabilities/invoke.py::_run": "anybody's code",
+    "src/contextrelay/core/capabilities/registry.py::_load": "a broken package stops no others",
     "src/contextrelay/store/ledger/sqlite.py::_try_group": "the error goes to each caller's thread",
     "src/contextrelay/client/contextrelay.py::hear": "a callback's error is its own",
-    "src/contextrelay/client/bridge.py::_work": "the error goes to who gave the task",
+    "src/contextrelay/client/bridge/bridge.py::_work": "the error goes to who gave the task",
 }
 
 PURE_ROOMS = ("errors", "limits", "model", "logic", "wire")

@@ -26,9 +26,9 @@ from msgspec.structs import replace
 from bench.measure import Curve, Skipped
 from contextrelay import Block, pack
 from contextrelay.client.embedding import embedding
-from contextrelay.logic.relevance import WEIGHTS, Relevance, Weights
+from contextrelay.logic.packing.embeddings import Embed
+from contextrelay.logic.packing.relevance import WEIGHTS, Relevance, Weights
 from contextrelay.logic.tokens import count_tokens
-from contextrelay.logic.vectors import Embed
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "locomo-dev" / "locomo-dev.json"
 BUDGETS = (256, 512, 1_024, 2_048, 4_096)

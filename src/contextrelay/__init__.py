@@ -14,10 +14,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from contextrelay.client.bridge import AgentBridge
+    from contextrelay.client.bridge.bridge import AgentBridge
     from contextrelay.client.contextrelay import ContextRelay
     from contextrelay.client.relay import AsyncRelay, Relay
-    from contextrelay.core.registry import capability
+    from contextrelay.core.capabilities.registry import capability
     from contextrelay.errors import (
         Broken,
         BudgetTooSmall,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         TooLarge,
         Unavailable,
     )
-    from contextrelay.logic.packing import pack
+    from contextrelay.logic.packing.pack import pack
     from contextrelay.model.artifact import Artifact, Preview, Provenance
     from contextrelay.model.block import Block, Budget
     from contextrelay.model.package import Package
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __version__ = "1.0.0.dev0"
 
 _FILES = {
-    "AgentBridge": "client.bridge",
+    "AgentBridge": "client.bridge.bridge",
     "Artifact": "model.artifact",
     "AsyncRelay": "client.relay",
     "Block": "model.block",
@@ -68,8 +68,8 @@ _FILES = {
     "Settings": "model.settings",
     "TooLarge": "errors",
     "Unavailable": "errors",
-    "capability": "core.registry",
-    "pack": "logic.packing",
+    "capability": "core.capabilities.registry",
+    "pack": "logic.packing.pack",
 }
 
 __all__ = [

@@ -97,7 +97,7 @@ TTL_S_DEFAULT = DAY_S
 TTL_S_MAX = 365 * DAY_S
 TOMBSTONE_S = 30 * DAY_S
 # A push that has not finished after this long is taken for dead by a sweep. Being wrong costs that
-# push a retry, never its content (core/bodies.py).
+# push a retry, never its content (core/artifacts/bodies.py).
 UNFINISHED_PUSH_S = 3_600
 # How long an idempotency key is known after it was first used.
 KEY_KEPT_S = DAY_S

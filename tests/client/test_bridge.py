@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from contextrelay import AgentBridge, ContextRelay, Relay, RelayError, Unavailable
-from contextrelay.client.tmux import is_idle
+from contextrelay.client.bridge.tmux import is_idle
+from tests.doors.cli.shell import Shell
 from tests.doors.http.serving import serving
-from tests.doors.shell import Shell
 from tests.parts import has_command, needs
 
 

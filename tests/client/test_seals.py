@@ -25,9 +25,9 @@ from contextrelay import (
     Settings,
     TooLarge,
 )
-from contextrelay.client.opening import open_sealed
-from contextrelay.client.sealing import Pushed
-from contextrelay.logic.seal import sealed_size
+from contextrelay.client.seal.pull import open_sealed
+from contextrelay.client.seal.push import Pushed
+from contextrelay.logic.seal.stream import sealed_size
 from contextrelay.model.artifact import SealFormat
 from contextrelay.wire.verbs import Peek, Pull
 from tests.client.conftest import is_far

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from contextrelay.client.local import Local
+from contextrelay.client.transport.local import Local
 from contextrelay.core.stores import Stores
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine

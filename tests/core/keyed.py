@@ -8,10 +8,10 @@ from msgspec import NODEFAULT, Struct, convert
 from msgspec.structs import fields as fields_of
 
 from contextrelay import Relay
-from contextrelay.client.local import Local
-from contextrelay.core.access import seen_by
+from contextrelay.client.transport.local import Local
+from contextrelay.core.access.callers import seen_by
 from contextrelay.core.stores import Stores
-from contextrelay.logic.state import fact
+from contextrelay.logic.state.schema import fact
 from contextrelay.model.key import IssuedKey, Key
 from contextrelay.wire import verbs
 from contextrelay.wire.routes import BY_VERB

@@ -10,7 +10,7 @@ import sys
 import time
 
 from tests.crash.killing import kill_rounds
-from tests.crash.told import Lost
+from tests.crash.report import Lost
 
 
 def main() -> int:

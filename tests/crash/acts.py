@@ -11,8 +11,8 @@ from random import Random
 
 from contextrelay import Relay
 from contextrelay.model.artifact import Artifact, in_ms
+from tests.crash.report import Mine, Told, What
 from tests.crash.thread_acts import ThreadActs
-from tests.crash.told import Mine, Told, What
 
 POOL_BODIES = 24
 """Bodies that every writer pushes again and again: the same content held, freed and held anew."""

@@ -21,13 +21,13 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from contextrelay import Relay
-from contextrelay.core.answering import answer
-from contextrelay.core.bodies import where
+from contextrelay.core.answer import answer
+from contextrelay.core.artifacts.bodies import where
+from contextrelay.core.maintenance.sweep import SWEEP_LOG
+from contextrelay.core.maintenance.verify import all_logs
 from contextrelay.core.stores import Stores, clock_ms
-from contextrelay.core.sweep import SWEEP_LOG
-from contextrelay.core.verify import all_logs
 from contextrelay.wire.verbs import Sweep
-from tests.crash.told import Lost, Mine, decode
+from tests.crash.report import Lost, Mine, decode
 from tests.crash.witness import Witness, check_verified
 
 ROOT = Path(__file__).parents[2]

@@ -11,12 +11,12 @@ from pathlib import Path
 from random import Random
 
 from contextrelay import Relay
-from contextrelay.client.local import Local
+from contextrelay.client.transport.local import Local
 from contextrelay.core.stores import Stores, clock_ms
 from tests.crash.disk import EVERYTHING, NOTHING, Call, Disk, Fate, Image, Synced
 from tests.crash.killing import fast_folder
 from tests.crash.recording import calls_in, record
-from tests.crash.told import Lost, Told
+from tests.crash.report import Lost, Told
 from tests.crash.witness import Witness, check_verified
 
 # Around a sync or an answer most is at stake: points there are that much likelier.

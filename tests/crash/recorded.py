@@ -13,14 +13,14 @@ import sys
 from pathlib import Path
 
 from contextrelay import Relay
-from contextrelay.client.local import Local
+from contextrelay.client.transport.local import Local
 from contextrelay.core.stores import Stores
 from contextrelay.store.blobs.files import FileBlobs
 from contextrelay.store.engine import DATABASE_NAME, Engine
 from contextrelay.store.ledger.sqlite import SqliteLedger, connect
 from contextrelay.store.reserve import Reserve
 from tests.crash.acts import Acts
-from tests.crash.told import Mine
+from tests.crash.report import Mine
 from tests.crash.writer import tell
 
 SESSIONS = 3

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.crash import disk
 from tests.crash.disk import Call
-from tests.crash.told import Told, decode
+from tests.crash.report import Told, decode
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,8 +16,8 @@ from random import Random
 import pytest
 
 from contextrelay import Broken, NotFound, Relay, RelayError
-from contextrelay.client.local import Local
-from contextrelay.core.bodies import where
+from contextrelay.client.transport.local import Local
+from contextrelay.core.artifacts.bodies import where
 from contextrelay.core.stores import Stores
 from contextrelay.model.reports import Problem
 from contextrelay.store.blobs.files import FileBlobs

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Broken, Full, Gone, Relay, RelayError
-from contextrelay.client.local import Local
-from contextrelay.core.answering import answer
+from contextrelay.client.transport.local import Local
+from contextrelay.core.answer import answer
 from contextrelay.core.stores import Stores, clock_ms
 from contextrelay.store.blobs.memory import MemoryBlobs
 from contextrelay.store.engine import Engine

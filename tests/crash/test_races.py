@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from contextrelay import Full, Gone, Relay
-from contextrelay.client.local import Local
-from contextrelay.core.artifacts import find_tombstone
-from contextrelay.core.lives import settle
+from contextrelay.client.transport.local import Local
+from contextrelay.core.artifacts.lifetime import settle
+from contextrelay.core.artifacts.records import find_tombstone
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads import settle_gone
+from contextrelay.core.threads.threads import settle_gone
 from contextrelay.store.blobs.memory import MemoryBlobs
 from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Row, Write

@@ -129,7 +129,7 @@ def _make_v1() -> str:
     """How v1.sql was made, by the code of its time. Not to be run again: the file is the point."""
     import tempfile
 
-    from contextrelay.client.local import Local
+    from contextrelay.client.transport.local import Local
     from contextrelay.core.stores import Stores
 
     refs = iter((V1_TEXT_REF, V1_REMOVED_REF))

@@ -11,7 +11,7 @@ from contextrelay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.core.stores import clock_ms
 from tests.crash.acts import Acts
-from tests.crash.told import Lost, Mine, Told
+from tests.crash.report import Lost, Mine, Told
 from tests.crash.witness import Witness, check_verified
 
 ACTS = 250

@@ -8,7 +8,7 @@ from random import Random
 
 from contextrelay import Relay
 from contextrelay.client.thread import Thread
-from tests.crash.told import ThreadWhat, Told, digest_of
+from tests.crash.report import ThreadWhat, Told, digest_of
 
 MINE_MAX = 6
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from contextrelay import Gone, NotFound, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.limits import LIST_ITEMS_MAX
-from tests.crash.told import Lost, Told, digest_of
+from tests.crash.report import Lost, Told, digest_of
 
 
 class KeptThread(Struct, frozen=True):

@@ -14,8 +14,8 @@ from msgspec import Struct
 from contextrelay import Gone, NotFound, Relay
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.artifact import Artifact, in_ms
+from tests.crash.report import Lost, Told
 from tests.crash.thread_witness import ThreadWitness
-from tests.crash.told import Lost, Told
 
 
 class Kept(Struct, frozen=True):

@@ -16,7 +16,7 @@ from msgspec.json import decode
 
 from contextrelay import Relay
 from tests.crash.acts import Acts
-from tests.crash.told import Mine, Told, encode
+from tests.crash.report import Mine, Told, encode
 
 STDOUT = 1
 

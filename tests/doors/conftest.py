@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doors.shell import Shell
+from tests.doors.cli.shell import Shell
 
 
 @pytest.fixture

@@ -11,19 +11,19 @@ from contextlib import suppress
 from typing import get_args
 
 from contextrelay.errors import RelayError
-from contextrelay.logic.describe import Description
-from contextrelay.logic.differing import differ
-from contextrelay.logic.digest import digest
-from contextrelay.logic.finding import Wanted, find
-from contextrelay.logic.kinds import artifact_type
+from contextrelay.logic.content.artifact_type import artifact_type
+from contextrelay.logic.content.description import Description
+from contextrelay.logic.content.digest import digest
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.diff.unified import differ
+from contextrelay.logic.grep.results import Wanted, find
 from contextrelay.logic.outline import outline
-from contextrelay.logic.outline.source import Source
-from contextrelay.logic.passages import passages
+from contextrelay.logic.search.passages import passages
+from contextrelay.logic.search.words import query_words, words
 from contextrelay.logic.tokens import count_tokens
-from contextrelay.logic.words import query_words, words
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.piece import Selector, Way
-from tests.logic.sources import Counted
+from tests.logic.slicing.sources import Counted
 
 S_MAX = 5.0
 TOKENS_MAX = 200

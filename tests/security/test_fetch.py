@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from contextrelay import Invalid, Refused, Relay, Settings, TooLarge
-from contextrelay.core.fetch import Ways, fetch
+from contextrelay.core.capabilities.http_fetch import Ways, fetch
 from contextrelay.limits import URL_CHARS_MAX
-from contextrelay.logic.addresses import reach_of
+from contextrelay.logic.access.public_addresses import reach_of
 from tests.core.served import Served, serving
 
 

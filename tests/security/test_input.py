@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contextrelay import Invalid, NotFound, Relay, RelayError, Settings, TooLarge
-from contextrelay.core.verify import all_logs
+from contextrelay.core.maintenance.verify import all_logs
 from contextrelay.limits import (
     BODY_BYTES_MAX,
     LIST_ITEMS_MAX,

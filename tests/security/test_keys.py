@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from contextrelay import Full, Invalid, NotFound, Relay, RelayError
-from contextrelay.client.local import AsyncLocal
-from contextrelay.core.answering import answer
-from contextrelay.doors.http.callers import Callers, Visitor
+from contextrelay.client.transport.local import AsyncLocal
+from contextrelay.core.answer import answer
+from contextrelay.doors.http.server.auth import Callers, Visitor
 from contextrelay.errors import Refused
-from contextrelay.logic.state import fact
+from contextrelay.logic.state.schema import fact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.wire.verbs import (
     AcceptHandoff,

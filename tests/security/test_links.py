@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from contextrelay import Broken, Relay, RelayError
-from contextrelay.core.bodies import where
+from contextrelay.core.artifacts.bodies import where
 from contextrelay.store.blobs.files import FileBlobs
-from contextrelay.store.folders import write_whole
+from contextrelay.store.durable_files import write_whole
 
 LARGE = Random(6).randbytes(100_000)
 

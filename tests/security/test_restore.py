@@ -15,7 +15,7 @@ import pytest
 from msgspec import msgpack
 
 from contextrelay import Conflict, Relay, RelayError
-from contextrelay.core.backups import End, Part
+from contextrelay.core.transfer.backup import End, Part
 from contextrelay.store.ledger import Row, Write
 
 LARGE = Random(5).randbytes(100_000)

@@ -18,7 +18,7 @@ from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
 from contextrelay import Relay, RelayError
-from contextrelay.logic import chain
+from contextrelay.logic.state import event_chain
 from contextrelay.model.event import Event
 
 Parts = dict[str, bytes]
@@ -68,8 +68,9 @@ def with_events(parts: Parts, events: list[Document], is_honest: bool = False) -
     last = b""
     for each in events:
         with suppress(ValidationError):  # What is no event has no hash that could fit.
-            last = chain.encode(replace(convert(each, Event), hash=""), last)
-        told.append(json.dumps({**each, "hash": last[: chain.HASH_BYTES].hex()}).encode() + b"\n")
+            last = event_chain.encode(replace(convert(each, Event), hash=""), last)
+        digest = last[: event_chain.HASH_BYTES].hex()
+        told.append(json.dumps({**each, "hash": digest}).encode() + b"\n")
     version = sum(each["type"].startswith("state.") for each in events)
 
     def count(manifest: Document) -> None:

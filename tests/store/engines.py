@@ -109,7 +109,7 @@ def make_blobs(kind: str, servers: Servers, folder: Path, prefix: str) -> tuple[
 
         return FileBlobs(folder / prefix), lambda: None
     from contextrelay.store.blobs.redis import RedisBlobs
-    from contextrelay.store.redis_client import connect
+    from contextrelay.store.redis.client import connect
 
     client = connect(url_of(kind, servers))
     return RedisBlobs(client, prefix), client.close

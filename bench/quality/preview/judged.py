@@ -10,13 +10,13 @@ from msgspec import Struct
 from bench.quality.preview.facts import Fact, details, structural
 from bench.quality.preview.files import File
 from contextrelay.limits import GREP_MATCHES_DEFAULT, PIECE_TOKENS_DEFAULT
-from contextrelay.logic.describe import Description
-from contextrelay.logic.kinds import artifact_type
+from contextrelay.logic.content.artifact_type import artifact_type
+from contextrelay.logic.content.description import Description
+from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline import outline
-from contextrelay.logic.outline.code import LANGUAGES, by_lines
-from contextrelay.logic.outline.pieces import fit
-from contextrelay.logic.outline.source import Source
-from contextrelay.logic.outline.symbols import drawn
+from contextrelay.logic.outline.code.by_line import LANGUAGES, by_lines
+from contextrelay.logic.outline.code.symbols import drawn
+from contextrelay.logic.outline.layout import fit
 from contextrelay.logic.tokens import count_tokens, cut_to_tokens
 from contextrelay.model.artifact import ArtifactType
 

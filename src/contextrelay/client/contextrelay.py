@@ -21,8 +21,13 @@ from weakref import WeakSet
 from msgspec import DecodeError
 from msgspec.json import decode, encode
 
-from contextrelay.client import fernet
-from contextrelay.client.asking import (
+from contextrelay.client.methods import build
+from contextrelay.client.relay import Relay
+from contextrelay.client.seal import fernet
+from contextrelay.client.signals.local_subscription import Hearing
+from contextrelay.client.signals.subscription import Frame, Subscription
+from contextrelay.client.transport.address import URL_VARIABLE, Server, is_server, server_at
+from contextrelay.client.transport.http_flow import (
     Answer,
     Flow,
     Send,
@@ -31,12 +36,7 @@ from contextrelay.client.asking import (
     refuse_error,
     whole,
 )
-from contextrelay.client.asks import build
-from contextrelay.client.hearing import Hearing
-from contextrelay.client.outgoing import Outgoing
-from contextrelay.client.relay import Relay
-from contextrelay.client.server import URL_VARIABLE, Server, is_server, server_at
-from contextrelay.client.subscription import Frame, Subscription
+from contextrelay.client.transport.request_body import Outgoing
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     JSON_ESCAPE_RATIO_MAX,
@@ -44,14 +44,14 @@ from contextrelay.limits import (
     REPLY_JSON_BYTES_MAX,
     REPLY_S_DEFAULT,
 )
-from contextrelay.logic.seal_keys import CANNOT_OPEN, has_key
+from contextrelay.logic.seal.keys import CANNOT_OPEN, has_key
 from contextrelay.model.artifact import SealFormat
 from contextrelay.model.ref import LOCAL_ORIGIN, parse_ref
 from contextrelay.wire.routes import KEY_HEADER
 from contextrelay.wire.verbs import Publish, Pull
 
 if TYPE_CHECKING:
-    from contextrelay.client.remote import Remote
+    from contextrelay.client.transport.remote import Remote
 
 RECONNECT_S_DEFAULT = 60.0
 PULL = "/pull/"
@@ -275,7 +275,7 @@ class ContextRelay:
         return server
 
     def _remote(self, server: Server) -> Remote:
-        from contextrelay.client.remote import Remote
+        from contextrelay.client.transport.remote import Remote
 
         with self._lock:
             if self._is_closed:

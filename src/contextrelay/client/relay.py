@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from contextrelay.client.asks import (
+from contextrelay.client.methods import (
     as_body,
     asks,
     brings,
@@ -19,11 +19,11 @@ from contextrelay.client.asks import (
     sends,
     streams,
 )
-from contextrelay.client.inside import looks
-from contextrelay.client.local import AsyncLocal, Local, in_thread, open_stores
-from contextrelay.client.sealing import PushAndSeal
-from contextrelay.client.server import Server, is_server, server_at
+from contextrelay.client.seal.push import PushAndSeal
+from contextrelay.client.seal.reads import looks
 from contextrelay.client.thread import AsyncThread, Thread
+from contextrelay.client.transport.address import Server, is_server, server_at
+from contextrelay.client.transport.local import AsyncLocal, Local, in_thread, open_stores
 from contextrelay.errors import Gone, Invalid
 from contextrelay.limits import CHUNK_BYTES, REPLY_S_DEFAULT, WAIT_S_DEFAULT
 from contextrelay.model.artifact import Artifact
@@ -32,11 +32,11 @@ from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.model.settings import Settings
 from contextrelay.model.signal import Signal, SignalPage
 from contextrelay.model.thread import ThreadView
-from contextrelay.store.folders import write_whole
+from contextrelay.store.durable_files import write_whole
 from contextrelay.wire import verbs
 
 if TYPE_CHECKING:
-    from contextrelay.client.remote import AsyncRemote, Remote
+    from contextrelay.client.transport.remote import AsyncRemote, Remote
 
 Address = str | os.PathLike[str] | None
 Item = str | bytes | tuple[str | bytes, Mapping[str, Any]]
@@ -111,7 +111,7 @@ class Relay(_Verbs):
     ) -> None:
         self.transport: Local | Remote
         if is_server(address):
-            from contextrelay.client.remote import Remote
+            from contextrelay.client.transport.remote import Remote
 
             self.transport = Remote(_server(address, settings, api_key), timeout_s)
         else:
@@ -237,7 +237,7 @@ class AsyncRelay(_Verbs):
     ) -> None:
         self.transport: AsyncLocal | AsyncRemote
         if is_server(address):
-            from contextrelay.client.remote import AsyncRemote
+            from contextrelay.client.transport.remote import AsyncRemote
 
             self.transport = AsyncRemote(_server(address, settings, api_key), timeout_s)
         else:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from msgspec.json import decode
 
-from contextrelay.client.asks import build, told
-from contextrelay.client.local import AsyncBody, in_thread
-from contextrelay.client.sealing import Pushed
+from contextrelay.client.methods import build, told
+from contextrelay.client.seal.push import Pushed
+from contextrelay.client.transport.local import AsyncBody, in_thread
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.capability import Invoked
 from contextrelay.model.thread import EventPage, HeaderView, Numbered, StateView, ThreadView
-from contextrelay.store.folders import write_whole
+from contextrelay.store.durable_files import write_whole
 from contextrelay.wire import verbs
 from contextrelay.wire.verbs import Body, Verb
 
@@ -132,7 +132,7 @@ class Thread(_ThreadVerbs):
 
     def history(self) -> Iterator[Document]:
         """Yield the state at every version, oldest first; to be read only: versions share parts."""
-        from contextrelay.logic.history import states
+        from contextrelay.logic.document.replay import states
 
         return states(each.event for each in self._all_events())
 
@@ -202,7 +202,7 @@ class AsyncThread(_ThreadVerbs):
         events: list[Numbered] = []
         while page := await self.events(events[-1].seq if events else 0, LIST_ITEMS_MAX):
             events += page
-        from contextrelay.logic.history import states
+        from contextrelay.logic.document.replay import states
 
         for document in states(each.event for each in events):
             yield document

@@ -21,12 +21,12 @@ from contextrelay.context.blocks import (
 )
 from contextrelay.context.concurrency import ContextConcurrencyManager
 from contextrelay.context.coordination import AgentCoordinator, start_pilot, start_service
+from contextrelay.context.distributed import DistributedContextStore
+from contextrelay.context.memory_optimizer import ContextMemoryOptimizer
 from contextrelay.context.monitoring import MetricsCollector, ProductionMonitor
-from contextrelay.context.scoring import ContextualRelevanceCalculator
+from contextrelay.context.relevance import ContextualRelevanceCalculator
 from contextrelay.context.sessions import ContextManager
-from contextrelay.context.shared import DistributedContextStore
-from contextrelay.context.shrinking import ContextMemoryOptimizer
-from contextrelay.context.windows import ContextWindowOptimizer, RealTimeContextOptimizer
+from contextrelay.context.window_optimizer import ContextWindowOptimizer, RealTimeContextOptimizer
 
 __all__ = [
     "AgentCoordinator",

@@ -14,9 +14,9 @@ from contextrelay.context.agents import (
     ContextAwareTechnicalAgent,
 )
 from contextrelay.context.concurrency import ContextConcurrencyManager
+from contextrelay.context.distributed import DistributedContextStore
 from contextrelay.context.monitoring import MetricsCollector, ProductionMonitor
 from contextrelay.context.sessions import ContextManager
-from contextrelay.context.shared import DistributedContextStore
 
 Baseline = Callable[[str], Awaitable[Any]]
 _SPLIT = 2**32

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 
-from contextrelay.core.beside import Beside
-from contextrelay.core.heads import Heads
-from contextrelay.core.warm import Warm
+from contextrelay.core.memory_cache import Warm
+from contextrelay.core.services import Beside
+from contextrelay.core.threads.head_cache import Heads
 from contextrelay.errors import Full
 from contextrelay.model.ref import new_ref
 from contextrelay.model.settings import Settings
@@ -21,9 +21,9 @@ from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Ledger, Stale, Write
 
 if TYPE_CHECKING:
-    from contextrelay.core.access import Caller
-    from contextrelay.core.once import Once
-    from contextrelay.core.quotas import Quota
+    from contextrelay.core.access.callers import Caller
+    from contextrelay.core.access.quotas import Quota
+    from contextrelay.core.idempotency import Once
 
 Done = TypeVar("Done")
 

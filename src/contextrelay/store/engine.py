@@ -121,7 +121,7 @@ def _redis(url: str) -> Engine:
     try:
         from contextrelay.store.blobs.redis import RedisBlobs
         from contextrelay.store.ledger.redis import RedisLedger
-        from contextrelay.store.redis_client import connect, without_password
+        from contextrelay.store.redis.client import connect, without_password
     except ModuleNotFoundError as error:
         raise Invalid(
             f"no client for {url.partition(':')[0]}:// is installed",

@@ -21,7 +21,7 @@ from msgspec.structs import fields as fields_of
 
 from contextrelay.errors import Invalid
 from contextrelay.wire import verbs
-from contextrelay.wire.complaints import takes, wrong
+from contextrelay.wire.validation import takes, wrong
 from contextrelay.wire.verbs import Stream, Verb
 
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])

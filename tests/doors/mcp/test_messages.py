@@ -14,9 +14,9 @@ from mcp_types import ToolAnnotations
 
 from contextrelay import Relay
 from contextrelay.limits import MCP_MESSAGE_BYTES_MAX
+from tests.doors.cli.shell import RELAY, Shell
 from tests.doors.http.serving import Served, serving
 from tests.doors.mcp.connecting import bad, connecting, good
-from tests.doors.shell import RELAY, Shell
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay.doors.project.making import make_project
+from contextrelay.doors.project.init import make_project
 from contextrelay.project import Project
 
 NOW = "2026-04-20T10:00:00+08:00"

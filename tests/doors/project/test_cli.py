@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doors.shell import Shell
+from tests.doors.cli.shell import Shell
 from tests.parts import has_command, needs
 
 GIT = {

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Unavailable
+from contextrelay.doors.project.files.lock import alone
 from contextrelay.doors.project.heartbeat import beat
-from contextrelay.doors.project.turns import alone
 from contextrelay.errors import Invalid
 from contextrelay.model.project import TODOS
 from contextrelay.project import Project
-from tests.doors.shell import Shell
+from tests.doors.cli.shell import Shell
 
 
 def statuses(project: Project) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay.doors.project import journal
+from contextrelay.doors.project.files import journal
 from contextrelay.errors import Broken
 from contextrelay.model.project import FILES, STATE, TODOS, Texts
 from contextrelay.project import Project
@@ -22,7 +22,7 @@ from tests.doors.project.conftest import NOW
 
 WATCHED = tuple(
     str(Path(journal.__file__).with_name(f"{name}.py"))
-    for name in ("journal", "placing", "swapping", "turns")
+    for name in ("journal", "replace", "exchange", "lock")
 )
 STEPS_MAX = 2_000
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay.doors.project.making import make_project
+from contextrelay.doors.project.init import make_project
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused
 from contextrelay.model.project import ABOUT, DECISIONS, FILES, STATE, TODOS
 from contextrelay.project import Project

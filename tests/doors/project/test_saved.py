@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from contextrelay.doors.project import swapping
-from contextrelay.doors.project.placing import place
+from contextrelay.doors.project.files import exchange
+from contextrelay.doors.project.files.replace import place
 from contextrelay.errors import Conflict
 from contextrelay.model.project import ABOUT, OWN_FOLDER, STATE
 from contextrelay.project import Project
@@ -94,7 +94,7 @@ def test_where_files_cannot_be_exchanged_only_the_last_moment_is_lost(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a system that has no such step.
-    monkeypatch.setattr(swapping, "_call", lambda: None)
+    monkeypatch.setattr(exchange, "_call", lambda: None)
 
     found = every_step(project, by_rename, lambda: void(project.finish(current_task="New task")))
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from contextrelay.logic.project.files.templates import new_files
 from contextrelay.logic.project.primer import primed, primer_lines
-from contextrelay.logic.project.templates import new_files
 from contextrelay.logic.tokens import count_tokens
-from tests.doors.shell import Shell
+from tests.doors.cli.shell import Shell
 
 SKILL = Path(__file__).parents[3] / "skills" / "context-relay"
 SCRIPT = SKILL / "scripts" / "init_context.py"

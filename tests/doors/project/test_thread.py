@@ -10,8 +10,8 @@ import pytest
 
 from contextrelay import NotFound, Relay, Unavailable
 from contextrelay.client.thread import Thread
-from contextrelay.doors.project.linking import Link
-from contextrelay.doors.project.making import make_project
+from contextrelay.doors.project.init import make_project
+from contextrelay.doors.project.thread_link import Link
 from contextrelay.model.project import STATE, TODOS
 from contextrelay.project import Project
 

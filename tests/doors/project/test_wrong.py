@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay.doors.project.checking import check
-from contextrelay.doors.project.making import make_project
+from contextrelay.doors.project.check import check
+from contextrelay.doors.project.init import make_project
 from contextrelay.errors import Broken, Invalid, Refused, RelayError, TooLarge
 from contextrelay.model.project import ABOUT, DECISIONS, FILES, STATE, TODOS
 from contextrelay.project import Project

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from contextrelay.doors.project.making import make_project
+from contextrelay.doors.project.init import make_project
 from contextrelay.logic.project.decisions import read_decisions
 from contextrelay.project import Project
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextrelay.logic.describe import Description
-from contextrelay.logic.kinds import artifact_type
+from contextrelay.logic.content.artifact_type import artifact_type
+from contextrelay.logic.content.description import Description
+from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline import outline
-from contextrelay.logic.outline.source import Source
 from contextrelay.model.outline import Shape
 
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contextrelay.limits import MIB, OUTLINE_BYTES_MAX
-from contextrelay.logic.digest import digest
+from contextrelay.logic.content.digest import digest
+from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline import outline
-from contextrelay.logic.outline.source import Source
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import ArtifactType
 from tests.logic.outline.drawing import outlined
@@ -162,7 +162,7 @@ def test_code_that_overruns_parsers_ends_no_process(code: str) -> None:
     """Promise L1: in a process of its own, because a parser written in C may take it along."""
     program = (
         "from contextrelay.logic.outline import outline\n"
-        "from contextrelay.logic.outline.source import Source\n"
+        "from contextrelay.logic.content.source import Source\n"
         f"body = ({code}).encode()\n"
         "print(outline(Source.of(body, 'text/x-python', '', len(body)), 'code').kind)"
     )

@@ -6,7 +6,7 @@ import pytest
 
 from contextrelay.errors import NotFound
 from tests.logic.outline.drawing import outlined
-from tests.logic.sources import Counted
+from tests.logic.slicing.sources import Counted
 
 CODE = {
     "a.js": """import fs from 'node:fs';

@@ -12,8 +12,8 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_MIN
 from contextrelay.logic.project.brief import brief_of
 from contextrelay.logic.project.decisions import read_decisions
-from contextrelay.logic.project.gathering import gathered, mattering
-from contextrelay.logic.project.templates import new_files
+from contextrelay.logic.project.files.templates import new_files
+from contextrelay.logic.project.snapshot import gathered, mattering
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.project import Texts
 

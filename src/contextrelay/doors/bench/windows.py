@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from contextrelay.context.benchmarks import BenchmarkResult
 from contextrelay.context.blocks import ContextType
-from contextrelay.context.portable import to_json
+from contextrelay.context.codec import to_json
 from contextrelay.context.sessions import ContextManager
 from contextrelay.doors.bench.article import ArticleSession
 from contextrelay.errors import Unavailable
-from contextrelay.logic.packing import pack
-from contextrelay.logic.relevance import Relevance
+from contextrelay.logic.packing.pack import pack
+from contextrelay.logic.packing.relevance import Relevance
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.block import Block
 

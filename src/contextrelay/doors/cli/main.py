@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from contextrelay.doors.cli.desk import Desk
-from contextrelay.doors.cli.tree import (
+from contextrelay.doors.cli.command_table import (
     ALIASES,
     COMMANDS,
     GROUPS,
@@ -19,6 +18,7 @@ from contextrelay.doors.cli.tree import (
     grouped,
     overview,
 )
+from contextrelay.doors.cli.console import Desk
 from contextrelay.errors import Invalid, RelayError
 
 INTERRUPTED = 130

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from contextrelay.doors.cli.desk import Desk
-    from contextrelay.doors.cli.tree import Entry
+    from contextrelay.doors.cli.command_table import Entry
+    from contextrelay.doors.cli.console import Desk
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _VERSION_DIGITS_MAX = 15

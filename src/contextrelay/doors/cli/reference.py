@@ -9,8 +9,8 @@ import sys
 from argparse import Action
 from collections.abc import Iterator
 
+from contextrelay.doors.cli.command_table import ALIASES, Entry, every_command
 from contextrelay.doors.cli.parser import Parser, command
-from contextrelay.doors.cli.tree import ALIASES, Entry, every_command
 
 _EVERYWHERE = ("--json", "--quiet", "--no-color", "--store", "--help")
 _HEAD = """# The command line

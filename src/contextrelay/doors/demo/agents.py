@@ -14,9 +14,9 @@ from msgspec.json import encode
 from contextrelay.client.thread import Thread
 from contextrelay.doors.demo.documents import document
 from contextrelay.doors.demo.script import Hop
-from contextrelay.logic import state as states
-from contextrelay.logic.fence import fence
-from contextrelay.logic.patch import Operation
+from contextrelay.logic.document.patch import Operation
+from contextrelay.logic.state import schema as states
+from contextrelay.logic.untrusted.fence import fence
 from contextrelay.model.artifact import Artifact
 
 CHARS_PER_TOKEN = 4

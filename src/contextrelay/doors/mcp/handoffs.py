@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from contextrelay.doors.mcp import places
+from contextrelay.doors.mcp import ref_argument
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit, as_json, of_verb, with_fields
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import MCP_TEXT_BYTES_MAX, NAME_CHARS_MAX
@@ -56,7 +56,7 @@ class ShowHandoff(Struct, frozen=True, kw_only=True):
 
 
 async def _show(visit: Visit, asked: ShowHandoff) -> Answer:
-    named = await places.artifact_of(visit, asked.ref)
+    named = await ref_argument.artifact_of(visit, asked.ref)
     view = await named.relay.handoff(named.ref)
     return _bounded(view.reasons, "read it with relay_get") if asked.why else _taken(view)
 
@@ -70,7 +70,7 @@ class ReturnHandoff(Struct, frozen=True, kw_only=True):
 async def _return(visit: Visit, asked: ReturnHandoff) -> Answer:
     if not asked.text:
         raise Invalid("there is nothing to return", "say in text what came of it")
-    named = await places.artifact_of(visit, asked.ref)
+    named = await ref_argument.artifact_of(visit, asked.ref)
     made = await named.relay.give_back(asked.text, named.ref, name=asked.name or None, by=visit.by)
     return with_fields({"ref": made.ref, "name": made.name, "size": made.size_bytes})
 

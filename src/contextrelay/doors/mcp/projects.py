@@ -11,17 +11,17 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from contextrelay.client.local import default_address, in_thread
 from contextrelay.client.relay import Relay
+from contextrelay.client.transport.local import default_address, in_thread
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit, as_json
-from contextrelay.doors.project.checking import check
-from contextrelay.doors.project.folder import find_folder
-from contextrelay.doors.project.linking import link_at
-from contextrelay.doors.project.making import make_project
+from contextrelay.doors.project.check import check
+from contextrelay.doors.project.files.folder import find_folder
+from contextrelay.doors.project.init import make_project
 from contextrelay.doors.project.project import Project
+from contextrelay.doors.project.thread_link import link_at
 from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT, BRIEF_TOKENS_MIN, MCP_TOKENS_MAX
-from contextrelay.logic.project.gathering import mattering
+from contextrelay.logic.project.snapshot import mattering
 from contextrelay.model.project import as_fields
 from contextrelay.model.todo import Priority
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from contextrelay.doors.mcp import places
-from contextrelay.doors.mcp.places import SCHEME
+from contextrelay.doors.mcp import ref_argument
+from contextrelay.doors.mcp.ref_argument import SCHEME
 from contextrelay.doors.mcp.tool import Visit
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import MCP_RESOURCE_BYTES_MAX
@@ -112,7 +112,7 @@ async def read(visit: Visit, uri: str) -> Content:
             f"there is no resource {uri[:120]!r}",
             f"read {SCHEME}<ref>, {SCHEME}<ref>/bytes/<start>-<stop> or {SCHEME}thread/<id>/header",
         )
-    named = await places.artifact_of(visit, match["ref"])
+    named = await ref_argument.artifact_of(visit, match["ref"])
     artifact = await visit.relay.peek(named.ref)
     start, stop = (int(match["start"]), int(match["stop"])) if match["stop"] else (0, None)
     _check_size(artifact, start, stop)

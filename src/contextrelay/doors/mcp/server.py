@@ -21,12 +21,12 @@ from msgspec.structs import replace
 import contextrelay
 from contextrelay.doors.mcp import resources
 from contextrelay.doors.mcp.resources import Entry
-from contextrelay.doors.mcp.subscribing import Headers
+from contextrelay.doors.mcp.subscriptions import Headers
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit
 from contextrelay.doors.mcp.tools import TOOLS
 from contextrelay.errors import RelayError
 from contextrelay.limits import LABEL_CHARS_MAX, MCP_ERROR_CHARS_MAX
-from contextrelay.logic.seal_keys import hide_keys
+from contextrelay.logic.seal.keys import hide_keys
 
 log = logging.getLogger("contextrelay.mcp")
 

@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from contextrelay.client.relay import AsyncRelay
-from contextrelay.doors.mcp.places import Others
+from contextrelay.doors.mcp.ref_argument import Others
 from contextrelay.doors.mcp.server import Asking, make_server
 from contextrelay.doors.mcp.tool import Visit
 

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, to_builtins
 
-from contextrelay.doors.mcp import places
+from contextrelay.doors.mcp import ref_argument
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit, as_json, of_verb, with_fields
 from contextrelay.limits import ENTRY_CHARS_MAX
-from contextrelay.logic import state as states
-from contextrelay.logic.patch import Operation
+from contextrelay.logic.document.patch import Operation
+from contextrelay.logic.state import schema as states
 from contextrelay.model.thread import HeaderView, Patched, ThreadListing, ThreadView
 from contextrelay.wire import verbs
 
@@ -55,7 +55,7 @@ class AddEntry(Struct, frozen=True, kw_only=True):
 
 
 async def _add(visit: Visit, asked: AddEntry) -> Answer:
-    thread = await places.thread_of(visit.relay, asked.thread)
+    thread = await ref_argument.thread_of(visit.relay, asked.thread)
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     # A random id needs no look at the others, and no second try where several add at once.
     operation = to_builtins(_entry(asked, f"{asked.kind[0]}{secrets.token_hex(4)}", now))

@@ -12,9 +12,9 @@ from typing import Any, cast
 from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.json import encode, format, schema_components
 
-from contextrelay.client.asks import build
+from contextrelay.client.methods import build
 from contextrelay.client.relay import AsyncRelay
-from contextrelay.doors.mcp import places
+from contextrelay.doors.mcp import ref_argument
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import MCP_TEXT_BYTES_MAX, SOURCE_REFS_MAX
 from contextrelay.model.artifact import Artifact
@@ -26,7 +26,7 @@ class Visit(Struct, frozen=True):
 
     relay: AsyncRelay
     by: str = "mcp"
-    others: places.Others | None = None
+    others: ref_argument.Others | None = None
     """Where the URL of another server is asked; None for a server, which asks none for others."""
     address: str | None = None
     """Of the relay, as it was given; for what opens it again."""
@@ -93,13 +93,14 @@ class Tool(Struct, frozen=True, kw_only=True):
         if not _is_verb(self.takes):
             return _converted(values, self.takes, takes)
         if isinstance(thread := values.get("thread"), str):
-            values["thread"] = await places.thread_of(visit.relay, thread)
+            values["thread"] = await ref_argument.thread_of(visit.relay, thread)
         if isinstance(ref := values.get("ref"), str):
-            values["ref"] = (await places.artifact_of(visit, ref)).ref
+            values["ref"] = (await ref_argument.artifact_of(visit, ref)).ref
         if isinstance(refs := values.get("refs"), list):
             # One too many is enough to be refused by the verb.
             some = cast("list[Any]", refs)[: SOURCE_REFS_MAX + 1]
-            values["refs"] = [(await places.artifact_of(visit, str(each))).ref for each in some]
+            found = [await ref_argument.artifact_of(visit, str(each)) for each in some]
+            values["refs"] = [each.ref for each in found]
         if "by" in self.takes.__struct_fields__:
             values["by"] = visit.by
         missing = [name for name in _required(self.takes) if name not in values]

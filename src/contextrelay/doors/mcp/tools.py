@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextrelay.doors.mcp import handoffs, projects, reading, signals, texts, threads
+from contextrelay.doors.mcp import handoffs, inspect, projects, push_pull, signals, threads
 
 TOOLS = {
     tool.name: tool
     for tool in (
-        *texts.TOOLS,
-        *reading.TOOLS,
+        *push_pull.TOOLS,
+        *inspect.TOOLS,
         *threads.TOOLS,
         *handoffs.TOOLS,
         *signals.TOOLS,

@@ -13,9 +13,9 @@ import signal
 import subprocess
 from typing import Any, NamedTuple
 
-from contextrelay.doors.project.folder import read_content
+from contextrelay.doors.project.files.folder import read_content
+from contextrelay.doors.project.files.lock import alone
 from contextrelay.doors.project.project import Project
-from contextrelay.doors.project.turns import alone
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import (
     HEARTBEAT_EXEC_S_DEFAULT,
@@ -23,9 +23,9 @@ from contextrelay.limits import (
     HEARTBEAT_RESULT_CHARS_MAX,
     HEARTBEAT_TODOS_MAX,
 )
+from contextrelay.logic.document.value_types import is_list
 from contextrelay.logic.project import dependencies, todos
-from contextrelay.logic.project.jsontext import read
-from contextrelay.logic.values import is_list
+from contextrelay.logic.project.files.json_text import read
 from contextrelay.model.project import TODOS
 from contextrelay.model.todo import Todo, todo_of
 

@@ -20,11 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contextrelay.doors.project import seeing
-from contextrelay.doors.project.briefing import Briefing, briefing_for_people, briefing_of
-from contextrelay.doors.project.folder import find_folder
-from contextrelay.doors.project.journal import change, read_all
-from contextrelay.doors.project.linking import Link
+from contextrelay.doors.project.brief import Briefing, briefing_for_people, briefing_of
+from contextrelay.doors.project.files import backups
+from contextrelay.doors.project.files.folder import find_folder
+from contextrelay.doors.project.files.journal import change, read_all
+from contextrelay.doors.project.thread_link import Link
 from contextrelay.errors import Invalid, NotFound, Refused, RelayError
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT
 from contextrelay.model.project import (
@@ -43,7 +43,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextrelay.doors.project.tasks import Tasks
     from contextrelay.doors.project.todos import Todos
-    from contextrelay.logic.project.gathering import Gathered
+    from contextrelay.logic.project.snapshot import Gathered
 
 Make = Callable[[Texts], Texts]
 
@@ -116,7 +116,7 @@ class Project:
 
     def gathered(self, todos_max: int | None = None) -> Gathered:
         """What matters now, as values."""
-        from contextrelay.logic.project.gathering import gathered
+        from contextrelay.logic.project.snapshot import gathered
 
         texts = self.texts()
         limit = (todos_max,) if todos_max is not None else ()
@@ -138,7 +138,7 @@ class Project:
             made = briefing_of(self.folder, texts, budget_tokens)
         else:
             made = briefing_for_people(self.folder, texts, budget_tokens, age)
-        seeing.keep(self.folder, made.since, texts.state)
+        backups.keep(self.folder, made.since, texts.state)
         self._tell(made.name)
         return made
 
@@ -154,9 +154,9 @@ class Project:
             Invalid: a field is not known, or not as it must be.
             Refused: a todo may not go there, or there is a secret and `is_strict`.
         """
-        from contextrelay.doors.project.finishing import Finishing
+        from contextrelay.doors.project.finish import Finishing
 
-        seen = seeing.kept(self.folder, since) if since else None
+        seen = backups.kept(self.folder, since) if since else None
         finishing = Finishing(self, fields, seen)
         before, after = self.change(finishing.make)
         changed = [name for name, text in after.named().items() if text != before.of(name)]
@@ -211,7 +211,7 @@ class Project:
         Raises:
             NotFound: there is no thread, or no such version.
         """
-        from contextrelay.logic.project.facts import PREFIX, restored
+        from contextrelay.logic.project.thread_facts import PREFIX, restored
 
         if self._link is None:
             raise Invalid("this project has no thread", "open it with a link")
@@ -221,7 +221,7 @@ class Project:
                 f"version {version} of the thread says nothing of this project",
                 f"see what there is: relay state log {self._link.thread_id}",
             )
-        seeing.back_up(self.folder, FILES, self.now())
+        backups.back_up(self.folder, FILES, self.now())
         before, after = self.change(lambda texts: restored(facts, texts))
         return [name for name, text in after.named().items() if text != before.of(name)]
 
@@ -239,9 +239,9 @@ class Project:
         self, name: str, text: str | None, make: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> str:
         """The text of a JSON file after a change of what it says."""
-        from contextrelay.logic.project.jsonedit import edited, written
-        from contextrelay.logic.project.jsontext import read
-        from contextrelay.logic.project.templates import new_state, new_todos
+        from contextrelay.logic.project.files.json_edit import edited, written
+        from contextrelay.logic.project.files.json_text import read
+        from contextrelay.logic.project.files.templates import new_state, new_todos
 
         if text is None:
             new = {STATE: new_state, TODOS: new_todos}[name](self.now())
@@ -265,7 +265,7 @@ class Project:
         before, after = change(self.folder, checked)
         self.warnings += [_told(each) for each in found]
         if before != after:
-            from contextrelay.logic.project.about import read_about
+            from contextrelay.logic.project.project_md import read_about
 
             self._tell(read_about(after.about or "", self.folder.name).name)
         return before, after
@@ -292,7 +292,7 @@ def _local_time() -> str:
 
 
 def _secrets(before: Texts, after: Texts) -> list[Secret]:
-    from contextrelay.logic.project.secrets import secrets_in
+    from contextrelay.logic.project.files.secrets import secrets_in
 
     found: list[Secret] = []
     for name, text in after.named().items():

@@ -94,7 +94,7 @@ class Tasks:
 
     def list(self) -> list[Document]:
         """Every task, oldest first."""
-        from contextrelay.logic.project.jsontext import read
+        from contextrelay.logic.project.files.json_text import read
 
         text = self._project.texts().state
         return tasks_of({} if text is None else read(text, STATE))

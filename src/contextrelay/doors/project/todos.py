@@ -10,8 +10,8 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import ARCHIVE_AFTER_S, NEXT_TODOS_MAX, REVIEW_DUE_S, STALE_AFTER_S
 from contextrelay.logic.project import dependencies
 from contextrelay.logic.project import todos as logic
-from contextrelay.logic.project.jsontext import read
-from contextrelay.logic.project.moments import older_than, parsed
+from contextrelay.logic.project.dates import older_than, parsed
+from contextrelay.logic.project.files.json_text import read
 from contextrelay.model.project import TODOS
 from contextrelay.model.todo import Todo, todo_of
 

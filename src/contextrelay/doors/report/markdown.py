@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec.json import encode
 
-from contextrelay.doors.cli import forms, tellings
-from contextrelay.doors.report.gathering import Report
+from contextrelay.doors.cli import display, state_display
+from contextrelay.doors.report.contents import Report
 from contextrelay.limits import REPORT_PREVIEWS_MAX
-from contextrelay.logic.fence import fence
+from contextrelay.logic.untrusted.fence import fence
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 _BACKTICKS = re.compile("`+")
@@ -57,11 +57,11 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 def text(told: Any) -> str:
     """Somebody's text as text, whatever markup is in it."""
-    return _LIST_SIGN.sub(r"\\\1", _MARKUP.sub(r"\\\1", tellings.text_of(told)))
+    return _LIST_SIGN.sub(r"\\\1", _MARKUP.sub(r"\\\1", state_display.text_of(told)))
 
 
 def _fact(item: dict[str, Any]) -> str:
-    return f"- {text(tellings.key_of(item))} {text(item['value'])}".replace("-  ", "- ", 1)
+    return f"- {text(state_display.key_of(item))} {text(item['value'])}".replace("-  ", "- ", 1)
 
 
 def _constraint(item: dict[str, Any]) -> str:
@@ -76,7 +76,7 @@ def _decision(item: dict[str, Any]) -> Iterator[str]:
 
 
 def _code(told: str) -> str:
-    return forms.clean(told).replace("`", "'")
+    return display.clean(told).replace("`", "'")
 
 
 def _step(item: dict[str, Any]) -> str:
@@ -87,7 +87,7 @@ def _step(item: dict[str, Any]) -> str:
 def _artifacts(report: Report) -> Iterator[str]:
     for artifact in report.artifacts:
         name = f" {text(artifact.name)}" if artifact.name else ""
-        size = f"{forms.size(artifact.size_bytes)}, {forms.tokens(artifact.size_bytes)}"
+        size = f"{display.size(artifact.size_bytes)}, {display.tokens(artifact.size_bytes)}"
         yield f"- `{artifact.ref}`{name}: {artifact.type}, {size}"
     if report.artifacts_left_out:
         yield f"- and {report.artifacts_left_out} more, not listed"
@@ -109,7 +109,7 @@ def _timeline(report: Report) -> Iterator[str]:
         yield f"- {report.timeline_left_out} earlier events are left out"
     for told in report.timeline:
         event = told.event
-        said = text(tellings.event(event))
+        said = text(state_display.event(event))
         yield f"- {event.at:%Y-%m-%d %H:%M:%S} {event.type} by {text(event.by)} {said}".rstrip()
 
 

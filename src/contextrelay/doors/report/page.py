@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
-from contextrelay.doors.cli import forms, tellings
-from contextrelay.doors.report.gathering import Report
+from contextrelay.doors.cli import display, state_display
+from contextrelay.doors.report.contents import Report
 from contextrelay.limits import REPORT_PREVIEWS_MAX
-from contextrelay.logic.fence import fence
+from contextrelay.logic.untrusted.fence import fence
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --paper: #fff; --faint: #5b6470; --line: #d9dde3;
@@ -75,7 +75,7 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _text(told: Any) -> str:
-    return escape(tellings.text_of(told))
+    return escape(state_display.text_of(told))
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
@@ -92,7 +92,7 @@ def _list(items: Iterable[str]) -> Iterator[str]:
 
 
 def _fact(item: dict[str, Any]) -> str:
-    key = tellings.key_of(item)
+    key = state_display.key_of(item)
     return (f"<strong>{escape(key)}</strong>" if key else "") + _text(item["value"])
 
 
@@ -116,7 +116,7 @@ def _step(item: dict[str, Any]) -> str:
 
 def _artifacts(report: Report) -> Iterator[str]:
     for index, artifact in enumerate(report.artifacts):
-        size = f"{artifact.type}, {forms.size(artifact.size_bytes)}"
+        size = f"{artifact.type}, {display.size(artifact.size_bytes)}"
         name = _text(artifact.name or artifact.ref)
         if index < REPORT_PREVIEWS_MAX:
             yield f"<details><summary>{name} <small>{size}</small></summary>"
@@ -133,7 +133,7 @@ def _timeline(report: Report) -> Iterator[str]:
     yield "<table><thead><tr><th>at (UTC)<th>event<th>by<th>what</tr></thead><tbody>"
     for told in report.timeline:
         event = told.event
-        cells = (f"{event.at:%Y-%m-%d %H:%M:%S}", event.type, event.by, tellings.event(event))
+        cells = (f"{event.at:%Y-%m-%d %H:%M:%S}", event.type, event.by, state_display.event(event))
         yield "<tr>" + "".join(f"<td>{_text(cell)}" for cell in cells) + "</tr>"
     yield "</tbody></table>"
 

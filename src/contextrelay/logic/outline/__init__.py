@@ -9,28 +9,28 @@ from __future__ import annotations
 from importlib import import_module
 
 from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
-from contextrelay.logic.outline.pieces import Drawn, fit
-from contextrelay.logic.outline.source import Source
+from contextrelay.logic.content.sniff import sniff_text
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.layout import Drawn, fit
 from contextrelay.logic.slicing.source import is_binary
-from contextrelay.logic.sniffing import sniff_text
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.outline import Shape
 
 # Each kind's file has a function `draw`, which returns None for what it cannot read.
 _FILES: dict[ArtifactType, tuple[str, ...]] = {
-    "json": ("notebooks", "shapes"),
-    "code": ("python", "code"),
+    "json": ("notebook", "json"),
+    "code": ("code.python", "code.by_line"),
     "markdown": ("markdown",),
-    "log": ("logs",),
-    "tool_output": ("outputs",),
-    "csv": ("tables",),
-    "diff": ("diffs",),
-    "html": ("pages",),
-    "email": ("mails",),
-    "text": ("settings", "markup"),
-    "binary": ("binaries",),
-    "image": ("binaries",),
-    "pdf": ("binaries",),
+    "log": ("log",),
+    "tool_output": ("tool_output",),
+    "csv": ("table",),
+    "diff": ("diff",),
+    "html": ("html",),
+    "email": ("email",),
+    "text": ("config", "xml"),
+    "binary": ("binary",),
+    "image": ("binary",),
+    "pdf": ("binary",),
 }
 
 
@@ -57,11 +57,11 @@ def draw(source: Source, kind: ArtifactType) -> Drawn:
         kind, media_type = sniff_text(_head(source))
         source = source.read_as(media_type)
     files = _FILES[kind] if source.is_text else _FILES["binary"]
-    for file in (*files, "prose"):
+    for file in (*files, "text"):
         drawn: Drawn | None = import_module(f"contextrelay.logic.outline.{file}").draw(source)
         if drawn is not None:
             return drawn
-    raise AssertionError("prose reads everything")
+    raise AssertionError("plain text reads everything")
 
 
 def _head(source: Source) -> bytes:

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 
 from contextrelay.limits import OUTLINE_PIECES_MAX
-from contextrelay.logic.outline.pieces import JOINED, Drawn, Piece, quoted
-from contextrelay.logic.outline.source import Source
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*$")
 _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*")

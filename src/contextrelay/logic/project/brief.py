@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_MIN
-from contextrelay.logic.hidden import spell_hidden
-from contextrelay.logic.project.gathering import Gathered
+from contextrelay.logic.project.snapshot import Gathered
+from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.project import Decision
 from contextrelay.model.todo import Todo
 

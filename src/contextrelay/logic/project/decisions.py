@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import PROJECT_FIELD_CHARS_MAX
-from contextrelay.logic.project.text import newline_of
+from contextrelay.logic.project.files.decode import newline_of
 from contextrelay.model.project import Decision
 
 _HEADING = re.compile(

@@ -10,7 +10,7 @@ from typing import Any
 
 from contextrelay.errors import Refused
 from contextrelay.limits import NEXT_TODOS_MAX
-from contextrelay.logic.project.moments import parsed
+from contextrelay.logic.project.dates import parsed
 from contextrelay.logic.project.todos import (
     Document,
     changed,

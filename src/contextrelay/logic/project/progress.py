@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from contextrelay.errors import Invalid, Refused
 from contextrelay.limits import PROJECT_FIELD_CHARS_MAX
-from contextrelay.logic.project.fieldmerge import merged
+from contextrelay.logic.document.value_types import is_list, is_object, same
+from contextrelay.logic.project.field_merge import merged
 from contextrelay.logic.project.todos import LAST_NUMBER
-from contextrelay.logic.values import is_list, is_object, same
 from contextrelay.model.project import STATE, Clash
 
 Document = dict[str, Any]

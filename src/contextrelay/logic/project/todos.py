@@ -10,8 +10,8 @@ from typing import Any
 
 from contextrelay.errors import Invalid, NotFound, Refused
 from contextrelay.limits import PROJECT_FIELD_CHARS_MAX, PROJECT_TODOS_MAX
-from contextrelay.logic.project.moments import parsed
-from contextrelay.logic.values import is_list, is_object
+from contextrelay.logic.document.value_types import is_list, is_object
+from contextrelay.logic.project.dates import parsed
 from contextrelay.model.project import TODOS
 from contextrelay.model.todo import ALLOWED, PRIORITIES, Todo, todo_of
 

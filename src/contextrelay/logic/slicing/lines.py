@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from contextrelay.limits import LINE_BYTES_SHOWN, LINE_MARK_BYTES
-from contextrelay.logic.slicing.fitting import Taken, bytes_for, fit_bytes, fit_lines
-from contextrelay.logic.slicing.marks import offset_of_line
+from contextrelay.logic.slicing.fit import Taken, bytes_for, fit_bytes, fit_lines
+from contextrelay.logic.slicing.line_offsets import offset_of_line
 from contextrelay.logic.slicing.source import Source, shown, text_of
-from contextrelay.logic.slicing.spans import Span, spell
+from contextrelay.logic.slicing.span import Span, spell
 
 _NOTES_MAX = 3
 

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import CHUNK_BYTES, HEAD_BYTES_MAX, LINE_MARK_BYTES, MIB
-from contextrelay.logic.slicing.marks import Marks
-from contextrelay.logic.sniffing import sniff_binary
+from contextrelay.logic.content.sniff import sniff_binary
+from contextrelay.logic.slicing.line_offsets import Marks
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.tokens import TokenCount
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.store.blobs import BlobFact
-from contextrelay.store.folders import make_folder, sync_folder, write_all
-from contextrelay.store.troubles import from_os
+from contextrelay.store.durable_files import make_folder, sync_folder, write_all
+from contextrelay.store.file_errors import from_os
 
 try:
     import fcntl

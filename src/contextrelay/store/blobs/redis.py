@@ -3,7 +3,7 @@
     relay:{b:<id>}       a body, a string that only grows
     relay:{b:<id>}:m     its `written_ms`, and its `name` once it is whole
     relay:blob:<name>    "<id> <size>": the pointer. Setting it is what makes a blob
-    relay:{bodies:NN}    ids of bodies, an index (store/redis_index.py); an id begins with its time
+    relay:{bodies:NN}    ids of bodies, an index (store/redis/index.py); an id begins with its time
     relay:{holds}        who holds, by when the hold ends; relay:{holds}:d who deletes
 
 Rule: a body is in the index before its first byte and until its last is gone, so that `tidy` finds
@@ -21,8 +21,8 @@ from contextlib import contextmanager, suppress
 from contextrelay.errors import Broken, RelayError, Unavailable
 from contextrelay.limits import CHUNK_BYTES, RETRIES_MAX
 from contextrelay.store.blobs import BlobFact
-from contextrelay.store.redis_client import Client, Command
-from contextrelay.store.redis_index import LATE, LATE_MS, REFUSE_LATE, Index
+from contextrelay.store.redis.client import Client, Command
+from contextrelay.store.redis.index import LATE, LATE_MS, REFUSE_LATE, Index
 
 BATCH = 256
 # A hold that is not renewed ends by itself, as does the leave to delete of one who died.

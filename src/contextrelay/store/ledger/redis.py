@@ -4,7 +4,7 @@
     relay:{<log>}:f    facts, a stream whose ids are <seq>-1
     relay:{<log>}:r    rows, a hash: kind NUL key -> due_ms or nothing, a colon, the body
     relay:{<log>}:k    the rows' fields in order, a sorted set
-    relay:{logs:NN}    names of logs, an index (store/redis_index.py)
+    relay:{logs:NN}    names of logs, an index (store/redis/index.py)
     relay:{due:NN}     due rows, an index: 16 hexadecimal digits, log NUL kind NUL key
     relay:{tally/<name>}   counters, a hash
     relay:hear         where the name of a log with news is published
@@ -26,9 +26,9 @@ from functools import partial
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import RETRIES_MAX
 from contextrelay.store.ledger import Fact, Reads, Row, Stale, Write
-from contextrelay.store.redis_client import Client, Command, Word, connect
-from contextrelay.store.redis_hints import Hints
-from contextrelay.store.redis_index import LATE, LATE_MS, REFUSE_LATE, Index
+from contextrelay.store.redis.client import Client, Command, Word, connect
+from contextrelay.store.redis.hints import Hints
+from contextrelay.store.redis.index import LATE, LATE_MS, REFUSE_LATE, Index
 
 STALE = 1
 

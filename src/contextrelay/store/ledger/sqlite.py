@@ -18,8 +18,8 @@ from weakref import WeakSet
 
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHECKPOINT_PAGES, GROUP_COMMITS_MAX
-from contextrelay.store import troubles
-from contextrelay.store.folders import make_folder
+from contextrelay.store import file_errors
+from contextrelay.store.durable_files import make_folder
 from contextrelay.store.ledger import Reads, Stale, Write, sqlite_news
 from contextrelay.store.ledger.sqlite_reads import (
     FOREIGN,
@@ -34,7 +34,7 @@ from contextrelay.store.ledger.sqlite_schema import (
     version_of,
 )
 from contextrelay.store.ledger.sqlite_writes import Transaction, transaction
-from contextrelay.store.turns import Patience, Turns
+from contextrelay.store.write_turns import Patience, Turns
 
 TRIM = "DELETE FROM fact WHERE log = ? AND seq < ?"
 KEEP_HEAD = "INSERT OR REPLACE INTO trimmed (log, seq) VALUES (?, ?)"
@@ -113,7 +113,7 @@ class SqliteLedger(SqliteReads):
             self._turns = Turns(path.parent)
             self._patience = Patience(path.parent)
         except OSError as error:
-            raise troubles.from_os(error, error.filename or path) from error
+            raise file_errors.from_os(error, error.filename or path) from error
         try:
             self._writer = self._open()
         except BaseException:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from contextrelay.errors import RelayError
-from contextrelay.store import troubles
+from contextrelay.store import file_errors
 from contextrelay.store.ledger import Fact, Row
 
 LAST = """SELECT coalesce((SELECT max(seq) FROM fact WHERE log = ?1),
@@ -91,17 +91,17 @@ def translate(error: Exception, path: Path) -> RelayError:
     """Say what SQLite complains of, about which file, and what to do."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # There is no room for the shared memory file.
-        return troubles.no_room(path, error)
+        return file_errors.no_room(path, error)
     # A primary code is the low byte of SQLite's extended ones.
-    return _BY_CODE.get(code & 0xFF, troubles.damaged)(path, error)
+    return _BY_CODE.get(code & 0xFF, file_errors.damaged)(path, error)
 
 
 _BY_CODE = {
-    sqlite3.SQLITE_FULL: troubles.no_room,
-    sqlite3.SQLITE_READONLY: troubles.read_only,
-    sqlite3.SQLITE_PERM: troubles.read_only,
-    sqlite3.SQLITE_CANTOPEN: troubles.cannot_open,
-    sqlite3.SQLITE_IOERR: troubles.cannot_open,
-    sqlite3.SQLITE_BUSY: troubles.busy,
-    sqlite3.SQLITE_LOCKED: troubles.busy,
+    sqlite3.SQLITE_FULL: file_errors.no_room,
+    sqlite3.SQLITE_READONLY: file_errors.read_only,
+    sqlite3.SQLITE_PERM: file_errors.read_only,
+    sqlite3.SQLITE_CANTOPEN: file_errors.cannot_open,
+    sqlite3.SQLITE_IOERR: file_errors.cannot_open,
+    sqlite3.SQLITE_BUSY: file_errors.busy,
+    sqlite3.SQLITE_LOCKED: file_errors.busy,
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from contextrelay.doors.cli import choosing, forms, urls
-from contextrelay.doors.cli.commands.relay import about, describe_arguments, pull, store
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli import display, thread_argument, url_argument
+from contextrelay.doors.cli.commands.push_pull import about, describe_arguments, pull, store
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import thread_option, ttl
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import LIST_ITEMS_MAX
@@ -23,9 +23,9 @@ def artifact_put_arguments(parser: ArgumentParser) -> None:
 
 def artifact_put(args: Namespace, desk: Desk) -> None:
     """Store a file or stdin until it is removed, and print its ref."""
-    chosen = choosing.thread_if_named(desk, args, with_variable=True)
+    chosen = thread_argument.thread_if_named(desk, args, with_variable=True)
     artifact = store(args, desk, args.ttl, chosen.thread.id if chosen else None)
-    lines = [f"artifact_ref  {artifact.ref}", forms.line(artifact)]
+    lines = [f"artifact_ref  {artifact.ref}", display.line(artifact)]
     if chosen and desk.is_human:
         lines.append(f"in {chosen.label}, now at v{chosen.thread.show().version}")
     desk.answer(artifact, lines, artifact.ref)
@@ -40,14 +40,14 @@ def artifact_get_arguments(parser: ArgumentParser) -> None:
 
 def artifact_get(args: Namespace, desk: Desk) -> None:
     """Get an artifact's content, exactly as it was stored."""
-    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
     if chosen is not None:
-        given = urls.read(desk, args.ref)
-        args.ref = given.keyed(_in_thread(chosen, forms.resolve(desk.relay, given.text)))
+        given = url_argument.read(desk, args.ref)
+        args.ref = given.keyed(_in_thread(chosen, display.resolve(desk.relay, given.text)))
     pull(args, desk)
 
 
-def _in_thread(chosen: choosing.Chosen, ref: str) -> str:
+def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
     artifacts = chosen.thread.artifacts(LIST_ITEMS_MAX)
     if any(artifact.ref == ref for artifact in artifacts):
         return ref
@@ -69,14 +69,14 @@ def artifact_list(args: Namespace, desk: Desk) -> None:
     """List artifacts, newest first."""
     if not 1 <= args.limit <= LIST_ITEMS_MAX:
         raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
-    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
     if chosen is None:
         listing = desk.relay.list(args.limit, args.after)
     elif args.after:
         raise Invalid("--after does not go with --thread", f"use --limit, up to {LIST_ITEMS_MAX}")
     else:
         listing = Listing(artifacts=chosen.thread.artifacts(args.limit))
-    lines = [forms.line(artifact) for artifact in listing.artifacts]
+    lines = [display.line(artifact) for artifact in listing.artifacts]
     if not lines:
         lines = ["nothing here yet", "  next: relay push FILE"]
     elif listing.next:
@@ -94,7 +94,7 @@ def artifact_show_arguments(parser: ArgumentParser) -> None:
 def artifact_show(args: Namespace, desk: Desk) -> None:
     """Tell everything about an artifact, with its preview and what was made from it."""
     relay = desk.relay_of(args.ref)
-    ref = forms.resolve(relay, args.ref)
+    ref = display.resolve(relay, args.ref)
     artifact = relay.peek(ref)
     lineage = relay.trace(ref)
     lines = about(artifact, is_full=True)
@@ -108,8 +108,8 @@ def artifact_pin_arguments(parser: ArgumentParser) -> None:
 
 def artifact_pin(args: Namespace, desk: Desk) -> None:
     """Keep an artifact until it is removed by hand."""
-    artifact = desk.relay.pin(forms.resolve(desk.relay, args.ref))
-    desk.answer(artifact, forms.line(artifact), artifact.ref)
+    artifact = desk.relay.pin(display.resolve(desk.relay, args.ref))
+    desk.answer(artifact, display.line(artifact), artifact.ref)
 
 
 def artifact_rm_arguments(parser: ArgumentParser) -> None:
@@ -118,10 +118,10 @@ def artifact_rm_arguments(parser: ArgumentParser) -> None:
 
 def artifact_rm(args: Namespace, desk: Desk) -> None:
     """Remove artifacts. Tombstones tell of them for 30 days; the bytes go with the last ref."""
-    refs = [forms.resolve(desk.relay, text) for text in args.refs]
+    refs = [display.resolve(desk.relay, text) for text in args.refs]
     removed = [desk.relay.remove(ref) for ref in dict.fromkeys(refs)]
     desk.answer(
         removed,
-        [f"removed {forms.line(artifact)}" for artifact in removed],
+        [f"removed {display.line(artifact)}" for artifact in removed],
         "\n".join(artifact.ref for artifact in removed),
     )

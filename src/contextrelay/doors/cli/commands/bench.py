@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.console import Desk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

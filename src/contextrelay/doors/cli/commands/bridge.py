@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from contextrelay.client.bridge import DONE_CHANNEL, TASK_CHANNEL, AgentBridge
+from contextrelay.client.bridge.bridge import DONE_CHANNEL, TASK_CHANNEL, AgentBridge
 from contextrelay.client.contextrelay import ContextRelay
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import seconds
 from contextrelay.limits import BRIDGE_S_DEFAULT
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from contextrelay.doors.cli import choosing, forms
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli import display, thread_argument
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import pair, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import ARGS_BYTES_MAX
-from contextrelay.logic.documents import is_object, read_json
+from contextrelay.logic.document.values import is_object, read_json
 from contextrelay.model.capability import Capability
 
 
@@ -25,17 +25,17 @@ def cap_list(args: Namespace, desk: Desk) -> None:
     names = "\n".join(each.name for each in listing.capabilities)
     desk.answer(listing, lines, names)
     for problem in listing.problems:
-        desk.note(f"note: {forms.clean(problem)}")
+        desk.note(f"note: {display.clean(problem)}")
 
 
 def _about(capability: Capability) -> list[str]:
     kept = "not cached"
     if capability.cacheable:
-        kept = f"cached {forms.span(capability.cache_ttl_s)}"
+        kept = f"cached {display.span(capability.cache_ttl_s)}"
         if capability.cache_hits:
-            kept += f", {forms.count(capability.cache_hits, 'hit')}"
+            kept += f", {display.count(capability.cache_hits, 'hit')}"
     return [
-        f"{capability.name:20} {forms.clean(capability.description)}",
+        f"{capability.name:20} {display.clean(capability.description)}",
         f"{'':20} takes {_takes(capability.args_schema)} · {kept}",
     ]
 
@@ -46,7 +46,7 @@ def _takes(schema: dict[str, Any]) -> str:
     names = [each if each in required else f"[{each}]" for each in properties]
     if schema.get("additionalProperties", True):
         names.append("...")
-    return forms.clean(" ".join(names)) or "nothing"
+    return display.clean(" ".join(names)) or "nothing"
 
 
 def cap_invoke_arguments(parser: ArgumentParser) -> None:
@@ -71,14 +71,14 @@ def cap_invoke(args: Namespace, desk: Desk) -> None:
 
     In a thread each counts as a hop, cached or not. The answer as JSON: relay --json cap invoke ...
     """
-    chosen = choosing.thread_if_named(desk, args, with_variable=True)
+    chosen = thread_argument.thread_if_named(desk, args, with_variable=True)
     thread = None if chosen is None else chosen.thread.id
     with desk.busy("invoking"):
         invoked = desk.relay.invoke(args.name, _args(args), thread, args.by, not args.fresh)
     how = "cached" if invoked.cache_hit else f"{invoked.duration_ms:,} ms"
-    size = forms.size(invoked.preview.size_bytes)
+    size = display.size(invoked.preview.size_bytes)
     cut = " (cut)" if invoked.preview.truncated else ""
-    ref = forms.short(invoked.artifact_ref)
+    ref = display.short(invoked.artifact_ref)
     lines = [
         f"{ref}  {invoked.capability}  {how}  {size}    whole: relay pull {ref}",
         f"--- preview{cut}",
@@ -98,7 +98,7 @@ def _args(args: Namespace) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for key, value in args.pairs or ():
         if key in told:
-            raise Invalid(f"--arg {forms.clean(key)} is given twice", "give a list with --json")
+            raise Invalid(f"--arg {display.clean(key)} is given twice", "give a list with --json")
         told[key] = _value(value)
     return told
 
@@ -118,5 +118,5 @@ def cap_purge_arguments(parser: ArgumentParser) -> None:
 def cap_purge(args: Namespace, desk: Desk) -> None:
     """Forget cached results; the artifacts stay as long as they would have."""
     purged = desk.relay.purge_cache(args.name)
-    told = forms.count(purged.entries, "cached result")
+    told = display.count(purged.entries, "cached result")
     desk.answer(purged, f"forgot {told}", str(purged.entries))

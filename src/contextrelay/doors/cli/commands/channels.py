@@ -18,9 +18,9 @@ from typing import IO, Any
 from msgspec import Raw
 from msgspec.json import encode
 
-from contextrelay.doors.cli import forms
-from contextrelay.doors.cli.desk import Desk
-from contextrelay.doors.cli.following import follow, patiently, tell_gap
+from contextrelay.doors.cli import display
+from contextrelay.doors.cli.channel_follow import follow, patiently, tell_gap
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import seconds
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Sealed, TooLarge
 from contextrelay.limits import (
@@ -29,7 +29,7 @@ from contextrelay.limits import (
     MESSAGE_BYTES_MAX,
     WAIT_S_DEFAULT,
 )
-from contextrelay.logic.hidden import spell_hidden
+from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.signal import Signal
 
 NOTHING_CAME = NotFound.exit_code
@@ -63,8 +63,8 @@ def publish(args: Namespace, desk: Desk) -> None:
     """Send a message to a channel; print its seq."""
     message = _from_stdin() if args.message == "-" else args.message
     signal = desk.relay.publish(args.channel, message, args.by)
-    told = f"{signal.seq}  {forms.size(len(message.encode()))} to {forms.clean(args.channel)}"
-    heard = f"  heard by: relay subscribe {forms.clean(args.channel)} --since {signal.seq - 1}"
+    told = f"{signal.seq}  {display.size(len(message.encode()))} to {display.clean(args.channel)}"
+    heard = f"  heard by: relay subscribe {display.clean(args.channel)} --since {signal.seq - 1}"
     desk.answer(signal, [told, heard], str(signal.seq))
 
 
@@ -146,7 +146,7 @@ def _print(desk: Desk, signal: Signal) -> None:
     text = told["url"] if "url" in told else _text_of(signal.message)
     if desk.is_human:
         at = datetime.fromtimestamp(signal.ts / 1000, UTC).astimezone()
-        who = forms.clean(signal.by)
+        who = display.clean(signal.by)
         text = f"{signal.seq:>5}  {at:%H:%M:%S}  {who:10}  {spell_hidden(text)}"
     desk.line(told, text)
 
@@ -277,14 +277,14 @@ def channels(args: Namespace, desk: Desk) -> None:
     if not 1 <= args.limit <= LIST_ITEMS_MAX:
         raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
     listing = desk.relay.channels(args.limit, args.after)
-    names = [forms.clean(each.name) for each in listing.channels]
+    names = [display.clean(each.name) for each in listing.channels]
     width = max(map(len, names), default=0)
     lines = [
-        f"{name:{width}}  {each.head:>8,}  {forms.age(each.last_at) if each.last_at else '–'}"
+        f"{name:{width}}  {each.head:>8,}  {display.age(each.last_at) if each.last_at else '–'}"
         for name, each in zip(names, listing.channels, strict=True)
     ]
     if not lines:
         lines = ["no channels yet", "  next: relay publish CHANNEL MESSAGE"]
     elif listing.next:
-        lines.append(f"  more: relay channels --after '{forms.clean(listing.next)}'")
+        lines.append(f"  more: relay channels --after '{display.clean(listing.next)}'")
     desk.answer(listing, lines, "\n".join(each.name for each in listing.channels))

@@ -11,9 +11,9 @@ from shlex import quote
 
 from msgspec import Struct
 
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.command_table import ALIASES, COMMANDS, GROUPS, every_command, followers
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import command
-from contextrelay.doors.cli.tree import ALIASES, COMMANDS, GROUPS, every_command, followers
 
 
 class Completed(Struct, frozen=True):

@@ -9,13 +9,13 @@ from typing import Any
 from msgspec import ValidationError, convert, to_builtins
 from msgspec.json import decode, encode, format
 
-from contextrelay.client.local import SETTINGS_NAME, default_address
-from contextrelay.doors.cli import forms
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.client.transport.local import SETTINGS_NAME, default_address
+from contextrelay.doors.cli import display
+from contextrelay.doors.cli.console import Desk
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.model.settings import Settings
+from contextrelay.store.durable_files import make_folder
 from contextrelay.store.engine import open_engine
-from contextrelay.store.folders import make_folder
 
 _MEANS = {
     "body_bytes_max": "the largest body that is taken, in bytes",
@@ -82,7 +82,7 @@ def config_set(args: Namespace, desk: Desk) -> None:
     except ValidationError as error:
         raise Invalid(f"{key} cannot be {args.value!r}: {error}", f"it is {_MEANS[key]}") from error
     make_folder(path.parent)
-    forms.save(str(path), [format(encode(settings), indent=2) + b"\n"])
+    display.save(str(path), [format(encode(settings), indent=2) + b"\n"])
     told = _told(getattr(settings, key))
     desk.answer(settings, f"{key} is {told}", told)
 

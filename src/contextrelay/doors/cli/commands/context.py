@@ -6,12 +6,12 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from contextrelay.client.thread import Thread
-from contextrelay.doors.cli import choosing, forms
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli import display, thread_argument
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import BUDGET_TOKENS_DEFAULT, BUDGET_TOKENS_MAX
-from contextrelay.logic.candidates import BLOCK_METADATA
+from contextrelay.logic.packing.candidates import BLOCK_METADATA
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.block import BLOCK_TYPES, Block
 from contextrelay.model.package import Package
@@ -30,8 +30,9 @@ def context_add_arguments(parser: ArgumentParser) -> None:
 
 def context_add(args: Namespace, desk: Desk) -> None:
     """Add a block to a thread's context; print its ref."""
-    chosen = choosing.choose_thread(desk, args)
-    body = b"".join(forms.read_body(args.text)) if args.text in (None, "-") else args.text.encode()
+    chosen = thread_argument.choose_thread(desk, args)
+    is_piped = args.text in (None, "-")
+    body = b"".join(display.read_body(args.text)) if is_piped else args.text.encode()
     fields: dict[str, Any] = {"type": args.type.upper(), "relevance_score": args.relevance}
     if args.group is not None:
         fields["group"] = args.group
@@ -71,7 +72,7 @@ def _window_arguments(parser: ArgumentParser) -> None:
 
 def context_pack(args: Namespace, desk: Desk) -> None:
     """Choose what of a thread goes into a window, and print it as a model is to read it."""
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     package = chosen.thread.pack(
         " ".join(args.query),
         args.budget,
@@ -84,7 +85,7 @@ def context_pack(args: Namespace, desk: Desk) -> None:
     else:
         desk.answer(package, package.text())
     desk.note(
-        f"{forms.count(len(package.blocks), 'block')}, {len(package.dropped)} left out ·"
+        f"{display.count(len(package.blocks), 'block')}, {len(package.dropped)} left out ·"
         f" {package.total_tokens:,} of {args.budget:,} tokens ({package.tokenizer})"
     )
 
@@ -101,7 +102,7 @@ def context_score_arguments(parser: ArgumentParser) -> None:
 
 def context_score(args: Namespace, desk: Desk) -> None:
     """How much each block of a thread says to a query, best first."""
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     package = chosen.thread.pack(" ".join(args.query), BUDGET_TOKENS_MAX)
     ranked = sorted(package.reasons.items(), key=lambda each: each[1].rank or 10**9)
     lines = [
@@ -117,15 +118,15 @@ def context_show_arguments(parser: ArgumentParser) -> None:
 
 def context_show(args: Namespace, desk: Desk) -> None:
     """Every block of a thread, with what each would take."""
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     package = chosen.thread.pack("", BUDGET_TOKENS_MAX)
     every = (*package.blocks, *package.dropped)
     lines = [
         f"{block.type:9}  {package.why(block.id).tokens:>6,} tok  {block.id}  "
-        f"{forms.cut(forms.clean(block.content), 60)}"
+        f"{display.cut(display.clean(block.content), 60)}"
         for block in every
     ]
-    lines.append(f"{forms.count(len(every), 'block')}, {package.total_tokens:,} tokens")
+    lines.append(f"{display.count(len(every), 'block')}, {package.total_tokens:,} tokens")
     desk.answer(every, lines)
 
 
@@ -140,7 +141,7 @@ def context_prune(args: Namespace, desk: Desk) -> None:
 
     They stay where they are, to be got by their refs; the state says which they are, and why.
     """
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     query, pins = " ".join(args.query), tuple(args.pin)
     whole = chosen.thread.pack(query, BUDGET_TOKENS_MAX, pins)
     if whole.total_tokens < PRUNE_AT * args.budget:
@@ -156,7 +157,7 @@ def context_prune(args: Namespace, desk: Desk) -> None:
     if pruned:
         _tell_state(chosen.thread, pruned, args.by)
     lines = [f"pruned {each['ref']}  {each['why']}" for each in pruned]
-    lines.append(f"{forms.count(len(pruned), 'block')} pruned; get one: relay get REF")
+    lines.append(f"{display.count(len(pruned), 'block')} pruned; get one: relay get REF")
     desk.answer({"pruned": pruned}, lines, "\n".join(each["ref"] for each in pruned))
 
 
@@ -177,16 +178,16 @@ def context_export_arguments(parser: ArgumentParser) -> None:
 
 def context_export(args: Namespace, desk: Desk) -> None:
     """Pack a thread and write the package, for other programs: JSON or protobuf."""
-    from contextrelay.context.portable import session_of, to_json, to_protobuf
+    from contextrelay.context.codec import session_of, to_json, to_protobuf
 
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     package = chosen.thread.pack(" ".join(args.query), args.budget, tuple(args.pin))
     write = to_protobuf if args.format == "protobuf" else to_json
     body = write(session_of(package))
     if args.out:
-        size_bytes = forms.save(args.out, [body])
+        size_bytes = display.save(args.out, [body])
         told = {"file": args.out, "size": size_bytes, "sha256": package.sha256}
-        desk.answer(told, f"{args.out}  {forms.size(size_bytes)}", args.out)
+        desk.answer(told, f"{args.out}  {display.size(size_bytes)}", args.out)
     elif args.format == "json":
         desk.show(body.decode())
     else:
@@ -201,11 +202,11 @@ def context_import_arguments(parser: ArgumentParser) -> None:
 
 def context_import(args: Namespace, desk: Desk) -> None:
     """Add the blocks of a package to a thread's context; print their refs."""
-    from contextrelay.context.portable import from_json, from_protobuf
+    from contextrelay.context.codec import from_json, from_protobuf
 
-    body = b"".join(forms.read_body(args.file))
+    body = b"".join(display.read_body(args.file))
     session = from_json(body) if body.lstrip()[:1] == b"{" else from_protobuf(body)
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     refs: list[str] = []
     for block in session.blocks:
         fields: dict[str, Any] = {
@@ -221,5 +222,5 @@ def context_import(args: Namespace, desk: Desk) -> None:
             block.content, metadata={BLOCK_METADATA: fields}, created_by=args.by
         )
         refs.append(made.ref)
-    told = f"{forms.count(len(refs), 'block')} of {session.agent_id or 'a package'}"
+    told = f"{display.count(len(refs), 'block')} of {session.agent_id or 'a package'}"
     desk.answer({"refs": refs}, told, "\n".join(refs))

@@ -17,11 +17,11 @@ from statistics import median
 
 from msgspec import Struct
 
-from contextrelay.client.local import default_address
 from contextrelay.client.thread import Thread
-from contextrelay.doors.cli import forms
-from contextrelay.doors.cli.choosing import VARIABLE
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.client.transport.local import default_address
+from contextrelay.doors.cli import display
+from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.thread_argument import VARIABLE
 from contextrelay.doors.demo.agents import Sent, Team
 from contextrelay.doors.demo.documents import NAMES, document
 from contextrelay.doors.demo.plot import plot
@@ -78,7 +78,7 @@ def demo(args: Namespace, desk: Desk) -> None:
 
 def _clean(desk: Desk) -> None:
     removed = _remove_made_by(desk, MADE_BY)
-    told = f"removed {forms.count(len(removed), 'demo thread')}, with all they held"
+    told = f"removed {display.count(len(removed), 'demo thread')}, with all they held"
     desk.answer({"removed": removed}, told, "\n".join(removed))
 
 
@@ -196,7 +196,7 @@ def _is_restored(thread: Thread, newest: int) -> bool:
 
 
 def _told(desk: Desk, outcome: Outcome, sent: list[Sent], acted_s: float) -> list[str]:
-    stored = f"{outcome.documents} documents, {forms.size(outcome.size)}"
+    stored = f"{outcome.documents} documents, {display.size(outcome.size)}"
     slices = f"{outcome.slices} slices pulled by byte range ({outcome.pulled_tokens:,} tok)"
     newest = outcome.versions - 2
     share = 1 - outcome.sent_tokens / outcome.pasted_tokens
@@ -206,7 +206,7 @@ def _told(desk: Desk, outcome: Outcome, sent: list[Sent], acted_s: float) -> lis
     travelled = f"{identical}; restored: {_mark(outcome.is_restored, 'equal')}"
     relay = _program(desk)
     return [
-        f"1/4 stored       {stored}, {forms.tokens(outcome.size)}, each once",
+        f"1/4 stored       {stored}, {display.tokens(outcome.size)}, each once",
         f"2/4 agents       {team}, {outcome.hops} hops; {slices}  {acted_s:.2f} s",
         f"3/4 signals      a listener in another process woke after {outcome.wake_ms:.1f} ms",
         f"4/4 time travel  v{OLD_VERSION} ↔ v{newest}, read in two processes: {travelled}",

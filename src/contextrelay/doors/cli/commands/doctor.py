@@ -14,10 +14,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from contextrelay.client.local import default_address
-from contextrelay.client.server import is_server
-from contextrelay.doors.cli import forms
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.client.transport.address import is_server
+from contextrelay.client.transport.local import default_address
+from contextrelay.doors.cli import display
+from contextrelay.doors.cli.console import Desk
 from contextrelay.errors import RelayError
 from contextrelay.limits import RESERVE_BYTES
 
@@ -51,7 +51,7 @@ def doctor(args: Namespace, desk: Desk) -> None:
         lines.append(f"{MARKS[finding.state]} {finding.what:10} {finding.told}")
         if finding.next_step:
             lines.append(f"  {'':10} next: {finding.next_step}")
-    total = f"{forms.count(hints, 'hint')}, {forms.count(failures, 'failure')}"
+    total = f"{display.count(hints, 'hint')}, {display.count(failures, 'failure')}"
     desk.answer(findings, [*lines, total])
     desk.exit_code = 2 if failures else 0
 
@@ -65,10 +65,11 @@ def _looked(look: Callable[[Desk], Iterator[Finding]], desk: Desk) -> list[Findi
 
 def _store(desk: Desk) -> Iterator[Finding]:
     report = desk.relay.survey()
-    told = f"{report.address} ({report.engine})  {forms.count(report.artifacts, 'artifact')}"
-    yield Finding("store", "ok", f"{told}  {forms.size(report.body_bytes)}")
+    told = f"{report.address} ({report.engine})  {display.count(report.artifacts, 'artifact')}"
+    yield Finding("store", "ok", f"{told}  {display.size(report.body_bytes)}")
     if report.due:
-        yield Finding("store", "hint", f"{forms.count(report.due, 'thing')} due to go", "relay gc")
+        due = f"{display.count(report.due, 'thing')} due to go"
+        yield Finding("store", "hint", due, "relay gc")
 
 
 def _integrity(desk: Desk) -> Iterator[Finding]:
@@ -85,7 +86,7 @@ def _integrity(desk: Desk) -> Iterator[Finding]:
 
 def _search(desk: Desk) -> Iterator[Finding]:
     """Whether the search index is up to the store; where nobody searched, there is none."""
-    from contextrelay.core.indexing import catch_up, index_of, path_of
+    from contextrelay.core.search.index_sync import catch_up, index_of, path_of
 
     if is_server(desk.address):
         return
@@ -96,10 +97,10 @@ def _search(desk: Desk) -> Iterator[Finding]:
     state = catch_up(stores, index_of(stores), 0)
     if state.waiting or not state.is_complete:
         least = "" if state.is_complete else "at least "
-        told = f"{least}{forms.count(state.waiting, 'artifact')} not in the index yet"
+        told = f"{least}{display.count(state.waiting, 'artifact')} not in the index yet"
         yield Finding("search", "hint", told, "relay gc, or the next searches, will add them")
     else:
-        told = f"{forms.count(state.artifacts, 'artifact')} in the index, and none waits"
+        told = f"{display.count(state.artifacts, 'artifact')} in the index, and none waits"
         yield Finding("search", "ok", told)
 
 
@@ -122,10 +123,10 @@ def _space(desk: Desk) -> Iterator[Finding]:
         return
     free_bytes = shutil.disk_usage(home).free
     if free_bytes < LOW_SPACE_BYTES:
-        told = f"only {forms.size(free_bytes)} left for {home}"
+        told = f"only {display.size(free_bytes)} left for {home}"
         yield Finding("space", "failure", told, "free some: relay gc, or other files on this disk")
     else:
-        yield Finding("space", "ok", f"{forms.size(free_bytes)} free")
+        yield Finding("space", "ok", f"{display.size(free_bytes)} free")
 
 
 def _commands(desk: Desk) -> Iterator[Finding]:

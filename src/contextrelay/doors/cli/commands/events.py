@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
-from contextrelay.doors.cli import choosing, forms, tellings
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli import display, state_display, thread_argument
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import seconds, thread_arguments, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import LIST_ITEMS_MAX
@@ -24,7 +24,7 @@ def events_arguments(parser: ArgumentParser) -> None:
 
 def events(args: Namespace, desk: Desk) -> None:
     """Show the events of a thread, oldest first."""
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     if args.after < 0 or (args.limit is not None and args.limit < 1):
         raise Invalid("--after counts from 0, --limit from 1", "see: relay events --help")
     if args.jsonl or not desk.is_json:
@@ -35,7 +35,7 @@ def events(args: Namespace, desk: Desk) -> None:
     desk.answer(list(_pages(chosen, args.after, args.limit)), "")
 
 
-def _pages(chosen: choosing.Chosen, after: int, limit: int | None) -> Iterator[Numbered]:
+def _pages(chosen: thread_argument.Chosen, after: int, limit: int | None) -> Iterator[Numbered]:
     """Every event after a seq, page by page; those that come meanwhile are not waited for."""
     left = chosen.view.events if limit is None else limit
     while left > 0 and (page := chosen.thread.events(after, min(left, LIST_ITEMS_MAX))):
@@ -47,8 +47,8 @@ def line(told: Numbered) -> str:
     """An event in one line."""
     event = told.event
     when = f"{event.at.astimezone():%H:%M:%S}"
-    said = tellings.event(event)
-    return f"{told.seq:>5}  {when}  {event.type:20}  {forms.clean(event.by):10}  {said}".rstrip()
+    said = state_display.event(event)
+    return f"{told.seq:>5}  {when}  {event.type:20}  {display.clean(event.by):10}  {said}".rstrip()
 
 
 def tail_arguments(parser: ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def tail(args: Namespace, desk: Desk) -> None:
 
     With --json: one JSON object a line. With --once: exit 1 if none came within --timeout.
     """
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     newest = chosen.view.events
     after = args.after
     if after is None:
@@ -92,8 +92,8 @@ def checkpoint_arguments(parser: ArgumentParser) -> None:
 
 def checkpoint(args: Namespace, desk: Desk) -> None:
     """Give the version of now a label; `relay state log` shows it."""
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     made = chosen.thread.checkpoint(args.label, args.by)
     version = f"v{made.event.detail['version']}"
-    told = f"{version}  ⚑ {forms.clean(args.label)}    back to it: relay state restore {version}"
+    told = f"{version}  ⚑ {display.clean(args.label)}    back to it: relay state restore {version}"
     desk.answer(made, told, version)

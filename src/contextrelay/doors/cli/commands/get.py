@@ -10,8 +10,8 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from contextrelay.client.relay import Relay
-from contextrelay.doors.cli import choosing, forms
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli import display, thread_argument
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import GREP_MATCHES_DEFAULT, PIECE_TOKENS_DEFAULT
@@ -85,7 +85,7 @@ def get(args: Namespace, desk: Desk) -> None:
 
 def _place(relay: Relay, text: str) -> str:
     """The ref that is meant; of a URL with a key all of it, for what is sealed is opened here."""
-    return text if "/pull/" in text and "#" in text else forms.resolve(relay, text)
+    return text if "/pull/" in text and "#" in text else display.resolve(relay, text)
 
 
 def _show_shape(desk: Desk, args: Namespace, relay: Relay, ref: str) -> None:
@@ -114,7 +114,7 @@ def grep(args: Namespace, desk: Desk) -> None:
         relay = desk.relay_of(args.ref)
         _show_found(desk, _grep(relay, args, args.pattern, ref=_place(relay, args.ref)))
         return
-    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
     thread = chosen.thread.id if chosen else None
     _show_found(desk, _grep(desk.relay, args, args.pattern, thread=thread))
 
@@ -135,9 +135,10 @@ def _grep(relay: Relay, args: Namespace, pattern: str, **where: Any) -> Found:
 
 def _show_found(desk: Desk, found: Found) -> None:
     least = "" if found.is_complete else "at least "
-    shown = f"{forms.count(len(found.matches), 'match', 'matches')} shown of {least}{found.count:,}"
+    shown = display.count(len(found.matches), "match", "matches")
+    shown = f"{shown} shown of {least}{found.count:,}"
     if not found.matches:
-        shown = f"{least}{forms.count(found.count, 'match', 'matches')}"
+        shown = f"{least}{display.count(found.count, 'match', 'matches')}"
     skipped = [f"skipped: {each.why}" for each in found.skipped[:_SKIPPED_SHOWN]]
     if len(found.skipped) > _SKIPPED_SHOWN:
         skipped.append(f"skipped {len(found.skipped) - _SKIPPED_SHOWN} more")
@@ -169,7 +170,7 @@ def _difference(found: Differing) -> str:
         return "the same"
     if not found.is_text:
         return "they differ"
-    return f"{forms.count(found.added, 'line')} added, {found.removed:,} removed"
+    return f"{display.count(found.added, 'line')} added, {found.removed:,} removed"
 
 
 def _cost(what: str, spent: Spent) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from contextrelay.doors.cli import choosing, forms
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli import display, thread_argument
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.limits import HANDOFF_TOKENS_DEFAULT
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
@@ -32,8 +32,8 @@ def handoff_give_arguments(parser: ArgumentParser) -> None:
 
 def handoff_give(args: Namespace, desk: Desk) -> None:
     """Hand a thread over to another agent; print the ref that it is accepted by."""
-    chosen = choosing.choose_thread(desk, args)
-    refs = tuple(forms.resolve(desk.relay, text) for text in args.ref)
+    chosen = thread_argument.choose_thread(desk, args)
+    refs = tuple(display.resolve(desk.relay, text) for text in args.ref)
     view = chosen.thread.hand_off(
         args.to,
         args.ask,
@@ -49,12 +49,12 @@ def handoff_give(args: Namespace, desk: Desk) -> None:
         write_handoff(desk.relay, view.ref, args.file)
     tokens = count_tokens(view.text)
     left_out = len(view.handoff.left_out)
-    blocks = forms.count(len(view.handoff.package.blocks), "block")
-    holds = f"{blocks}, {forms.count(len(refs), 'ref')}, {left_out} left out"
+    blocks = display.count(len(view.handoff.package.blocks), "block")
+    holds = f"{blocks}, {display.count(len(refs), 'ref')}, {left_out} left out"
     lines = [
         f"{view.ref}  {args.by} → {args.to}",
         f"  {tokens:,} of {args.budget:,} tokens ({TOKENIZER_DEFAULT}): {holds}",
-        f"  next: relay handoff accept {forms.short(view.ref)} --by {forms.clean(args.to)}",
+        f"  next: relay handoff accept {display.short(view.ref)} --by {display.clean(args.to)}",
     ]
     desk.answer(view, lines, view.ref)
 
@@ -74,12 +74,12 @@ def handoff_accept(args: Namespace, desk: Desk) -> None:
         taken = take_handoff(desk.relay, args.ref, args.by)
         desk.answer(taken, taken.view.text, taken.view.text)
         for old, new in taken.refs.items():
-            desk.note(f"{forms.short(old)} is here as {new}")
+            desk.note(f"{display.short(old)} is here as {new}")
         return
-    view = desk.relay.accept(forms.resolve(desk.relay, args.ref), args.by)
+    view = desk.relay.accept(display.resolve(desk.relay, args.ref), args.by)
     desk.answer(view, view.text, view.text)
     desk.note(f"state: relay state show {view.handoff.state_ref}")
-    desk.note(f"done? relay handoff return {forms.short(view.ref)} FILE --by {args.by}")
+    desk.note(f"done? relay handoff return {display.short(view.ref)} FILE --by {args.by}")
 
 
 def handoff_return_arguments(parser: ArgumentParser) -> None:
@@ -91,11 +91,11 @@ def handoff_return_arguments(parser: ArgumentParser) -> None:
 
 def handoff_return(args: Namespace, desk: Desk) -> None:
     """Give back what came of a handoff: it goes into the giver's thread."""
-    ref = forms.resolve(desk.relay, args.ref)
-    body = b"".join(forms.read_body(args.file))
-    name = forms.name_of(args.file, args.name)
+    ref = display.resolve(desk.relay, args.ref)
+    body = b"".join(display.read_body(args.file))
+    name = display.name_of(args.file, args.name)
     artifact = desk.relay.give_back(body, ref, name, by=args.by)
-    desk.answer(artifact, [forms.line(artifact)], artifact.ref)
+    desk.answer(artifact, [display.line(artifact)], artifact.ref)
 
 
 def handoff_list_arguments(parser: ArgumentParser) -> None:
@@ -108,7 +108,7 @@ def handoff_list_arguments(parser: ArgumentParser) -> None:
 
 def handoff_list(args: Namespace, desk: Desk) -> None:
     """List handoffs, newest first."""
-    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
     thread = None if chosen is None else chosen.thread.id
     listing = desk.relay.handoffs(args.to, thread, args.open, args.limit, args.after)
     lines = [_line(each) for each in listing.handoffs] or ["no handoffs"]
@@ -121,12 +121,12 @@ def _line(each: HandoffLine) -> str:
     if each.returned:
         status = "returned"
     elif each.accepted:
-        status = f"taken by {forms.clean(each.accepted[0].by)}"
+        status = f"taken by {display.clean(each.accepted[0].by)}"
     else:
         status = "open"
-    who = f"{forms.clean(each.giver)} → {forms.clean(each.to)}"
-    ask = forms.cut(forms.clean(each.ask), 60)
-    return f"{forms.short(each.ref)}  {who}  {status}  {forms.age(each.given_at)}  {ask}"
+    who = f"{display.clean(each.giver)} → {display.clean(each.to)}"
+    ask = display.cut(display.clean(each.ask), 60)
+    return f"{display.short(each.ref)}  {who}  {status}  {display.age(each.given_at)}  {ask}"
 
 
 def handoff_show_arguments(parser: ArgumentParser) -> None:
@@ -136,5 +136,5 @@ def handoff_show_arguments(parser: ArgumentParser) -> None:
 
 def handoff_show(args: Namespace, desk: Desk) -> None:
     """Look at a handoff without taking it."""
-    view = desk.relay.handoff(forms.resolve(desk.relay, args.ref))
+    view = desk.relay.handoff(display.resolve(desk.relay, args.ref))
     desk.answer(view, view.reasons if args.why else view.text)

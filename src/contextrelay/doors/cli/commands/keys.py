@@ -6,8 +6,8 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
 
-from contextrelay.doors.cli import forms
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli import display
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import ttl
 from contextrelay.errors import Invalid
 from contextrelay.limits import KEY_RATE_MAX, LIST_ITEMS_MAX, NUMBER_MAX
@@ -108,23 +108,23 @@ def _about(key: Key) -> str:
     parts = [key.id, key.scope]
     if key.tenant is not None:
         parts.append(f"of {key.tenant}")
-    parts += [f"threads {forms.clean(each)}…" for each in key.threads]
-    parts += [f"channels {forms.clean(each)}…" for each in key.channels]
+    parts += [f"threads {display.clean(each)}…" for each in key.threads]
+    parts += [f"channels {display.clean(each)}…" for each in key.channels]
     if key.quota_bytes is not None:
-        parts.append(f"quota {forms.size(key.quota_bytes)}")
+        parts.append(f"quota {display.size(key.quota_bytes)}")
     if key.requests_per_minute is not None:
         parts.append(f"{key.requests_per_minute:,} requests/min")
     parts.append(_state(key))
-    return "  ".join([*parts, *([forms.clean(key.name)] if key.name else [])])
+    return "  ".join([*parts, *([display.clean(key.name)] if key.name else [])])
 
 
 def _state(key: Key) -> str:
     if key.revoked_at is not None:
-        return f"revoked {forms.age(key.revoked_at)}"
+        return f"revoked {display.age(key.revoked_at)}"
     if key.expires_at is None:
         return "good until revoked"
     left_s = (key.expires_at - datetime.now(UTC)).total_seconds()
-    return f"expires in {forms.span(left_s)}" if left_s > 0 else "expired"
+    return f"expires in {display.span(left_s)}" if left_s > 0 else "expired"
 
 
 def keys_revoke_arguments(parser: ArgumentParser) -> None:
@@ -157,14 +157,14 @@ def keys_usage(args: Namespace, desk: Desk) -> None:
 
 
 def _used(usage: Usage) -> str:
-    quota = "" if usage.quota_bytes is None else f" of {forms.size(usage.quota_bytes)}"
-    last = "never used" if usage.last_used_at is None else f"used {forms.age(usage.last_used_at)}"
+    quota = "" if usage.quota_bytes is None else f" of {display.size(usage.quota_bytes)}"
+    last = "never used" if usage.last_used_at is None else f"used {display.age(usage.last_used_at)}"
     parts = [
         usage.id,
-        forms.count(usage.requests, "request"),
-        f"in {forms.size(usage.bytes_in)}",
-        f"out {forms.size(usage.bytes_out)}",
-        f"pushed {forms.size(usage.pushed_bytes)}{quota}",
+        display.count(usage.requests, "request"),
+        f"in {display.size(usage.bytes_in)}",
+        f"out {display.size(usage.bytes_out)}",
+        f"pushed {display.size(usage.pushed_bytes)}{quota}",
         last,
     ]
     return "  ".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from types import ModuleType
 
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.console import Desk
 from contextrelay.errors import Unavailable
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextrelay.doors.cli.desk import Desk
-from contextrelay.doors.cli.projects import open_project, project_options, tell_warnings
+from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.project_argument import open_project, project_options, tell_warnings
 from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.limits import BRIEF_TOKENS_MIN, PRIME_TOKENS_DEFAULT
 
@@ -28,7 +28,7 @@ def prime(args: Namespace, desk: Desk) -> None:
 
     A project that cannot be read is told of in one line: an agent must begin either way.
     """
-    from contextrelay.doors.project.counting import counter
+    from contextrelay.doors.project.token_count import counter
     from contextrelay.logic.project.primer import primed
 
     if args.budget < BRIEF_TOKENS_MIN:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextrelay.doors.cli.desk import Desk
-from contextrelay.doors.cli.projects import (
+from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
     open_project,
@@ -56,7 +56,7 @@ def _age(moment: str) -> str:
     """How long ago a time was; as it is written where it is none."""
     from datetime import UTC, datetime
 
-    from contextrelay.logic.project.moments import parsed
+    from contextrelay.logic.project.dates import parsed
 
     then = parsed(moment)
     if then is None:
@@ -161,7 +161,7 @@ def project_decisions_arguments(parser: ArgumentParser) -> None:
 def project_decisions(args: Namespace, desk: Desk) -> None:
     """List the decisions, oldest first; or print one as it is written."""
     from contextrelay.errors import NotFound
-    from contextrelay.logic.project.gathering import mattering
+    from contextrelay.logic.project.snapshot import mattering
 
     found = open_project(args, desk).decisions()
     if args.search:

@@ -7,9 +7,9 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import version
-from contextrelay.doors.cli.projects import (
+from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
     open_project,
@@ -32,7 +32,7 @@ def project_init_arguments(parser: ArgumentParser) -> None:
 
 def project_init(args: Namespace, desk: Desk) -> None:
     """Make PROJECT.md, state.json, decisions.md and todos.json; files that are there are kept."""
-    from contextrelay.doors.project.making import make_project
+    from contextrelay.doors.project.init import make_project
 
     if args.folder and args.project:
         raise Invalid("two folders are named", "name one")
@@ -138,14 +138,14 @@ def _asked(args: Namespace, project: Project) -> dict[str, Any]:
     if args.document:
         if fields:
             raise Invalid("both options and a document are given", "give one of them")
-        from contextrelay.logic.documents import read_json
+        from contextrelay.logic.document.values import read_json
 
         document = read_json(sys.stdin.buffer.read(), "the document")
         if not isinstance(document, dict):
             raise Invalid("the document is no object", 'write {"current_task": "..."}')
         return document  # pyright: ignore[reportUnknownVariableType]
     if not fields and sys.stdin.isatty() and sys.stderr.isatty():
-        from contextrelay.doors.cli.questions import asked_of_a_person
+        from contextrelay.doors.cli.prompts import asked_of_a_person
 
         return asked_of_a_person(project)
     return fields
@@ -163,7 +163,7 @@ def _set(given: dict[str, Any]) -> dict[str, Any]:
 def _scan(project: Project, desk: Desk, is_strict: bool) -> None:
     """Look at what is there before it is committed, or where it is asked."""
     from contextrelay.errors import Refused
-    from contextrelay.logic.project.secrets import secrets_in
+    from contextrelay.logic.project.files.secrets import secrets_in
 
     for name, text in project.texts().named().items():
         for secret in secrets_in(name, text or ""):
@@ -174,7 +174,7 @@ def _scan(project: Project, desk: Desk, is_strict: bool) -> None:
 
 
 def _committed(project: Project, message: str, done: Finished) -> str:
-    from contextrelay.doors.project.committing import commit
+    from contextrelay.doors.project.git_commit import commit
 
     told = ", ".join([*done.todos, *done.decisions])
     return commit(project.folder, message or f"project: state{f', {told}' if told else ''}")
@@ -201,7 +201,7 @@ def project_doctor_arguments(parser: ArgumentParser) -> None:
 
 def project_doctor(args: Namespace, desk: Desk) -> None:
     """Look at each file: is it right, and how to mend it if not; nothing is changed."""
-    from contextrelay.doors.project.checking import check
+    from contextrelay.doors.project.check import check
 
     findings = check(open_project(args, desk))
     lines: list[str] = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import seconds
-from contextrelay.doors.cli.projects import (
+from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
     open_project,

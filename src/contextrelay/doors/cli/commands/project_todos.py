@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from contextrelay.doors.cli.desk import Desk
-from contextrelay.doors.cli.projects import (
+from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
     open_project,

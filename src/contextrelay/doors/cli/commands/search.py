@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from shlex import quote
 
-from contextrelay.doors.cli import choosing, forms
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli import display, thread_argument
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import PIECE_TOKENS_DEFAULT, SEARCH_RESULTS_MAX
@@ -42,19 +42,19 @@ def search(args: Namespace, desk: Desk) -> None:
     if args.rebuild:
         with desk.busy("indexing"):
             state = desk.relay.rebuild_search()
-        artifacts = forms.count(state.artifacts, "artifact")
-        told = f"the search index has {artifacts}, {forms.count(state.passages, 'passage')}"
+        artifacts = display.count(state.artifacts, "artifact")
+        told = f"the search index has {artifacts}, {display.count(state.passages, 'passage')}"
         if not args.query:
             desk.answer(state, told)
             return
         desk.note(told)
     if not "".join(args.query).strip():
         raise Invalid("what to look for?", "write some words: relay search retry limit")
-    chosen = choosing.thread_if_named(desk, args, with_variable=False)
+    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
     found = desk.relay.search(
         " ".join(args.query),
         thread=None if chosen is None else chosen.thread.id,
-        ref=None if args.ref is None else forms.resolve(desk.relay, args.ref),
+        ref=None if args.ref is None else display.resolve(desk.relay, args.ref),
         limit=args.limit,
         tokens_max=args.tokens_max,
     )
@@ -65,22 +65,22 @@ def search(args: Namespace, desk: Desk) -> None:
 
 def _lines(desk: Desk, hit: Hit) -> list[str]:
     """A hit for people."""
-    name = f"  {forms.clean(hit.name)}" if hit.name else ""
-    stale = f"  stale: newer is {forms.short(hit.newer)}" if hit.newer else ""
-    head = f"{forms.short(hit.ref)}{name}  {forms.age(hit.created_at)}{stale}"
+    name = f"  {display.clean(hit.name)}" if hit.name else ""
+    stale = f"  stale: newer is {display.short(hit.newer)}" if hit.newer else ""
+    head = f"{display.short(hit.ref)}{name}  {display.age(hit.created_at)}{stale}"
     way, value = next(iter(hit.next_args.items()), ("", ""))
     option = f" --{way.replace('_', '-')} {quote(value)}" if way else ""
-    then = f"  relay get {forms.short(hit.ref)}{option}" if way else ""
-    return [desk.bold(head), f"  {forms.clean(hit.snippet)}", *([then] if then else [])]
+    then = f"  relay get {display.short(hit.ref)}{option}" if way else ""
+    return [desk.bold(head), f"  {display.clean(hit.snippet)}", *([then] if then else [])]
 
 
 def _tell(desk: Desk, found: Hits) -> None:
     """What was searched, what was left out, and how far the index is."""
-    told = f"{forms.count(found.found, 'passage')} in {found.scope}"
+    told = f"{display.count(found.found, 'passage')} in {found.scope}"
     if found.left_out:
         told += f"; not shown: {found.left_out}"
     if found.ignored:
-        told += f"; not found: {forms.clean(' '.join(found.ignored))}"
+        told += f"; not found: {display.clean(' '.join(found.ignored))}"
     spent = found.spent
     desk.note(f"… {told} · {spent.tokens:,} tok of ~{spent.whole_tokens:,}")
     for note in found.notes:

@@ -13,9 +13,9 @@ from ipaddress import ip_address
 from types import FrameType, ModuleType
 from urllib.parse import urlsplit
 
-from contextrelay.client.local import default_address, open_stores
-from contextrelay.doors.cli import forms
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.client.transport.local import default_address, open_stores
+from contextrelay.doors.cli import display
+from contextrelay.doors.cli.console import Desk
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import SERVER_WORKERS_MAX
 from contextrelay.model.key import IssuedKey, KeptKey
@@ -140,7 +140,7 @@ def _parts() -> ModuleType:
 
     try:
         import_module("uvloop")
-        return import_module("contextrelay.doors.http.serve")
+        return import_module("contextrelay.doors.http.server.serve")
     except ImportError as error:
         if (error.name or "").startswith("contextrelay"):
             raise
@@ -185,7 +185,7 @@ def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, Is
     Raises:
         Invalid: nobody has a key, and all who ask need one.
     """
-    from contextrelay.core.keys import has_admin, has_any, issue
+    from contextrelay.core.access.keys import has_admin, has_any, issue
 
     stores = open_stores(address, None)
     try:
@@ -203,7 +203,7 @@ def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, Is
 
 
 def _kept(made: IssuedKey) -> KeptKey:
-    from contextrelay.core.keys import hashed
+    from contextrelay.core.access.keys import hashed
 
     return KeptKey(key=made.key, sha256=hashed(made.token))
 
@@ -216,7 +216,7 @@ def _url(args: Namespace, port: int) -> str:
 
 
 def _tell(desk: Desk, args: Namespace, url: str, store: str, made: IssuedKey | None) -> None:
-    processes = forms.count(args.workers, "process", "processes")
+    processes = display.count(args.workers, "process", "processes")
     told = {"url": url, "store": store, "workers": args.workers, "pid": os.getpid()}
     lines = [f"{url}  serves {store}  {processes}  Ctrl-C ends it"]
     plain = url

@@ -9,15 +9,15 @@ from typing import Any
 from msgspec import Raw
 from msgspec.json import decode, encode, format
 
-from contextrelay.doors.cli import choosing, forms, tellings
-from contextrelay.doors.cli.choosing import Chosen
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli import display, state_display, thread_argument
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import thread_arguments, thread_option, version
+from contextrelay.doors.cli.thread_argument import Chosen
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused
 from contextrelay.limits import LIST_ITEMS_MAX, STATE_BYTES_MAX
-from contextrelay.logic.documents import is_object, read_json
-from contextrelay.logic.patch import read_operations
-from contextrelay.logic.pointer import find, parse
+from contextrelay.logic.document.patch import read_operations
+from contextrelay.logic.document.pointer import find, parse
+from contextrelay.logic.document.values import is_object, read_json
 from contextrelay.model.thread import Numbered, Patched
 from contextrelay.wire.verbs import ReadHeader, ReadState
 
@@ -46,7 +46,7 @@ def state_header(args: Namespace, desk: Desk) -> None:
 
 def _header_lines(label: str, raw: str) -> list[str]:
     header = decode(raw)
-    lines = [f"{label} @ v{header['version']} · {forms.tokens(len(raw.encode()))}"]
+    lines = [f"{label} @ v{header['version']} · {display.tokens(len(raw.encode()))}"]
     for name, field, list_name, sign in _SECTIONS:
         items: list[dict[str, Any]] = header[field]
         total = len(items) + header["omitted"].get(list_name, 0)
@@ -60,9 +60,9 @@ def _header_lines(label: str, raw: str) -> list[str]:
         lines.append(f"{name:12} {told[0]:56} ({len(items)} of {total})")
         lines += [f"{'':12} {each}" for each in told[1:]]
     if header["artifact_refs"]:
-        lines.append(f"{'artifacts':12} {' '.join(map(forms.short, header['artifact_refs']))}")
+        lines.append(f"{'artifacts':12} {' '.join(map(display.short, header['artifact_refs']))}")
     if header["session_summary"]:
-        lines.append(f"{'summary':12} {forms.clean(header['session_summary'])}")
+        lines.append(f"{'summary':12} {display.clean(header['session_summary'])}")
     return lines
 
 
@@ -70,9 +70,9 @@ def _said(item: dict[str, Any]) -> str:
     for name in ("description", "question", "step"):
         if name in item:
             soft = " (soft)" if item.get("severity") == "soft" else ""
-            return forms.cut(forms.clean(item[name]), tellings.LINE_CHARS) + soft
-    told = tellings.text_of(item.get("value"))
-    return tellings.key_of(item) + forms.cut(told, tellings.LINE_CHARS)
+            return display.cut(display.clean(item[name]), state_display.LINE_CHARS) + soft
+    told = state_display.text_of(item.get("value"))
+    return state_display.key_of(item) + display.cut(told, state_display.LINE_CHARS)
 
 
 def state_show_arguments(parser: ArgumentParser) -> None:
@@ -90,15 +90,15 @@ def state_show(args: Namespace, desk: Desk) -> None:
         except Refused as error:
             raise NotFound(error.message, error.hint) from error
         if isinstance(value, str):
-            desk.answer(value, forms.spell_hidden(value), value)
+            desk.answer(value, display.spell_hidden(value), value)
             return
         raw = Raw(encode(value))
-    human = forms.spell_hidden(format(bytes(raw), indent=2).decode())
+    human = display.spell_hidden(format(bytes(raw), indent=2).decode())
     desk.answer(raw, human, bytes(raw).decode())
 
 
 def _at(desk: Desk, args: Namespace, at: int | None) -> Chosen:
-    chosen = choosing.choose(desk, args)
+    chosen = thread_argument.choose(desk, args)
     if at is not None and chosen.version not in (None, at):
         raise Invalid(f"two versions are named: v{chosen.version} and v{at}", "name one")
     return chosen._replace(version=at or chosen.version)
@@ -122,7 +122,7 @@ def state_patch(args: Namespace, desk: Desk) -> None:
 
     The answer as JSON: relay --json state patch ...
     """
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     operations, expected = _patch(args)
     try:
         patched = chosen.thread.patch(operations, args.expected or expected, args.merge, args.by)
@@ -154,7 +154,7 @@ def _patch(args: Namespace) -> tuple[Any, int | None]:
 
 def _bounded(file: str | None) -> bytes:
     text = bytearray()
-    for chunk in forms.read_body(file or "-"):
+    for chunk in display.read_body(file or "-"):
         text += chunk
         if len(text) > STATE_BYTES_MAX:
             break
@@ -164,7 +164,7 @@ def _bounded(file: str | None) -> bytes:
 def _told(error: Conflict) -> Conflict:
     """A conflict with what changed since, for people."""
     changed: Any = error.details.get("changed") or []
-    lines = [f"since then: {tellings.operation(each)}" for each in changed[:_CHANGES_SHOWN]]
+    lines = [f"since then: {state_display.operation(each)}" for each in changed[:_CHANGES_SHOWN]]
     if len(changed) > _CHANGES_SHOWN:
         lines.append(f"and {len(changed) - _CHANGES_SHOWN} more: relay state log")
     return Conflict(error.message, "\n  ".join([*lines, error.hint]), error.details)
@@ -175,9 +175,9 @@ def show_patched(desk: Desk, patched: Patched, by: str) -> None:
     if not patched.operations:
         lines = [f"v{patched.version}  nothing to change"]
     else:
-        told = tellings.operations(patched.operations)
+        told = state_display.operations(patched.operations)
         undo = f"undo: relay state restore v{patched.version - 1}"
-        lines = [f"v{patched.version}  {told}  by {forms.clean(by)}    {undo}"]
+        lines = [f"v{patched.version}  {told}  by {display.clean(by)}    {undo}"]
     desk.answer(patched, lines, f"v{patched.version}")
 
 
@@ -189,13 +189,13 @@ def state_diff_arguments(parser: ArgumentParser) -> None:
 
 def state_diff(args: Namespace, desk: Desk) -> None:
     """Show what leads from one version of a state to another."""
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     changes = chosen.thread.diff(args.old, args.new)
     lines = [f"{chosen.label} v{changes.old_version} → v{changes.new_version}"]
     if desk.is_json:
         desk.answer(changes, lines)
         return
-    lines += tellings.change(chosen.thread.state(args.old), changes.operations)
+    lines += state_display.change(chosen.thread.state(args.old), changes.operations)
     desk.answer(changes, lines if changes.operations else [*lines, "no difference"])
 
 
@@ -208,7 +208,7 @@ def state_log(args: Namespace, desk: Desk) -> None:
     """List the versions of a state, newest first: when, who, what, and their checkpoints."""
     if not 1 <= args.limit <= LIST_ITEMS_MAX:
         raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     labels: dict[int, list[str]] = {}
     versions: list[Numbered] = []
     before = chosen.view.events
@@ -235,10 +235,10 @@ def _number(numbered: Numbered) -> int:
 
 def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
     event, number = numbered.event, _number(numbered)
-    told = tellings.event(event).removeprefix(f"v{number}").strip() or "the beginning"
-    flags = "".join(f"  ⚑ {forms.clean(label)}" for label in labels.get(number, ()))
+    told = state_display.event(event).removeprefix(f"v{number}").strip() or "the beginning"
+    flags = "".join(f"  ⚑ {display.clean(label)}" for label in labels.get(number, ()))
     when = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}"
-    return f"{f'v{number}':6} {when}  {forms.clean(event.by):10}  {told}{flags}"
+    return f"{f'v{number}':6} {when}  {display.clean(event.by):10}  {told}{flags}"
 
 
 def state_restore_arguments(parser: ArgumentParser) -> None:
@@ -249,7 +249,7 @@ def state_restore_arguments(parser: ArgumentParser) -> None:
 
 def state_restore(args: Namespace, desk: Desk) -> None:
     """Make an old version the newest one, as a new version."""
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     show_patched(desk, chosen.thread.restore(args.version, args.by), args.by)
 
 
@@ -260,7 +260,7 @@ def state_compact_arguments(parser: ArgumentParser) -> None:
 
 def state_compact(args: Namespace, desk: Desk) -> None:
     """Shorten the lists that grow by themselves; older versions stay readable."""
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     show_patched(desk, chosen.thread.compact(args.by), args.by)
 
 
@@ -272,5 +272,5 @@ def state_adopt_arguments(parser: ArgumentParser) -> None:
 def state_adopt(args: Namespace, desk: Desk) -> None:
     """Take a hand edit of state.json, as `relay thread files` wrote it, in as a patch."""
     desk.own_address("state.json is beside the store")
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     show_patched(desk, chosen.thread.adopt(args.by), args.by)

@@ -6,12 +6,12 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from contextrelay.client.local import SETTINGS_NAME
-from contextrelay.doors.cli import forms
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.client.transport.local import SETTINGS_NAME
+from contextrelay.doors.cli import display
+from contextrelay.doors.cli.console import Desk
 from contextrelay.errors import Invalid
 from contextrelay.model.settings import Settings
-from contextrelay.store.folders import write_whole
+from contextrelay.store.durable_files import write_whole
 
 
 def init_arguments(parser: ArgumentParser) -> None:
@@ -43,13 +43,13 @@ def gc(args: Namespace, desk: Desk) -> None:
     """Expire what is due, free the bytes that nothing holds, mend what a crash left over."""
     with desk.busy("sweeping"):
         report = desk.relay.sweep()
-    freed = forms.count(report.freed_bodies, "body", "bodies")
+    freed = display.count(report.freed_bodies, "body", "bodies")
     desk.answer(
         report,
         [
             f"expired    {report.expired:,}",
-            f"freed      {freed}, {forms.size(report.freed_bytes)}",
-            f"forgotten  {forms.count(report.forgotten_tombstones, 'tombstone')}",
+            f"freed      {freed}, {display.size(report.freed_bytes)}",
+            f"forgotten  {display.count(report.forgotten_tombstones, 'tombstone')}",
             f"mended     {report.mended:,}",
             *([] if report.is_done else ["  more is due: relay gc again"]),
         ],
@@ -64,14 +64,14 @@ def verify(args: Namespace, desk: Desk) -> None:
     """Re-derive every hash and follow every reference; exit 1 where something is wrong."""
     with desk.busy("verifying"):
         report = desk.relay.verify()
-    artifacts = forms.count(report.artifacts, "artifact")
-    bodies = f"{forms.count(report.bodies, 'body', 'bodies')} ({forms.size(report.body_bytes)})"
-    problems = forms.count(report.problem_count, "problem")
+    artifacts = display.count(report.artifacts, "artifact")
+    bodies = f"{display.count(report.bodies, 'body', 'bodies')} ({display.size(report.body_bytes)})"
+    problems = display.count(report.problem_count, "problem")
     found = problems if report.problem_count else "all is well"
     desk.answer(
         report,
         [
-            f"{artifacts}, {bodies}, {forms.count(report.events, 'event')}: {found}",
+            f"{artifacts}, {bodies}, {display.count(report.events, 'event')}: {found}",
             *(
                 f"  {problem.ref or 'store'}: {problem.what}; {problem.next_step}"
                 for problem in report.problems
@@ -96,7 +96,7 @@ def backup(args: Namespace, desk: Desk) -> None:
     size_bytes = path.stat().st_size
     desk.answer(
         {"file": str(path), "size": size_bytes},
-        [f"{path}  {forms.size(size_bytes)}", f"  back: relay --store NEW restore {path}"],
+        [f"{path}  {display.size(size_bytes)}", f"  back: relay --store NEW restore {path}"],
         str(path),
     )
 
@@ -109,8 +109,8 @@ def restore(args: Namespace, desk: Desk) -> None:
     """Fill an empty store from a backup, checking every hash."""
     with desk.busy("restoring"):
         report = desk.relay.restore(args.file)
-    large = forms.count(report.bodies, "large body", "large bodies")
-    told = f"{forms.count(report.logs, 'log')}, {large} ({forms.size(report.body_bytes)})"
+    large = display.count(report.bodies, "large body", "large bodies")
+    told = f"{display.count(report.logs, 'log')}, {large} ({display.size(report.body_bytes)})"
     desk.answer(
         report,
         [f"{told} of {report.created_at:%Y-%m-%d %H:%M} UTC", "  next: relay verify"],

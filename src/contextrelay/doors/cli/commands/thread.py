@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from contextrelay.doors.cli import choosing, forms
-from contextrelay.doors.cli.choosing import label
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli import display, thread_argument
+from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import thread_arguments, thread_option
+from contextrelay.doors.cli.thread_argument import label
 from contextrelay.errors import Invalid
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.thread import ThreadView
@@ -22,7 +22,7 @@ def thread_new_arguments(parser: ArgumentParser) -> None:
 def thread_new(args: Namespace, desk: Desk) -> None:
     """Make a thread and print its id; it is then the last used one in this folder."""
     thread = desk.relay.new_thread(args.name, args.by)
-    choosing.remember(desk.relay, thread.id)
+    thread_argument.remember(desk.relay, thread.id)
     _made(desk, thread.show())
 
 
@@ -51,7 +51,7 @@ def thread_list(args: Namespace, desk: Desk) -> None:
 def _table(desk: Desk, views: list[ThreadView]) -> list[str]:
     if not views:
         return ["no threads yet", "  next: relay thread new --name NAME"]
-    used = choosing.last_used(desk.relay)
+    used = thread_argument.last_used(desk.relay)
     width = min(32, max(4, *(len(label(view)) for view in views)))
     lines = [f"  {'NAME':{width}}  ID        STATE  ARTIFACTS  {'AVOIDED':>18}  LAST"]
     for view in views:
@@ -59,11 +59,11 @@ def _table(desk: Desk, views: list[ThreadView]) -> list[str]:
         share = stats.tokens_avoided / stats.naive_tokens if stats.naive_tokens else 0.0
         avoided = f"~{stats.tokens_avoided:,} ({share:.1%})" if stats.naive_tokens else "–"
         mark = "▸" if used is not None and view.thread_id == used.thread_id else " "
-        name = forms.cut(forms.clean(view.name or "–"), width)
+        name = display.cut(display.clean(view.name or "–"), width)
         closed = "  closed" if view.status == "closed" else ""
         lines.append(
-            f"{mark} {name:{width}}  {forms.short(view.thread_id)}  {f'v{view.version}':5}  "
-            f"{view.artifacts:>9}  {avoided:>18}  {forms.age(view.updated_at)}{closed}"
+            f"{mark} {name:{width}}  {display.short(view.thread_id)}  {f'v{view.version}':5}  "
+            f"{view.artifacts:>9}  {avoided:>18}  {display.age(view.updated_at)}{closed}"
         )
     return lines
 
@@ -74,17 +74,18 @@ def thread_show_arguments(parser: ArgumentParser) -> None:
 
 def thread_show(args: Namespace, desk: Desk) -> None:
     """Show a thread as it stands."""
-    view = choosing.choose_thread(desk, args).view
+    view = thread_argument.choose_thread(desk, args).view
     origin = f" · from {view.forked_from}" if view.forked_from else ""
     name = f"  {label(view)}" if view.name else ""
-    head = forms.short(view.thread_id)
-    holds = f"{forms.count(view.artifacts, 'artifact')}, {forms.count(view.events, 'event')}"
+    head = display.short(view.thread_id)
+    holds = f"{display.count(view.artifacts, 'artifact')}, {display.count(view.events, 'event')}"
+    changed, made = display.age(view.updated_at), display.age(view.created_at)
     desk.answer(
         view,
         [
             f"{'thread':10} {view.thread_id}{name}",
-            f"{'state':10} v{view.version} · {view.status} · changed {forms.age(view.updated_at)}",
-            f"{'made':10} by {forms.clean(view.created_by)} · {forms.age(view.created_at)}{origin}",
+            f"{'state':10} v{view.version} · {view.status} · changed {changed}",
+            f"{'made':10} by {display.clean(view.created_by)} · {made}{origin}",
             f"{'holds':10} {holds}",
             f"  next: relay state header {head} · relay events {head} · relay stats {head}",
         ],
@@ -99,11 +100,11 @@ def thread_fork_arguments(parser: ArgumentParser) -> None:
 
 def thread_fork(args: Namespace, desk: Desk) -> None:
     """Begin a thread with the state of another, as it is or was at a version; print its id."""
-    chosen = choosing.choose(desk, args)
+    chosen = thread_argument.choose(desk, args)
     if chosen.pointer is not None:
         raise Invalid("a fork takes a whole state", "leave the path out: THREAD@v7")
     thread = chosen.thread.fork(chosen.version, args.name, args.by)
-    choosing.remember(desk.relay, thread.id)
+    thread_argument.remember(desk.relay, thread.id)
     _made(desk, thread.show())
 
 
@@ -114,7 +115,7 @@ def thread_close_arguments(parser: ArgumentParser) -> None:
 
 def thread_close(args: Namespace, desk: Desk) -> None:
     """Close a thread: it can be read, and no longer changed."""
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     view = chosen.thread.close(args.by)
     desk.answer(view, f"closed {label(view)} at v{view.version}", view.thread_id)
 
@@ -131,10 +132,10 @@ def thread_rm(args: Namespace, desk: Desk) -> None:
     """Remove a thread with its history, and the artifacts that only it holds."""
     if bool(args.place) == bool(args.thread):
         raise Invalid("this removes the thread that is named", "name one: relay thread rm THREAD")
-    view = choosing.find(desk.relay, args.place or args.thread)
-    holds = f"{forms.count(view.version, 'version')}, {forms.count(view.artifacts, 'artifact')}"
-    desk.confirm(f"remove {label(view)} ({forms.short(view.thread_id)}: {holds})?", args.yes)
-    view = choosing.Thread(desk.relay, view.thread_id).remove()
+    view = thread_argument.find(desk.relay, args.place or args.thread)
+    holds = f"{display.count(view.version, 'version')}, {display.count(view.artifacts, 'artifact')}"
+    desk.confirm(f"remove {label(view)} ({display.short(view.thread_id)}: {holds})?", args.yes)
+    view = thread_argument.Thread(desk.relay, view.thread_id).remove()
     desk.answer(view, f"removed {label(view)} ({holds})", view.thread_id)
 
 
@@ -145,13 +146,13 @@ def thread_files_arguments(parser: ArgumentParser) -> None:
 def thread_files(args: Namespace, desk: Desk) -> None:
     """Write state.json, events.log and the artifacts of a thread as files; print their folder."""
     desk.own_address("these files are written beside the store")
-    chosen = choosing.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(desk, args)
     with desk.busy("writing files"):
         mirrored = chosen.thread.mirror()
     desk.answer(
         mirrored,
         [
-            f"{mirrored.folder}  {forms.count(mirrored.files, 'file')}",
+            f"{mirrored.folder}  {display.count(mirrored.files, 'file')}",
             "  edited state.json? relay state adopt",
         ],
         mirrored.folder,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextrelay
-from contextrelay.doors.cli.desk import Desk
+from contextrelay.doors.cli.console import Desk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The bridge: tasks for another agent over a channel."""

@@ -1,0 +1,219 @@
+"""The bridge: hand a task to another agent over a channel, and wait for its answer.
+
+A task is a push to the task channel, its answer one to the done channel. Both carry the same random
+id in their metadata, so that nobody takes another's answer.
+
+Rule: who waits listens before it asks, so an answer cannot come too early.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from contextrelay.client.bridge.command import run_command
+from contextrelay.client.bridge.tmux import TmuxPane
+from contextrelay.client.contextrelay import ContextRelay
+from contextrelay.client.signals.subscription import Frame
+from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Unavailable
+from contextrelay.limits import BRIDGE_S_DEFAULT, BRIDGE_TASKS_MAX, CONNECT_S_MAX
+
+TASK_CHANNEL = "agent-tasks"
+DONE_CHANNEL = "agent-done"
+CORRELATION = "correlation_id"
+FAILED = "failed"
+# The bridge of contextrelay 0.2.0 names the task so, and no more of its URL than this.
+_OLD_SUMMARY = "Result for task from "
+_OLD_URL_CHARS = 60
+# Fewer characters of an id than this could be anybody's.
+_ID_CHARS_MIN = 8
+_SUMMARY_CHARS = 80
+
+Dispatcher = Callable[[str], str]
+
+log = logging.getLogger("contextrelay.bridge")
+
+
+class AgentBridge:
+    """Both sides of a bridge: `start` works on tasks, `push_and_wait` gives one.
+
+    `dispatcher`: what works on a task: a function from text to text, or a command that reads the
+    task and prints the answer.
+    """
+
+    def __init__(
+        self,
+        hub: ContextRelay,
+        task_channel: str = TASK_CHANNEL,
+        done_channel: str = DONE_CHANNEL,
+        dispatcher: Dispatcher | str | Sequence[str] | None = None,
+        timeout: float = BRIDGE_S_DEFAULT,
+    ) -> None:
+        self.hub = hub
+        self.task_channel = task_channel
+        self.done_channel = done_channel
+        self._timeout_s = timeout
+        self._dispatcher = dispatcher
+        self._room = threading.BoundedSemaphore(BRIDGE_TASKS_MAX)
+
+    @classmethod
+    def for_tmux(
+        cls,
+        hub: ContextRelay,
+        session: str = "vibe",
+        window: int = 0,
+        task_channel: str = TASK_CHANNEL,
+        done_channel: str = DONE_CHANNEL,
+        timeout: float = BRIDGE_S_DEFAULT,
+    ) -> AgentBridge:
+        """A bridge to an agent that runs in a window of tmux."""
+        pane = TmuxPane(session, window, timeout)
+        return cls(hub, task_channel, done_channel, pane)
+
+    # The side that works
+
+    def start(
+        self,
+        dispatcher: Dispatcher | str | Sequence[str] | None = None,
+        on_open: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Work on every task that comes, several at a time, until the hub is closed. Blocks."""
+        dispatch = self._dispatch(dispatcher or self._dispatcher)
+
+        def hear(frame: Frame) -> None:
+            url = frame.get("url")
+            if isinstance(url, str):
+                # Who is behind is told again: a task that waits here is still in the channel.
+                self._room.acquire()
+                name = f"task {url[-36:]}"
+                threading.Thread(target=work, args=(url,), daemon=True, name=name).start()
+
+        def work(url: str) -> None:
+            try:
+                self._work(url, dispatch)
+            except (RelayError, ValueError) as error:
+                log.error("the task %s was not answered: %s", url, error)
+            finally:
+                self._room.release()
+
+        self.hub.hear(self.task_channel, hear, on_open=on_open)
+
+    def _work(self, url: str, dispatch: Dispatcher) -> None:
+        """Do one task and push the answer, whatever comes of it."""
+        metadata: dict[str, Any] = {"summary": f"{_OLD_SUMMARY}{url[:_OLD_URL_CHARS]}"}
+        try:
+            correlation = self.hub.peek(url).get(CORRELATION)
+            if isinstance(correlation, str):
+                metadata[CORRELATION] = correlation
+            answer = dispatch(self.hub.pull(url))
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}"
+            metadata[FAILED] = True
+        # An answer that says nothing is one too, but nothing cannot be pushed.
+        self.hub.push(answer or "\n", channel=self.done_channel, metadata=metadata)
+
+    def _dispatch(self, dispatcher: Dispatcher | str | Sequence[str] | None) -> Dispatcher:
+        if dispatcher is None:
+            return TmuxPane(timeout_s=self._timeout_s)
+        if callable(dispatcher):
+            return dispatcher
+        return lambda task: run_command(dispatcher, task, self._timeout_s)
+
+    # The side that asks
+
+    def send(self, task: str, correlation: str = "") -> str:
+        """Push a task, and wait for nothing; its URL."""
+        metadata: dict[str, Any] = {"summary": task[:_SUMMARY_CHARS]}
+        metadata[CORRELATION] = correlation or secrets.token_hex(16)
+        return self.hub.push(task, channel=self.task_channel, metadata=metadata)
+
+    def push_and_wait(self, task: str, timeout: float = BRIDGE_S_DEFAULT) -> str:
+        """Push a task and return the other agent's answer.
+
+        Raises:
+            Unavailable: none came in time.
+            RelayError: the other agent failed; the message says how.
+        """
+        correlation = secrets.token_hex(16)
+        urls: queue.SimpleQueue[str | RelayError] = queue.SimpleQueue()
+        deadline_s = time.monotonic() + timeout
+        with _Listening(self.hub, self.done_channel, urls):
+            task_url = self.send(task, correlation)
+            while True:
+                try:
+                    url = urls.get(timeout=max(0.0, deadline_s - time.monotonic()))
+                except queue.Empty:
+                    raise Unavailable(
+                        f"no answer came in {timeout:g} s",
+                        f"see whether a bridge works on channel {self.task_channel!r}",
+                        {"task": task_url},
+                    ) from None
+                if isinstance(url, RelayError):
+                    raise url
+                metadata = self._seen(url)
+                if metadata is not None and is_answer(metadata, correlation, task_url):
+                    return self._answer(url, metadata)
+
+    def _seen(self, url: str) -> dict[str, Any] | None:
+        """The metadata of a push to the done channel; None for what cannot be an answer to us."""
+        try:
+            return self.hub.peek(url)
+        except (NotFound, Gone, Invalid, ValueError) as error:
+            log.info("passed over %s: %s", url, error)
+            return None
+
+    def _answer(self, url: str, metadata: dict[str, Any]) -> str:
+        answer = self.hub.pull(url)
+        if metadata.get(FAILED) is True:
+            raise RelayError(
+                f"the other agent failed: {answer}", "see what it says, and send the task again"
+            )
+        return answer
+
+
+class _Listening:
+    """A thread that listens to a channel while somebody waits."""
+
+    def __init__(
+        self, hub: ContextRelay, channel: str, urls: queue.SimpleQueue[str | RelayError]
+    ) -> None:
+        self._urls = urls
+        self._open = threading.Event()
+        self._hearing = hub.hearing(channel)
+        self._thread = threading.Thread(target=self._run, daemon=True, name=f"hears {channel}")
+
+    def __enter__(self) -> None:
+        self._thread.start()
+        if not self._open.wait(2 * CONNECT_S_MAX):
+            self._hearing.close()
+            raise Unavailable("the channel could not be listened to", "see whether the relay runs")
+
+    def _run(self) -> None:
+        try:
+            self._hearing.run(self._hear, self._open.set)
+        except RelayError as error:
+            self._urls.put(error)
+            self._open.set()
+
+    def _hear(self, frame: Frame) -> None:
+        url = frame.get("url")
+        if isinstance(url, str):
+            self._urls.put(url)
+
+    def __exit__(self, *ended: object) -> None:
+        self._hearing.close()
+        self._thread.join(CONNECT_S_MAX)
+
+
+def is_answer(metadata: dict[str, Any], correlation: str, task_url: str) -> bool:
+    """Whether a push is the answer to a task; one without an id tells by its summary."""
+    if CORRELATION in metadata:
+        return metadata[CORRELATION] == correlation
+    told = task_url.partition("#")[0][:_OLD_URL_CHARS]
+    id_chars = len(told) - task_url.find("/pull/") - len("/pull/")
+    return id_chars >= _ID_CHARS_MIN and metadata.get("summary") == f"{_OLD_SUMMARY}{told}"

@@ -1,0 +1,1 @@
+"""Seals on the client's side: push, pull and looking inside."""

@@ -1,0 +1,178 @@
+"""Sealing: bodies are encrypted on this side of a push, and the key goes into the URL alone.
+
+Rule: every push has a key of its own, which is never sent: not to a server, not to a channel. Of
+what is sealed a server learns the size, and the description, which it cannot change unnoticed (k2).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from operator import attrgetter
+from typing import get_args
+
+from msgspec.structs import asdict, replace
+
+from contextrelay.client.seal import fernet
+from contextrelay.client.transport.local import AsyncBody
+from contextrelay.errors import Failed, Invalid
+from contextrelay.limits import CHUNK_BYTES
+from contextrelay.logic.content.artifact_type import told_type
+from contextrelay.logic.seal.keys import KEY_BYTES, SEAL_ID_BYTES, SealKey, hide_keys
+from contextrelay.logic.seal.stream import (
+    PREFIX_BYTES,
+    SealedBody,
+    Sealer,
+    description_hash,
+    sealed,
+)
+from contextrelay.model.artifact import Artifact, SealFormat
+from contextrelay.wire.verbs import Push
+
+
+class Pushed(Artifact, frozen=True, kw_only=True):
+    """An artifact as it was just stored, with the URL that stands for it.
+
+    Where it was sealed, the URL carries the key: who has it can read the body. Equal to any other
+    description of the same artifact.
+    """
+
+    url: str
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Artifact):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in _DESCRIBED)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in asdict(self).items())
+        return f"{type(self).__name__}({hide_keys(told)})"
+
+
+_DESCRIBED = Artifact.__struct_fields__
+_description = attrgetter(*_DESCRIBED)
+
+
+class PushAndSeal(Push, frozen=True, kw_only=True):
+    """Store a body once and get back the artifact with its ref and its URL.
+
+    `ttl_s` unset: a day, or what the store is set to; None pins it. `seal`: encrypt the body first,
+    with a key that only the URL has: True or "k2" for any body, "k1" for text that clients of seed
+    000 are to read. `sealed`: it is encrypted already, in that format.
+    """
+
+    seal: SealFormat | bool = False
+
+
+class Sealing:
+    """A push as it is sent: what is asked, the body, and the key that stays here."""
+
+    __slots__ = ("body", "key", "verb")
+
+    def __init__(self, verb: Push, body: AsyncBody, seal: SealFormat | bool) -> None:
+        self.verb = verb
+        self.body = body
+        self.key: SealKey | None = None
+        if seal is False:
+            return
+        if seal not in (True, *get_args(SealFormat)):
+            # Not told back: somebody may take it for the place of a password.
+            raise Invalid("seal is no format", 'seal=True, "k1" or "k2"; the key is made here')
+        if verb.sealed is not None:
+            raise Invalid("it is sealed already", "give seal or sealed, not both")
+        format: SealFormat = "k2" if seal is True else seal
+        self.verb = _described(verb, format)
+        self.key = new_key(format)
+        self.body = _fernet(body, self.key) if format == "k1" else _chunked(body, *self._by())
+
+    def _by(self) -> tuple[SealKey, bytes, bytes]:
+        assert self.key is not None
+        return self.key, os.urandom(PREFIX_BYTES), describing(self.verb)
+
+    def pushed(self, artifact: Artifact, url: str) -> Pushed:
+        """What came of it, for who pushed.
+
+        Raises:
+            Failed: the server has another description than the one that was sealed.
+        """
+        if self.key is not None:
+            if self.key.format == "k2" and describing(artifact) != describing(self.verb):
+                raise Failed(
+                    f"the relay describes {artifact.ref} otherwise than it was told to, "
+                    "so that it cannot be opened",
+                    "push it again, with a name, type and metadata that it keeps as they are",
+                )
+            url += self.key.fragment
+        described = dict(zip(_DESCRIBED, _description(artifact), strict=True))
+        return Pushed(**described, url=url)
+
+
+def new_key(format: SealFormat) -> SealKey:
+    """A fresh key."""
+    seal_id = os.urandom(SEAL_ID_BYTES) if format == "k2" else b""
+    return SealKey(format, os.urandom(KEY_BYTES), seal_id)
+
+
+def describing(about: Artifact | Push) -> bytes:
+    """The hash of a description, which a seal of format k2 holds fast."""
+    by = about if isinstance(about, Push) else about.provenance
+    return description_hash(
+        name=about.name,
+        type=about.type,
+        media_type=about.media_type,
+        metadata=about.metadata,
+        created_by=by.created_by,
+        capability=by.capability,
+    )
+
+
+def _described(verb: Push, format: SealFormat) -> Push:
+    """A push that says everything which a server would find out otherwise.
+
+    The content is not looked at: its type is what the caller says, or what the name says.
+    """
+    told, media_type = told_type(verb.type, verb.name, verb.media_type)
+    return replace(verb, type=told, media_type=media_type, sealed=format)
+
+
+def _chunked(body: AsyncBody, key: SealKey, prefix: bytes, described: bytes) -> AsyncBody:
+    if isinstance(body, bytes):
+        whole = SealedBody(body, key, prefix, described)
+        # What is small is sent in one piece.
+        return b"".join(whole) if len(whole) <= CHUNK_BYTES else whole
+    if isinstance(body, AsyncIterable):
+        return _awaited(body, Sealer(key, prefix, described))
+    return sealed(body, key, prefix, described)
+
+
+async def _awaited(body: AsyncIterable[bytes], sealer: Sealer) -> AsyncIterator[bytes]:
+    yield sealer.header
+    async for chunk in body:
+        for part in sealer.feed(chunk):
+            yield part
+    yield sealer.finish()
+
+
+def _fernet(body: AsyncBody, key: SealKey) -> AsyncBody:
+    """Fernet seals a whole body only, which is collected when it is sent."""
+    if isinstance(body, bytes):
+        return fernet.seal_bytes(body, key)
+    if isinstance(body, AsyncIterable):
+        return _awaited_whole(body, key)
+    return _whole(body, key)
+
+
+def _whole(body: Iterable[bytes], key: SealKey) -> Iterator[bytes]:
+    collected = fernet.Collected()
+    for chunk in body:
+        collected.add(chunk)
+    yield fernet.seal_bytes(collected.whole(), key)
+
+
+async def _awaited_whole(body: AsyncIterable[bytes], key: SealKey) -> AsyncIterator[bytes]:
+    collected = fernet.Collected()
+    async for chunk in body:
+        collected.add(chunk)
+    yield fernet.seal_bytes(collected.whole(), key)

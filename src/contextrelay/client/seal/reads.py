@@ -1,0 +1,158 @@
+"""Inside: looking into what is sealed, on this side, with the key out of the URL.
+
+A verb that looks into a body is asked of the server as any other. Where its ref is a URL with a
+key, the body is pulled and opened here, and the same logic looks into it.
+
+Rule: of a sealed body a server learns nothing by this: neither key, nor question, nor answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from contextrelay.client.methods import asks, build
+from contextrelay.client.seal.pull import keyed, opens, opens_awaited
+from contextrelay.client.transport.local import in_thread
+from contextrelay.limits import GREP_S_MAX
+from contextrelay.logic.seal.keys import SealKey
+from contextrelay.model.artifact import Artifact
+from contextrelay.wire.verbs import DiffRefs, Digest, Grep, Outline, Peek, Pull, Slice, Verb
+
+if TYPE_CHECKING:
+    from contextrelay.client.relay import AsyncRelay, Relay
+
+Args = ParamSpec("Args")
+Reply = TypeVar("Reply")
+Bodies = dict[str, tuple[Artifact, bytes, bool]]
+"""By field of the verb: the artifact, the body, and whether it was sealed."""
+
+_REFS = ("ref", "old", "new")
+
+
+class looks(asks[Args, Reply]):  # noqa: N801
+    """A verb that looks into bodies; into sealed ones here."""
+
+    @overload
+    def __get__(self, client: Relay, owner: type) -> Callable[Args, Reply]: ...
+    @overload
+    def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, Awaitable[Reply]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+        here: Any = super()
+        plainly: Any = here.__get__(client, owner)
+
+        def method(*args: Any, **named: Any) -> Any:
+            keys = _keys(self._verb, args, named)
+            if not keys:
+                return plainly(*args, **named)
+            verb = build(self._verb, args, named)
+            return looked(verb, _read(client.transport, verb, keys))
+
+        async def awaited(*args: Any, **named: Any) -> Any:
+            keys = _keys(self._verb, args, named)
+            if not keys:
+                return await plainly(*args, **named)
+            verb = build(self._verb, args, named)
+            bodies = await _read_awaited(client.transport, verb, keys)
+            return await in_thread(lambda: looked(verb, bodies))
+
+        return awaited if client.is_async else method
+
+
+def _keys(
+    verb: type[Verb[Any]], args: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, SealKey]:
+    """The keys in the URLs of a call, by the field that each stands in."""
+    values = {**dict(zip(verb.__struct_fields__, args, strict=False)), **named}
+    found = {name: keyed(values[name])[1] for name in _REFS if isinstance(values.get(name), str)}
+    return {name: key for name, key in found.items() if key is not None}
+
+
+def _read(transport: Any, verb: Verb[Any], keys: dict[str, SealKey]) -> Bodies:
+    bodies: Bodies = {}
+    for name in _REFS:
+        if (ref := getattr(verb, name, None)) is None:
+            continue
+        artifact: Artifact = transport.ask(Peek(ref))
+        if name in keys:
+            body = b"".join(opens(transport, Pull(ref), keys[name], artifact))
+        else:
+            body = transport.ask(Pull(ref)).whole()
+        bodies[name] = artifact, body, name in keys
+    return bodies
+
+
+async def _read_awaited(transport: Any, verb: Verb[Any], keys: dict[str, SealKey]) -> Bodies:
+    bodies: Bodies = {}
+    for name in _REFS:
+        if (ref := getattr(verb, name, None)) is None:
+            continue
+        artifact: Artifact = await transport.ask(Peek(ref))
+        if name in keys:
+            opening = opens_awaited(transport, Pull(ref), keys[name], artifact)
+            body = b"".join([part async for part in opening])
+        else:
+            body = await transport.whole(await transport.ask(Pull(ref)))
+        bodies[name] = artifact, body, name in keys
+    return bodies
+
+
+def looked(verb: Verb[Any], bodies: Bodies) -> Any:
+    """The answer to a verb, found in bodies that are here."""
+    if isinstance(verb, Slice):
+        from contextrelay.logic.slicing.slice import select, take
+
+        selector = select({way: getattr(verb, way) for way in _WAYS}, verb.columns)
+        return take(_source(*bodies["ref"]), selector, verb.tokens_max)
+    if isinstance(verb, Grep):
+        from contextrelay.logic.grep.results import Wanted, find
+
+        wanted = Wanted(**{name: getattr(verb, name) for name in Wanted.__struct_fields__})
+        until_s = time.monotonic() + GREP_S_MAX
+        return find(
+            [_source(*bodies["ref"])], wanted, lambda: time.monotonic() > until_s, is_one=True
+        )
+    if isinstance(verb, DiffRefs):
+        from contextrelay.logic.diff.unified import differ
+
+        old, new = _source(*bodies["old"]), _source(*bodies["new"])
+        return differ(old, new, verb.context, verb.tokens_max)
+    assert isinstance(verb, Outline | Digest)
+    from contextrelay.logic.content.overview import digested, look, outlined, source_of
+
+    artifact, body, _ = bodies["ref"]
+    source = source_of(artifact, body, len(body))
+    known = look(artifact, source)
+    if isinstance(verb, Outline):
+        return outlined(artifact, known, source, verb.tokens_max)
+    return digested(artifact, known, source, verb.tokens_max)
+
+
+_WAYS = ("lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "heading", "symbol")
+
+
+def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:
+    """A body in hand, described as a store would have if it had seen it."""
+    from contextrelay.logic.content.description import Description
+    from contextrelay.logic.slicing.line_offsets import find_marks
+    from contextrelay.logic.slicing.source import Source, in_hand
+
+    description = Description()
+    description.feed(body)
+    read = in_hand(body)
+    return Source(
+        ref=artifact.ref,
+        type=artifact.type,
+        media_type=artifact.media_type,
+        name=artifact.name,
+        is_text=description.is_text,
+        size_bytes=len(body),
+        read=read,
+        marks=lambda: find_marks(read(0, len(body)), len(body)),
+        line_count=description.line_count if description.is_text else None,
+        sha256=description.sha256,
+        notes=("it was sealed: opened and looked into here",) if was_sealed else (),
+    )

@@ -1,0 +1,139 @@
+"""Subscriptions: the signals of a channel as they come, over a WebSocket, in order, each once.
+
+Where the server numbers its signals, a subscription that lost its connection goes on where it was:
+even before the first signal, for the server tells at the handshake how far the channel is.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import DecodeError
+from msgspec.json import decode
+
+from contextrelay.client.transport.address import Server
+from contextrelay.errors import Invalid, RelayError
+from contextrelay.limits import CONNECT_S_MAX, KEEPALIVE_S, MESSAGE_BYTES_MAX, RECONNECT_S_MIN
+from contextrelay.wire.problems import from_problem
+
+SEQ_HEADER = "x-relay-seq"
+FRAME_BYTES_MAX = 2 * MESSAGE_BYTES_MAX
+
+Frame = dict[str, Any]
+
+log = logging.getLogger("contextrelay.subscription")
+
+
+class Subscription:
+    """One channel of a server, heard by one thread; another may close it."""
+
+    def __init__(self, server: Server, channel: str, reconnect_s_max: float) -> None:
+        self._server = server
+        self._channel = channel
+        self._reconnect_s_max = reconnect_s_max
+        self._seq: int | None = None
+        self._connection: Any = None
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+
+    def run(self, hear: Callable[[Frame], object], on_open: Callable[[], object]) -> None:
+        """Hear until closed; whatever breaks is set up again, after 1, 2, 4 ... seconds.
+
+        Raises:
+            RelayError: the server refuses, so that trying again cannot help.
+        """
+        from websockets.exceptions import InvalidStatus, WebSocketException
+
+        delay_s = float(RECONNECT_S_MIN)
+        while not self._closed.is_set():
+            try:
+                with self._opened() as connection:
+                    delay_s = float(RECONNECT_S_MIN)
+                    on_open()
+                    for raw in connection:
+                        self._take(raw, hear)
+            except InvalidStatus as error:
+                if 300 <= error.response.status_code < 500:
+                    raise _refusal(error.response) from error
+                log.info("%s is not open: %s", self._channel, error)
+            except (OSError, WebSocketException) as error:
+                log.info("%s was lost: %s", self._channel, error)
+            if self._closed.wait(min(delay_s, self._reconnect_s_max)):
+                return
+            delay_s = min(delay_s * 2, self._reconnect_s_max)
+
+    def _opened(self) -> Any:
+        from contextrelay.client.signals.dial import Dialing
+
+        place = "" if self._seq is None else f"?after={self._seq}"
+        headers = self._server.headers()
+        headers.pop("accept-encoding")
+        connection = Dialing(
+            f"ws{self._server.url[4:]}/ws/{quote(self._channel, safe='')}{place}",
+            additional_headers=headers,
+            proxy=None if self._server.is_loopback else True,
+            compression=None,
+            open_timeout=CONNECT_S_MAX,
+            ping_interval=KEEPALIVE_S,
+            ping_timeout=KEEPALIVE_S,
+            close_timeout=1,
+            max_size=FRAME_BYTES_MAX,
+        ).connect()
+        with self._lock:
+            self._connection = connection
+        if self._closed.is_set():
+            connection.close()
+        assert connection.response is not None, "the handshake is done"
+        told = connection.response.headers.get(SEQ_HEADER, "")
+        if self._seq is None and told.isascii() and told.isdigit():
+            self._seq = int(told)
+        return connection
+
+    def _take(self, raw: str | bytes, hear: Callable[[Frame], object]) -> None:
+        """Pass a signal on, unless it was heard before."""
+        try:
+            frame = decode(raw, type=Frame)
+        except (DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        if "gap" in frame:
+            self._skip(frame["gap"])
+            return
+        seq = frame.get("seq")
+        if isinstance(seq, int):
+            if self._seq is not None and seq <= self._seq:
+                return
+            self._seq = seq
+        hear(frame)
+
+    def _skip(self, gap: Any) -> None:
+        """Go on behind signals that are no longer kept; or anew, where the channel counts anew."""
+        log.warning("signals of channel %r are no longer kept: %s", self._channel, gap)
+        with suppress(TypeError, ValueError, IndexError):
+            self._seq = int(gap[1])
+
+    def close(self) -> None:
+        """End it, from any thread."""
+        self._closed.set()
+        with self._lock:
+            connection = self._connection
+        if connection is not None:
+            with suppress(OSError, RuntimeError):
+                connection.close()
+
+
+def _refusal(response: Any) -> RelayError:
+    """The error that a handshake was answered with."""
+    status: int = response.status_code
+    if status < 400:
+        place = str(response.headers.get("location", ""))[:200]
+        return Invalid(
+            f"the server sends us on to {place!r}",
+            "redirects are not followed; if that is the relay, use its address",
+        )
+    told = bytes(response.body or b"")[:1000].decode(errors="replace").strip()
+    return from_problem({"error": told}, status)

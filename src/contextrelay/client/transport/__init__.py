@@ -1,0 +1,1 @@
+"""Transports: verbs answered in this process, or asked over HTTP."""

@@ -1,0 +1,328 @@
+"""Asking over HTTP: what is sent, when it is sent again, and what the reply says.
+
+A flow is a generator that yields what has to be done (send, read on, pause) and is told what came
+of it; remote.py does these things, blocking or awaited. So there is one copy of every rule.
+
+Rule: a request is sent again only if that cannot do it twice: it only reads, or it carries a key by
+which the server knows it.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Protocol, TypeVar
+
+from msgspec import DecodeError, Struct, ValidationError
+from msgspec.json import decode
+
+from contextrelay.client.transport.address import Server
+from contextrelay.client.transport.body_cache import Held
+from contextrelay.client.transport.request_body import Outgoing
+from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
+from contextrelay.limits import (
+    CHUNK_BYTES,
+    HELD_BODY_BYTES_MAX,
+    LONG_REPLY_S,
+    REPLY_JSON_BYTES_MAX,
+    REPLY_S_DEFAULT,
+    RESEND_PAUSE_S_MAX,
+    RESEND_S_MAX,
+    SENDS_MAX,
+)
+from contextrelay.model.artifact import Artifact
+from contextrelay.wire import verbs
+from contextrelay.wire.problems import from_problem
+from contextrelay.wire.routes import (
+    BY_VERB,
+    FRAMED,
+    KEY_HEADER,
+    VALUE_BYTES_MAX,
+    Route,
+    framed_tag,
+    reply_type,
+    spell,
+)
+
+Result = TypeVar("Result")
+
+JSON = "application/json"
+# Also what stands before a server that is just being started anew; but not what Failed there.
+RESENT = (502, 503, 504)
+NOT_MODIFIED = 304
+LONG = (
+    verbs.Backup,
+    verbs.ExportThread,
+    verbs.DiffRefs,
+    verbs.Grep,
+    verbs.ImportThread,
+    verbs.Invoke,
+    verbs.PushMany,
+    verbs.RebuildSearch,
+    verbs.Restore,
+    verbs.Sweep,
+    verbs.Verify,
+)
+
+
+class Answer(Protocol):
+    """A reply that has begun to come."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+class Send(Struct, frozen=True):
+    """Send a request; leads to an `Answer`."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: Outgoing | None = None
+    reply_s: float | None = None
+    """How long the reply may take to go on; None for the usual."""
+
+
+class ReadOn(Struct, frozen=True):
+    """Read on in an answer; leads to bytes, none at its end."""
+
+    answer: Any
+
+
+class Close(Struct, frozen=True):
+    """Read no more of an answer."""
+
+    answer: Any
+
+
+class Pause(Struct, frozen=True):
+    """Wait; leads to nothing."""
+
+    seconds: float
+
+
+class Lost(Exception):
+    """A request or its reply was lost on the way, and may be sent so often in all."""
+
+    def __init__(self, error: RelayError, sends_max: int = SENDS_MAX) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.sends_max = sends_max
+
+
+class Coming(Struct, frozen=True):
+    """The body of a reply that is too large to be read at once: what came, and what is to come."""
+
+    value: Any
+    answer: Any
+    first: bytes
+    size_bytes: int | None
+
+
+Flow = Generator[Send | ReadOn | Close | Pause, Any, Result]
+
+
+# Sending, and sending again
+
+
+def fetched(send: Send, read: Callable[[Any], Flow[Result]]) -> Flow[Result]:
+    """Send a request until it is answered, and read the answer.
+
+    Raises:
+        Unavailable: the server did not answer; or the error that it answered with.
+    """
+    begun_s = time.monotonic()
+    for count in range(1, SENDS_MAX + 1):
+        sends_max = SENDS_MAX
+        try:
+            answer = yield send
+            if answer.status not in RESENT:
+                return (yield from read(answer))
+            failed = yield from _error_in(answer)
+            if isinstance(failed, Failed):
+                raise failed
+            asked_s = _retry_after_s(answer.headers)
+        except Lost as lost:
+            failed, asked_s, sends_max = lost.error, None, lost.sends_max
+            failed.__cause__ = lost.__cause__
+        pause_s = _pause_s(count, asked_s)
+        is_late = time.monotonic() - begun_s + pause_s > RESEND_S_MAX
+        if count >= sends_max or is_late or not (send.body is None or send.body.can_go_again):
+            raise failed
+        yield Pause(pause_s)
+    raise AssertionError("the last time ends it")
+
+
+def _pause_s(count: int, asked_s: float | None) -> float:
+    """How long to wait before the next time: longer each time, and not the same for everybody."""
+    if asked_s is not None:
+        return asked_s * (1 + random.random() / 4)
+    return min(RESEND_PAUSE_S_MAX, 0.05 * 4**count / 4) * (0.5 + random.random() / 2)
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    told = headers.get("retry-after", "").strip()
+    if told.isascii() and told.isdigit() and len(told) < 10:
+        return float(told)
+    return None
+
+
+# Verbs
+
+
+def asked(
+    server: Server, verb: verbs.Verb[Any], body: Any, key: str, held: Held
+) -> Flow[verbs.Stream[Any] | Coming | Any]:
+    """Ask a verb; its reply, or where that has a body, the body as a `Stream` or as it comes."""
+    asked = spell(verb)
+    route = BY_VERB[type(verb)]
+    headers = dict(server.headers())
+    outgoing = None
+    if asked.json is not None:
+        headers["content-type"] = FRAMED if route.takes_body else JSON
+        outgoing = Outgoing(asked.json + b"\n", body) if route.takes_body else Outgoing(asked.json)
+    if route.method != "GET":
+        headers[KEY_HEADER] = key or secrets.token_hex(16)
+    reply_s = LONG_REPLY_S if isinstance(verb, LONG) else None
+    known = None
+    if route.media_type:
+        headers["accept"] = FRAMED
+        known = held.get(verb)
+        if known is not None:
+            headers["if-none-match"] = framed_tag(known[0].sha256)
+    send = Send(asked.method, server.url + asked.target, headers, outgoing, reply_s)
+
+    def read(answer: Answer) -> Flow[Any]:
+        if known is not None and answer.status == NOT_MODIFIED:
+            yield from whole(answer, 0)
+            return in_hand(*known)
+        yield from refuse_error(answer)
+        if route.media_type:
+            return (yield from _with_body(answer, route, verb, held))
+        return decoded(reply_type(route.verb), (yield from whole(answer, REPLY_JSON_BYTES_MAX)))
+
+    return (yield from fetched(send, read))
+
+
+def has_news(
+    server: Server, verb: verbs.ReadEvents | verbs.ReadSignals, wait_s: float
+) -> Flow[bool]:
+    """Wait at the server until there is something to read; False if the time is up before."""
+    asked = spell(verb)
+    url = f"{server.url}{asked.target}&wait={wait_s:.3f}"
+
+    def read(answer: Answer) -> Flow[bool]:
+        yield from refuse_error(answer)
+        raw = yield from whole(answer, REPLY_JSON_BYTES_MAX)
+        page = decoded(reply_type(type(verb)), raw)
+        if isinstance(verb, verbs.ReadEvents):
+            return bool(page.events)
+        return bool(page.signals) or page.gap is not None
+
+    # The reply may take as long as it waits, and then as long as any.
+    reply_s = wait_s + REPLY_S_DEFAULT
+    return (yield from fetched(Send("GET", url, server.headers(), reply_s=reply_s), read))
+
+
+def _with_body(
+    answer: Answer, route: Route, verb: verbs.Verb[Any], held: Held
+) -> Flow[verbs.Stream[Any] | Coming]:
+    """A framed reply: its value, and the body: at once if it is small, else as it comes."""
+    start = b""
+    while b"\n" not in start:
+        part: bytes = yield ReadOn(answer)
+        start += part
+        if not part or len(start) > VALUE_BYTES_MAX:
+            yield Close(answer)
+            raise _no_relay()
+    line, _, first = start.partition(b"\n")
+    value = decoded(reply_type(route.verb), line)
+    if not isinstance(verb, verbs.Pull):
+        return Coming(value, answer, first, None)
+    size_bytes = _asked_bytes(verb, value)
+    if size_bytes > HELD_BODY_BYTES_MAX:
+        return Coming(value, answer, first, size_bytes)
+    body = first + (yield from whole(answer, size_bytes + 1))
+    if len(body) != size_bytes:
+        raise Lost(cut_short(size_bytes, len(body)))
+    held.keep(verb, value, body)
+    return in_hand(value, body)
+
+
+def _asked_bytes(verb: verbs.Pull, artifact: Artifact) -> int:
+    stop = artifact.size_bytes if verb.stop is None else min(verb.stop, artifact.size_bytes)
+    return max(0, stop - verb.start)
+
+
+def in_hand(value: Any, body: bytes) -> verbs.Stream[Any]:
+    """A reply whose body is here already."""
+
+    def chunks(chunk_bytes: int) -> Any:
+        return (body[at : at + chunk_bytes] for at in range(0, len(body), chunk_bytes))
+
+    return verbs.Stream(value, chunks)
+
+
+def cut_short(size_bytes: int, came_bytes: int) -> Unavailable:
+    return Unavailable(
+        f"the body has {size_bytes} bytes, and {came_bytes} came", "ask for it again"
+    )
+
+
+# Reading answers
+
+
+def whole(answer: Answer, bytes_max: int) -> Flow[bytes]:
+    """The rest of an answer, in one piece."""
+    parts: list[bytes] = []
+    size_bytes = 0
+    while part := (yield ReadOn(answer)):
+        size_bytes += len(part)
+        if size_bytes > bytes_max:
+            yield Close(answer)
+            raise Unavailable(
+                f"the reply is longer than {bytes_max:,} bytes", "ask for less at once"
+            )
+        parts.append(part)
+    return b"".join(parts)
+
+
+def refuse_error(answer: Answer) -> Flow[None]:
+    """Let a good answer pass; raise the error that any other one tells of."""
+    if not 200 <= answer.status < 300:
+        raise (yield from _error_in(answer))
+
+
+def _error_in(answer: Answer) -> Flow[RelayError]:
+    raw = yield from whole(answer, CHUNK_BYTES)
+    if 300 <= answer.status < 400:
+        return Invalid(
+            f"the server sends us on to {answer.headers.get('location', '')[:200]!r}",
+            "redirects are not followed; if that is the relay, use its address",
+        )
+    return from_problem(_told(raw, answer.headers.get("content-type", "")), answer.status)
+
+
+def _told(raw: bytes, media_type: str) -> dict[str, Any]:
+    """What an error says: a problem, or plain text as on the routes of seed 000."""
+    try:
+        return decode(raw, type=dict[str, Any])
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        if media_type.startswith("text/plain"):
+            return {"error": raw[:1000].decode(errors="replace").strip()}
+        return {}
+
+
+def decoded(kind: Any, raw: bytes) -> Any:
+    try:
+        return decode(raw, type=kind)
+    except (ValidationError, DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _no_relay() from error
+
+
+def _no_relay() -> Unavailable:
+    return Unavailable("what answered does not speak as a relay does", "check the address")

@@ -1,0 +1,240 @@
+"""The local transport: verbs answered in this process, by the engine at an address."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from copy import copy
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from msgspec import ValidationError
+from msgspec.json import decode
+
+from contextrelay.core.answer import answer, answer_pushes
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Invalid, RelayError
+from contextrelay.limits import CHUNK_BYTES, QUICK_SWEEP_ITEMS, SWEEP_EVERY_S
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import local_url
+from contextrelay.model.settings import Settings
+from contextrelay.store.engine import Engine, open_engine
+from contextrelay.wire.verbs import (
+    Body,
+    Invoke,
+    Peek,
+    Publish,
+    Pull,
+    Push,
+    PushMany,
+    Stream,
+    Sweep,
+    Verb,
+)
+
+Reply = TypeVar("Reply")
+Result = TypeVar("Result")
+AsyncBody = Body | AsyncIterable[bytes]
+
+SETTINGS_NAME = "config.json"
+# Hints may be lost: the log itself is looked at this often.
+LISTEN_S_MAX = 1.0
+
+
+def default_address() -> str:
+    """RELAY_HOME, else ~/.relay."""
+    return os.environ.get("RELAY_HOME") or "~/.relay"
+
+
+def open_stores(address: str | os.PathLike[str] | None, settings: Settings | None) -> Stores:
+    """Open the engine at an address with the given settings, or those in its folder."""
+    engine = open_engine(default_address() if address is None else os.fspath(address))
+    if settings is None:
+        settings = _settings_in(engine)
+    return Stores(engine, settings)
+
+
+def _settings_in(engine: Engine) -> Settings:
+    path = Path() if engine.home is None else engine.home / SETTINGS_NAME
+    if engine.home is None or not path.exists():
+        return Settings()
+    try:
+        return decode(path.read_bytes(), type=Settings)
+    except (OSError, ValidationError, ValueError) as error:
+        engine.close()
+        raise Invalid(f"{path} cannot be used: {error}", "mend or delete it") from error
+
+
+_GROWS = (Push, PushMany, Publish, Invoke)
+
+
+class _Sweeps:
+    """When the next sweep is due; one for a transport and all views of it."""
+
+    next_ms = 0
+
+
+class _Answering:
+    """A core in this process. There is no daemon: those who push sweep, a little, now and then."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+        self.key = ""
+        self._sweeps = _Sweeps()
+        self._owner = self
+
+    def over(self, stores: Stores) -> Self:
+        """The same transport over the stores as somebody else has them."""
+        view = copy(self)
+        view.stores = stores
+        return view
+
+    def once(self, key: str) -> Self:
+        """The same transport, which sends a key along with every verb."""
+        view = copy(self)
+        view.key = key
+        return view
+
+    def url_of(self, ref: str) -> str:
+        """The URL that stands for a ref."""
+        return local_url(ref)
+
+    def answer(self, verb: Verb[Reply], body: Body, key: str) -> Reply:
+        reply = answer(self.stores, verb, body, key or self.key)
+        if isinstance(verb, _GROWS):
+            self.sweep_if_due()
+        return reply
+
+    def answer_pushes(self, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
+        """Answer pushes that came side by side, each for itself."""
+        answers = answer_pushes(self.stores, asked)
+        self.sweep_if_due()
+        return answers
+
+    def sweep_if_due(self) -> None:
+        """Sweep a little, if the last time was long enough ago."""
+        if self.stores.now_ms() >= self._sweeps.next_ms:
+            self._sweeps.next_ms = self.stores.now_ms() + SWEEP_EVERY_S * 1000
+            with suppress(RelayError):  # The verb is done; the next sweep will tell.
+                answer(self._owner.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
+
+
+class Local(_Answering):
+    """Asks a core in this process."""
+
+    def ask(self, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
+        return self.answer(verb, body, key)
+
+    def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
+        """Wait until a log has facts after a seq; False if the time is up before that."""
+        from threading import Event
+
+        news = Event()
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        stop = self.stores.ledger.listen(lambda heard: news.set() if heard in (log, None) else None)
+        try:
+            while self.stores.ledger.last(log) <= after:
+                left_s = LISTEN_S_MAX
+                if deadline is not None:
+                    left_s = min(left_s, deadline - time.monotonic())
+                    if left_s <= 0:
+                        return False
+                news.wait(left_s)
+                news.clear()
+            return True
+        finally:
+            stop()
+
+    def close(self) -> None:
+        self.stores.close()
+
+
+class AsyncLocal(_Answering):
+    """Asks a core in this process without holding up the event loop for long.
+
+    Reads of an engine that does not wait are done inline: a thread costs more than they do.
+    """
+
+    async def ask(
+        self, verb: Verb[Reply], body: AsyncBody = b"", inline: bool = False, key: str = ""
+    ) -> Reply:
+        if inline and not self.waits_for(verb):
+            return answer(self.stores, verb)
+        sent = brought(body)
+        return await in_thread(lambda: self.answer(verb, sent, key))
+
+    def waits_for(self, verb: Verb[Any]) -> bool:
+        """Whether a read may wait: for a network, for a write, or until a body was looked into."""
+        renews = self.stores.settings.extend_on_read and isinstance(verb, Pull)
+        looks = isinstance(verb, Peek) and verb.is_full
+        return self.stores.ledger.reads_wait or renews or looks
+
+    async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
+        """Wait until a log has facts after a seq; no thread is held meanwhile."""
+        import asyncio
+
+        news = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def hear(heard: str | None) -> None:
+            if heard in (log, None):
+                with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                    loop.call_soon_threadsafe(news.set)
+
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        ledger = self.stores.ledger
+        stop = ledger.listen(hear)
+        try:
+            while (await in_thread(lambda: ledger.last(log))) <= after:
+                left_s = LISTEN_S_MAX
+                if deadline is not None:
+                    left_s = min(left_s, deadline - time.monotonic())
+                    if left_s <= 0:
+                        return False
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), left_s)
+                news.clear()
+            return True
+        finally:
+            stop()
+
+    async def chunks(
+        self, stream: Stream[object], chunk_bytes: int = CHUNK_BYTES
+    ) -> AsyncIterator[bytes]:
+        """The chunks of a reply, each read in a thread."""
+        chunks = stream.open(chunk_bytes)
+        while (chunk := await in_thread(lambda: next(chunks, None))) is not None:
+            yield chunk
+
+    async def whole(self, stream: Stream[object]) -> bytes:
+        return await in_thread(stream.whole)
+
+    async def close(self) -> None:
+        await in_thread(self.stores.close)
+
+
+async def in_thread(act: Callable[[], Result]) -> Result:
+    from asyncio import to_thread
+
+    return await to_thread(act)
+
+
+def brought(body: AsyncBody) -> Body:
+    """A body as core reads it; one that comes asynchronously is awaited from core's thread."""
+    if not isinstance(body, AsyncIterable):
+        return body
+    from asyncio import get_running_loop, run_coroutine_threadsafe
+
+    loop = get_running_loop()
+    source = aiter(body)
+
+    async def following() -> bytes | None:
+        return await anext(source, None)
+
+    def read() -> Iterator[bytes]:
+        while (chunk := run_coroutine_threadsafe(following(), loop).result()) is not None:
+            yield chunk
+
+    return read()

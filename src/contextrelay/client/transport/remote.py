@@ -1,0 +1,382 @@
+"""The remote transports: verbs asked over HTTP, blocking or awaited.
+
+Both only do what a flow (asking.py) tells them to: send, read on, pause. Here foreign errors become
+ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from copy import copy
+from threading import Event
+from typing import Any, NoReturn, Self, TypeVar
+
+import httpx2
+
+from contextrelay import __version__
+from contextrelay.client.transport import http_flow
+from contextrelay.client.transport.address import Server
+from contextrelay.client.transport.body_cache import Held
+from contextrelay.client.transport.http_flow import Close, Coming, Flow, Lost, Pause, ReadOn, Send
+from contextrelay.client.transport.local import AsyncBody, brought, in_thread
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Invalid, Unavailable
+from contextrelay.limits import (
+    CHUNK_BYTES,
+    CLIENT_CONNECTIONS_MAX,
+    CONNECT_S_MAX,
+    IDLE_CONNECTION_S,
+    REPLY_S_DEFAULT,
+    SENDS_MAX,
+    UNHEARD_SENDS_MAX,
+    WAIT_S_MAX,
+)
+from contextrelay.wire.verbs import Body, ReadEvents, ReadSignals, Stream, Verb
+
+Reply = TypeVar("Reply")
+Result = TypeVar("Result")
+
+
+class _Remote:
+    """What both transports know."""
+
+    def __init__(self, server: Server, timeout_s: float = REPLY_S_DEFAULT) -> None:
+        self.server = server
+        self.key = ""
+        self._timeout_s = timeout_s
+        self._held = Held()
+
+    @property
+    def stores(self) -> Stores:
+        """There are none here.
+
+        Raises:
+            Invalid: always.
+        """
+        raise Invalid(
+            f"this looks into the store itself, and that of {self.server.url} is elsewhere",
+            "do it on the machine of the store, with --store",
+        )
+
+    def once(self, key: str) -> Self:
+        """The same transport, which sends a key along with every verb."""
+        view = copy(self)
+        view.key = key
+        return view
+
+    def url_of(self, ref: str) -> str:
+        """The URL that stands for a ref."""
+        return f"{self.server.url}/pull/{ref}"
+
+    def _asked(self, verb: Verb[Any], body: Body, key: str) -> Flow[Any]:
+        return http_flow.asked(self.server, verb, body, key or self.key, self._held)
+
+    def _news(self, log: str, after: int, wait_s: float) -> Flow[bool]:
+        kind, _, name = log.partition("/")
+        verb = ReadEvents(name, after, 1) if kind == "t" else ReadSignals(name, after, 1)
+        return http_flow.has_news(self.server, verb, wait_s)
+
+    def _timeout(self, send: Send) -> httpx2.Timeout:
+        reply_s = self._timeout_s if send.reply_s is None else max(send.reply_s, self._timeout_s)
+        return httpx2.Timeout(self._timeout_s, connect=min(CONNECT_S_MAX, reply_s), read=reply_s)
+
+
+class _Answer:
+    """A reply as httpx2 has it."""
+
+    def __init__(self, response: httpx2.Response, parts: Any) -> None:
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self.response = response
+        self.parts = parts
+
+
+class Remote(_Remote):
+    """Asks a relay over HTTP, and waits for the reply."""
+
+    def __init__(self, server: Server, timeout_s: float = REPLY_S_DEFAULT) -> None:
+        super().__init__(server, timeout_s)
+        self._client = httpx2.Client(**_options(server))
+        self._closed = Event()
+
+    def ask(self, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
+        reply = self.run(self._asked(verb, body, key))
+        if isinstance(reply, Coming):
+            return Stream(reply.value, self._opener(reply))  # pyright: ignore[reportReturnType]
+        return reply
+
+    def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
+        """Wait until a log has facts after a seq; False if the time is up before that."""
+        return any(self.run(self._news(log, after, wait_s)) for wait_s in _waits(timeout_s))
+
+    def run(self, flow: Flow[Result]) -> Result:
+        """Do what a flow says, until it has a result."""
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    outcome = self._do(step)
+                except httpx2.HTTPError as error:
+                    step = flow.throw(_lost(self.server, error))
+                else:
+                    step = flow.send(outcome)
+        except StopIteration as done:
+            return done.value
+
+    def _do(self, step: Send | ReadOn | Close | Pause) -> Any:
+        match step:
+            case Send():
+                content = None
+                if step.body is not None:
+                    content = step.body.small()
+                    content = step.body.pieces() if content is None else content
+                response = _sent(self._client, step, content, self._timeout(step))
+                return _Answer(response, response.iter_bytes())
+            case ReadOn():
+                return next(step.answer.parts, b"")
+            case Close():
+                step.answer.response.close()
+            case Pause():
+                if self._closed.wait(step.seconds):
+                    _is_closed()
+        return None
+
+    def _opener(self, coming: Coming) -> Callable[[int], Iterator[bytes]]:
+        def chunks(chunk_bytes: int) -> Iterator[bytes]:
+            size_bytes = len(coming.first)
+            try:
+                if coming.first:
+                    yield coming.first
+                for part in coming.answer.parts:
+                    size_bytes += len(part)
+                    yield part
+            except httpx2.HTTPError as error:
+                raise _lost(self.server, error).error from error
+            finally:
+                coming.answer.response.close()
+            _check_size(coming, size_bytes)
+
+        return _once(chunks)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._client.close()
+
+
+class AsyncRemote(_Remote):
+    """Asks a relay over HTTP, awaited."""
+
+    def __init__(self, server: Server, timeout_s: float = REPLY_S_DEFAULT) -> None:
+        super().__init__(server, timeout_s)
+        self._client = httpx2.AsyncClient(**_options(server))
+        # One at most, and the same for all views of this transport.
+        self._senders: list[Remote] = []
+
+    async def ask(
+        self, verb: Verb[Reply], body: AsyncBody = b"", inline: bool = False, key: str = ""
+    ) -> Reply:
+        if not isinstance(body, bytes) or len(body) > CHUNK_BYTES:
+            return await self._sent_in_thread(verb, body, key)
+        reply = await self.run(self._asked(verb, body, key))
+        if isinstance(reply, Coming):
+            chunks = _once(lambda chunk_bytes: self._parts(reply))
+            return _Streamed(reply.value, _blocking(chunks), chunks)  # pyright: ignore[reportReturnType]
+        return reply
+
+    async def _sent_in_thread(self, verb: Verb[Reply], body: AsyncBody, key: str) -> Reply:
+        """Send a large body from a thread.
+
+        An event loop that is told to stop sending does not read the answer which says why.
+        """
+        if not self._senders:
+            self._senders.append(Remote(self.server, self._timeout_s))
+        sender, sent = self._senders[0], brought(body)
+        return await in_thread(lambda: sender.ask(verb, sent, key or self.key))
+
+    async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
+        """Wait until a log has facts after a seq; False if the time is up before that."""
+        for wait_s in _waits(timeout_s):
+            if await self.run(self._news(log, after, wait_s)):
+                return True
+        return False
+
+    async def run(self, flow: Flow[Result]) -> Result:
+        """Do what a flow says, until it has a result."""
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    outcome = await self._do(step)
+                except httpx2.HTTPError as error:
+                    step = flow.throw(_lost(self.server, error))
+                else:
+                    step = flow.send(outcome)
+        except StopIteration as done:
+            return done.value
+
+    async def _do(self, step: Send | ReadOn | Close | Pause) -> Any:
+        match step:
+            case Send():
+                content = None
+                if step.body is not None:
+                    content = step.body.small()
+                    assert content is not None, "a large body is sent from a thread"
+                response = await _sent(self._client, step, content, self._timeout(step))
+                return _Answer(response, response.aiter_bytes())
+            case ReadOn():
+                return await anext(step.answer.parts, b"")
+            case Close():
+                await step.answer.response.aclose()
+            case Pause():
+                await asyncio.sleep(step.seconds)
+        return None
+
+    async def _parts(self, coming: Coming) -> AsyncIterator[bytes]:
+        size_bytes = len(coming.first)
+        try:
+            if coming.first:
+                yield coming.first
+            async for part in coming.answer.parts:
+                size_bytes += len(part)
+                yield part
+        except httpx2.HTTPError as error:
+            raise _lost(self.server, error).error from error
+        finally:
+            await coming.answer.response.aclose()
+        _check_size(coming, size_bytes)
+
+    async def chunks(
+        self, stream: Stream[object], chunk_bytes: int = CHUNK_BYTES
+    ) -> AsyncIterator[bytes]:
+        """The chunks of a reply, as they come."""
+        if isinstance(stream, _Streamed):
+            async for chunk in stream.awaited(chunk_bytes):
+                yield chunk
+        else:
+            for chunk in stream.open(chunk_bytes):
+                yield chunk
+
+    async def whole(self, stream: Stream[object]) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks(stream)])
+
+    async def close(self) -> None:
+        await self._client.aclose()
+        for sender in self._senders:
+            sender.close()
+
+
+class _Streamed(Stream[Any], frozen=True):
+    """A reply whose body is awaited; `open` is for a thread beside the event loop."""
+
+    awaited: Callable[[int], AsyncIterator[bytes]]
+
+
+def _blocking(
+    awaited: Callable[[int], AsyncIterator[bytes]],
+) -> Callable[[int], Iterator[bytes]]:
+    """What is awaited on this event loop, for another thread to read."""
+    loop = asyncio.get_running_loop()
+
+    def chunks(chunk_bytes: int) -> Iterator[bytes]:
+        source = awaited(chunk_bytes)
+
+        async def following() -> bytes | None:
+            return await anext(source, None)
+
+        while (chunk := asyncio.run_coroutine_threadsafe(following(), loop).result()) is not None:
+            yield chunk
+
+    return chunks
+
+
+def _options(server: Server) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "follow_redirects": False,
+        "headers": {"user-agent": f"contextrelay/{__version__}"},
+        # Proxies are for what is elsewhere.
+        "trust_env": not server.is_loopback,
+        "limits": httpx2.Limits(
+            max_connections=CLIENT_CONNECTIONS_MAX,
+            max_keepalive_connections=CLIENT_CONNECTIONS_MAX,
+            keepalive_expiry=IDLE_CONNECTION_S,
+        ),
+    }
+    if server.url.startswith("http://"):
+        # Loading all certificates takes longer than a request; this context trusts none.
+        options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return options
+
+
+def _sent(client: Any, step: Send, content: Any, timeout: httpx2.Timeout) -> Any:
+    """Send a request; to be awaited where the client is.
+
+    Raises:
+        Invalid: its URL is none.
+    """
+    if client.is_closed:
+        _is_closed()
+    headers = step.headers
+    if step.body is not None and step.body.length is not None:
+        headers = {**headers, "content-length": str(step.body.length)}
+    try:
+        request = client.build_request(
+            step.method, step.url, headers=headers, content=content, timeout=timeout
+        )
+    except httpx2.InvalidURL as error:
+        raise Invalid(f"{step.url[:80]!r} is no URL: {error}", "check how it is written") from error
+    return client.send(request, stream=True)
+
+
+def _is_closed() -> NoReturn:
+    raise Invalid("this relay was closed", "open it anew")
+
+
+def _lost(server: Server, error: httpx2.HTTPError) -> Lost:
+    """Our error for one of httpx2's, and whether the request may be sent again."""
+    told = str(error) or type(error).__name__
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+        failed = Unavailable(
+            f"no relay answers at {server.url}: {told}", "see whether it runs, and its address"
+        )
+        lost = Lost(failed, 1 if "certificate" in told.lower() else UNHEARD_SENDS_MAX)
+    elif isinstance(error, httpx2.TimeoutException):
+        failed = Unavailable(
+            f"{server.url} did not answer in time", "ask again, or allow it more time"
+        )
+        lost = Lost(failed, 1)
+    else:
+        failed = Unavailable(f"the connection to {server.url} broke: {told}", "ask again")
+        lost = Lost(failed, SENDS_MAX if isinstance(error, httpx2.TransportError) else 1)
+    lost.__cause__ = error
+    return lost
+
+
+def _check_size(coming: Coming, size_bytes: int) -> None:
+    if coming.size_bytes is not None and size_bytes != coming.size_bytes:
+        raise http_flow.cut_short(coming.size_bytes, size_bytes)
+
+
+def _once(chunks: Callable[[int], Result]) -> Callable[[int], Result]:
+    """A body comes over the network once."""
+    taken = Event()
+
+    def open_once(chunk_bytes: int) -> Result:
+        if taken.is_set():
+            raise Invalid("this body was read already", "ask for it again")
+        taken.set()
+        return chunks(chunk_bytes)
+
+    return open_once
+
+
+def _waits(timeout_s: float | None) -> Iterator[float]:
+    """How long to wait at the server each time, until the time is up."""
+    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left_s = WAIT_S_MAX if deadline_s is None else deadline_s - time.monotonic()
+        yield max(0.0, min(left_s, WAIT_S_MAX / 2))
+        if deadline_s is not None and time.monotonic() >= deadline_s:
+            return

@@ -1,0 +1,83 @@
+"""Outgoing: the body of a request, in pieces of a good size, and whether it can be sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from contextrelay.limits import CHUNK_BYTES
+from contextrelay.logic.seal.stream import SealedBody
+from contextrelay.wire.verbs import Body
+
+# Bodies that are the same each time they are read.
+_LASTING = (bytes, list, tuple, SealedBody)
+
+
+class Outgoing:
+    """What is sent: a first part that we write, then the body as it was given."""
+
+    def __init__(self, first: bytes, body: Body = b"") -> None:
+        self._first = first
+        self._body = body
+        self._is_touched = False
+
+    @property
+    def can_go_again(self) -> bool:
+        """Whether nothing of it was used up that cannot be had again."""
+        return isinstance(self._body, _LASTING) or not self._is_touched
+
+    @property
+    def length(self) -> int | None:
+        """How many bytes it is, where that is known before it is read."""
+        if isinstance(self._body, bytes | SealedBody):
+            return len(self._first) + len(self._body)
+        if isinstance(self._body, list | tuple):
+            chunks = cast("Iterable[bytes]", self._body)
+            return len(self._first) + sum(map(len, chunks))
+        return None
+
+    def small(self) -> bytes | None:
+        """The whole of it, where that is small enough to be sent at once."""
+        if isinstance(self._body, bytes) and len(self._body) <= CHUNK_BYTES:
+            return self._first + self._body
+        return None
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of it, piece by piece."""
+        chunks = self._touched(self._body)
+        # What comes slowly is sent as it comes, or the server would take us for gone.
+        return cut(joined(chunks) if isinstance(self._body, list | tuple) else chunks)
+
+    def _touched(self, body: Body) -> Iterator[bytes]:
+        yield self._first
+        if isinstance(body, bytes):
+            yield body
+            return
+        for chunk in body:
+            self._is_touched = True
+            yield chunk
+
+
+def cut(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of at most a chunk's size."""
+    for chunk in chunks:
+        if len(chunk) <= CHUNK_BYTES:
+            if chunk:
+                yield chunk
+            continue
+        view = memoryview(chunk)
+        for start in range(0, len(chunk), CHUNK_BYTES):
+            yield bytes(view[start : start + CHUNK_BYTES])
+
+
+def joined(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces that are not much smaller than that."""
+    waiting: list[bytes] = []
+    waiting_bytes = 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        waiting_bytes += len(chunk)
+        if waiting_bytes >= CHUNK_BYTES:
+            yield b"".join(waiting)
+            waiting, waiting_bytes = [], 0
+    yield b"".join(waiting)

@@ -1,0 +1,105 @@
+"""Access: the store as the holder of a key has it, and the one place where a verb is let in.
+
+`seen_by` makes the stores that a key sees: the space of its tenant (tenants.py), and of that only
+what its prefixes name (visibility.py). Every verb asked of such stores passes `Caller.admit`, which
+decides by logic/access/permissions.py. The owner, who opened the store, has no caller and passes
+nothing.
+
+Rule: who asks is found out at the door; here it is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from contextrelay.core.access.quotas import Quota
+from contextrelay.core.access.tenants import space_of
+from contextrelay.core.access.visibility import SightLedger
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Refused
+from contextrelay.logic.access.permissions import Touched, complaint
+from contextrelay.model.key import Key
+from contextrelay.wire.routes import ROUTES
+from contextrelay.wire.verbs import Body, GiveHandoff, ImportThread, Invoke, Push, PushMany, Verb
+
+Reply = TypeVar("Reply")
+Answering = Callable[[Stores, Any, Body], Any]
+
+_FILLS = (*(route.verb for route in ROUTES if route.takes_body), Invoke, GiveHandoff)
+_MAKES_THREAD = ("NewThread", "OpenThread", "ForkThread", "ImportThread")
+_HINT = "ask who runs this relay for a key that may"
+
+
+def seen_by(stores: Stores, key: Key) -> Stores:
+    """The owner's stores as the holder of a key has them."""
+    assert stores.caller is None, "only the owner's stores are seen by others"
+    space = space_of(stores, key.tenant)
+    caller = Caller(key, stores, space)
+    if not key.is_limited:
+        return replace(space, caller=caller)
+    engine = replace(space.engine, ledger=SightLedger(space.ledger, key))
+    # A live state is at hand only for who could read it: each limited key has its own.
+    return replace(space, engine=engine, live=space.live.within(f"{key.id}|"), caller=caller)
+
+
+class Caller:
+    """Who asks: a key, and the stores behind what it sees."""
+
+    def __init__(self, key: Key, root: Stores, space: Stores) -> None:
+        self.key = key
+        self.root = root
+        """The owner's stores."""
+        self.space = space
+        """All that is the tenant's, also what the key is not for."""
+        self._passing: set[type[Verb[Any]]] = set()
+
+    def check(self, verb: Verb[Any]) -> None:
+        """Let a verb pass.
+
+        Raises:
+            Refused: it is not for this key.
+        """
+        kind = type(verb)
+        if kind in self._passing:
+            return
+        said = complaint(self.key, kind.__name__, _touched(verb))
+        if said is not None:
+            raise Refused(said, _HINT, status=403)
+        if not self.key.is_limited:
+            self._passing.add(kind)  # Whatever else it says, it is let in.
+
+    def admit(self, verb: Verb[Any], function: Answering) -> Answering:
+        """Let a verb pass: the function that answers it, within the key's quota.
+
+        Raises:
+            Refused: it is not for this key.
+        """
+        self.check(verb)
+        if self.key.quota_bytes is None or not isinstance(verb, _FILLS):
+            return function
+
+        def answer(stores: Stores, verb: Verb[Any], body: Body) -> Any:
+            return Quota(self.key, self.root.ledger).answer(function, stores, verb, body)
+
+        return answer
+
+
+def _touched(verb: Verb[Any]) -> Touched:
+    """What a request names, as far as that matters for limited keys."""
+    pushes = verb.items if isinstance(verb, PushMany) else [verb]
+    channels = [channel for each in pushes if (channel := getattr(each, "channel", None))]
+    if isinstance(verb, GiveHandoff):
+        channels = [verb.told_on]
+    loose = sum(
+        each.thread is None and (isinstance(each, Invoke) or each.channel is None)
+        for each in pushes
+        if isinstance(each, Push | Invoke)
+    )
+    # The artifacts of an archive are stored before the thread is there that they are put into.
+    loose += isinstance(verb, ImportThread)
+    is_making = type(verb).__name__ in _MAKES_THREAD
+    names = (getattr(verb, "name", None),) if is_making else ()
+    return Touched(tuple(channels), names, loose)

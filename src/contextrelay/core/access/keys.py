@@ -1,0 +1,227 @@
+"""Keys: made, found by their tokens, listed, revoked, and what was done with each.
+
+The log `key/<id>` has the row `key`, with the hash of the token, and the row `used`; a fact when it
+is made and when it is revoked tells those who listen. Counters are a tally of the same name.
+
+Rule: a token is never kept. All keys are in the store's own space; an admin of a tenant knows only
+those of that tenant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator
+
+from msgspec import DecodeError
+from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
+
+from contextrelay.core.access.quotas import PUSHED, usage_name
+from contextrelay.core.answer import answers
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken, Invalid, NotFound, Refused
+from contextrelay.limits import KEY_FORGOTTEN_S, PAGE_ROWS_MAX
+from contextrelay.logic.access.permissions import is_good
+from contextrelay.logic.document.bounds import check_label
+from contextrelay.model.artifact import in_ms, moment
+from contextrelay.model.key import (
+    ID_BYTES,
+    SECRET_BYTES,
+    IssuedKey,
+    KeptKey,
+    Key,
+    KeyListing,
+    Usage,
+    key_id_in,
+    spell_token,
+)
+from contextrelay.store.ledger import ONLY, Reads, Row, Write
+from contextrelay.wire.verbs import Body, ListKeys, NewKey, ReadUsage, RevokeKey
+
+PREFIX = "key/"
+
+_encoder = Encoder()
+_decoder = Decoder(KeptKey)
+
+
+def key_log(key_id: str) -> str:
+    return f"{PREFIX}{key_id}"
+
+
+def hashed(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+# Making
+
+
+@answers(NewKey)
+def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
+    tenant = verb.tenant
+    if stores.caller is not None and stores.caller.key.tenant is not None:
+        tenant = stores.caller.key.tenant
+        if verb.tenant not in (None, tenant):
+            raise Refused("this key is of another tenant", "leave out the tenant", status=403)
+    return issue(_root(stores), replace(verb, tenant=tenant))
+
+
+def issue(stores: Stores, verb: NewKey) -> IssuedKey:
+    """Make a key.
+
+    Raises:
+        Invalid: it would be an admin of some threads and channels, which cannot be.
+    """
+    if verb.name is not None:
+        check_label(verb.name, "name")
+    if verb.tenant is not None:
+        check_label(verb.tenant, "tenant")  # Its pattern lets a line end behind it pass.
+    if verb.scope == "admin" and (verb.threads or verb.channels):
+        raise Invalid(
+            "an admin key is for all threads and channels", "take scope write, or leave them out"
+        )
+    token = spell_token(stores.random_bytes(ID_BYTES), stores.random_bytes(SECRET_BYTES))
+    now_ms = stores.now_ms()
+    key_id = key_id_in(token)
+    assert key_id is not None
+    key = Key(
+        id=key_id,
+        name=verb.name,
+        scope=verb.scope,
+        tenant=verb.tenant,
+        threads=verb.threads,
+        channels=verb.channels,
+        quota_bytes=verb.quota_bytes,
+        requests_per_minute=verb.requests_per_minute,
+        created_at=moment(now_ms),
+        expires_at=None if verb.ttl_s is None else moment(now_ms + verb.ttl_s * 1000),
+    )
+    keep(stores, KeptKey(key=key, sha256=hashed(token)))
+    return IssuedKey(key=key, token=token)
+
+
+def keep(stores: Stores, kept: KeptKey) -> None:
+    """Write a key down that is not there yet."""
+    stores.ledger.commit(Write(key_log(kept.key.id), (b"made",), (_row(kept),), expect=0))
+
+
+def _row(kept: KeptKey) -> Row:
+    ended_at = kept.key.revoked_at or kept.key.expires_at
+    due_ms = None if ended_at is None else in_ms(ended_at) + KEY_FORGOTTEN_S * 1000
+    return Row("key", ONLY, _encoder.encode(kept), due_ms)
+
+
+# Finding
+
+
+def row_of(ledger: Reads, token: str) -> bytes | None:
+    """What is kept of a token's key: the same bytes for as long as nothing about it changed."""
+    key_id = key_id_in(token)
+    return None if key_id is None else ledger.get(key_log(key_id), "key", ONLY)
+
+
+def key_in(row: bytes, token: str) -> Key | None:
+    """The key that is kept in a row, if the token is that key's."""
+    kept = _kept(row)
+    # In constant time: how much of a hash was right tells nobody how to go on.
+    return kept.key if hmac.compare_digest(hashed(token), kept.sha256) else None
+
+
+def _kept(row: bytes) -> KeptKey:
+    try:
+        return _decoder.decode(row)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise Broken(f"a key cannot be read: {error}", "make another: relay keys new") from error
+
+
+def every_key(stores: Stores, after: str = "") -> Iterator[Key]:
+    """All keys by id, good or not, from behind one."""
+    log = key_log(after)
+    while page := stores.ledger.logs(PREFIX, log, PAGE_ROWS_MAX):
+        for log in page:
+            row = stores.ledger.get(log, "key", ONLY)
+            if row is not None:
+                yield _kept(row).key
+
+
+def has_admin(stores: Stores) -> bool:
+    """Whether somebody has a key by which all can be done."""
+    now_ms = stores.now_ms()
+    return any(
+        key.scope == "admin" and key.is_owners and is_good(key, now_ms) for key in every_key(stores)
+    )
+
+
+def has_any(stores: Stores) -> bool:
+    """Whether somebody has a key that is good."""
+    return any(is_good(key, stores.now_ms()) for key in every_key(stores))
+
+
+@answers(ListKeys)
+def list_keys(stores: Stores, verb: ListKeys, body: Body) -> KeyListing:
+    found: list[Key] = []
+    for key in every_key(_root(stores), verb.after):
+        if not _is_known(stores, key):
+            continue
+        if len(found) == verb.limit:
+            return KeyListing(keys=found, next=found[-1].id)
+        found.append(key)
+    return KeyListing(keys=found)
+
+
+def _found(stores: Stores, key_id: str) -> KeptKey:
+    row = _root(stores).ledger.get(key_log(key_id), "key", ONLY)
+    kept = None if row is None else _kept(row)
+    if kept is None or not _is_known(stores, kept.key):
+        raise NotFound(f"no key {key_id}", "see which there are with: relay keys list")
+    return kept
+
+
+def _is_known(stores: Stores, key: Key) -> bool:
+    """Whether who asks may know of a key."""
+    tenant = None if stores.caller is None else stores.caller.key.tenant
+    return tenant is None or key.tenant == tenant
+
+
+def _root(stores: Stores) -> Stores:
+    return stores if stores.caller is None else stores.caller.root
+
+
+# Ending
+
+
+@answers(RevokeKey)
+def revoke_key(stores: Stores, verb: RevokeKey, body: Body) -> Key:
+    kept = _found(stores, verb.id)
+    if kept.key.revoked_at is not None:
+        return kept.key
+    revoked = replace(kept, key=replace(kept.key, revoked_at=moment(stores.now_ms())))
+    write = Write(key_log(verb.id), (b"revoked",), (_row(revoked),))
+    _root(stores).ledger.commit(write)
+    return revoked.key
+
+
+# Use
+
+
+@answers(ReadUsage)
+def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
+    key = _found(stores, verb.id).key
+    ledger = _root(stores).ledger
+    counts = ledger.tally(usage_name(key.id), {})
+    used = ledger.get(key_log(key.id), "used", ONLY)
+    return Usage(
+        id=key.id,
+        requests=counts.get("requests", 0),
+        bytes_in=counts.get("bytes_in", 0),
+        bytes_out=counts.get("bytes_out", 0),
+        pushed_bytes=counts.get(PUSHED, 0),
+        quota_bytes=key.quota_bytes,
+        last_used_at=None if used is None else moment(int(used)),
+    )
+
+
+def count_use(stores: Stores, key_id: str, counts: dict[str, int], used_ms: int) -> None:
+    """Add to what was done with a key."""
+    stores.ledger.tally(usage_name(key_id), counts)
+    stores.ledger.commit(Write(key_log(key_id), rows=(Row("used", ONLY, b"%d" % used_ms),)))

@@ -1,0 +1,192 @@
+"""Sight: what of a space is there for a key that is only for some threads and channels.
+
+A thread is there by its name or id, a channel by its name, and an artifact if it was put into such
+a thread, is held by one, or was told to such a channel. All else reads as if it had never been, in
+indexes and listings too; so every verb keeps to it, whatever it looks at. So does any kind of log
+that is not known here.
+
+Rule: what is not there cannot be written to either. It is refused before anything of the commit is
+done, should a verb ever try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+
+from msgspec import Struct
+from msgspec.json import Decoder
+
+from contextrelay.errors import Refused
+from contextrelay.limits import PAGE_ROWS_MAX
+from contextrelay.logic.access.permissions import sees_channel, sees_thread
+from contextrelay.model.key import Key
+from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Write
+
+_ARTIFACT, _THREAD, _CHANNEL = "a/", "t/", "c/"
+_INDEX, _USED = "i/", "i/u"
+# Bodies, requests that have a key, cached results, indexes: they tell nothing by themselves.
+_ANYBODYS = ("b/", "o/", "k/", _INDEX)
+_REF_CHARS = 36
+
+
+class _Place(Struct):
+    """Where an artifact belongs: the part of its description that matters here."""
+
+    thread: str | None = None
+    channel: str | None = None
+
+
+class _Named(Struct):
+    name: str | None = None
+
+
+_place = Decoder(_Place)
+_named = Decoder(_Named)
+
+
+class SightReads:
+    """What a limited key reads."""
+
+    def __init__(self, inner: Reads, key: Key) -> None:
+        self._reads = inner
+        self._key = key
+
+    # What is there
+
+    def _is_there(self, log: str) -> bool:
+        if log.startswith(_ARTIFACT):
+            return self._has_artifact(log)
+        if log.startswith(_THREAD):
+            return self._has_thread(log.removeprefix(_THREAD))
+        if log.startswith(_CHANNEL):
+            return sees_channel(self._key, log.removeprefix(_CHANNEL))
+        return log.startswith(_ANYBODYS)
+
+    def _has_thread(self, thread: str) -> bool:
+        log = _THREAD + thread
+        row = self._reads.get(log, "thread", ONLY) or self._reads.get(log, "gone", ONLY)
+        return row is not None and sees_thread(self._key, thread, _named.decode(row).name)
+
+    def _has_artifact(self, log: str) -> bool:
+        row = self._reads.get(log, "artifact", ONLY) or self._reads.get(log, "tombstone", ONLY)
+        if row is None:
+            return False
+        place = _place.decode(row)
+        if place.channel is not None and sees_channel(self._key, place.channel):
+            return True
+        if place.thread is not None and self._has_thread(place.thread):
+            return True
+        return self._is_held(log)
+
+    def _is_held(self, log: str) -> bool:
+        after = ""
+        while page := self._reads.rows(log, "holder", after, PAGE_ROWS_MAX):
+            if any(self._has_thread(row.key) for row in page):
+                return True
+            after = page[-1].key
+        return False
+
+    def _is_row_there(self, log: str, row: Row) -> bool:
+        """Whether a row of an index, or between two things, names what is there."""
+        if log == _USED:
+            return self._has_thread((row.body or b"").decode())
+        if log.startswith(_INDEX):
+            # The ref of what is meant ends the key.
+            ref = row.key[-_REF_CHARS:]
+            return self._has_artifact(_ARTIFACT + ref) or self._has_thread(ref)
+        if row.kind == "derived":
+            return self._has_artifact(_ARTIFACT + row.key)
+        return True
+
+    # Reading
+
+    def last(self, log: str) -> int:
+        return self._reads.last(log) if self._is_there(log) else 0
+
+    def read(self, log: str, after: int, limit: int) -> list[Fact]:
+        return self._reads.read(log, after, limit) if self._is_there(log) else []
+
+    def get(self, log: str, kind: str, key: str) -> bytes | None:
+        body = self._reads.get(log, kind, key)
+        if body is None or not self._is_there(log):
+            return None
+        return body if self._is_row_there(log, Row(kind, key, body)) else None
+
+    def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
+        found: list[Row] = []
+        if not self._is_there(log):
+            return found
+        while len(found) < limit and (page := self._reads.rows(log, kind, after, limit)):
+            after = page[-1].key
+            found += [row for row in page if self._is_row_there(log, row)]
+        return found[:limit]
+
+    def kinds(self, log: str) -> list[str]:
+        return self._reads.kinds(log) if self._is_there(log) else []
+
+    def logs(self, prefix: str, after: str, limit: int) -> list[str]:
+        found: list[str] = []
+        while len(found) < limit and (page := self._reads.logs(prefix, after, limit)):
+            after = page[-1]
+            found += [log for log in page if self._is_there(log)]
+        return found[:limit]
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
+        """Nothing: the store's sweep is the owner's."""
+        return []
+
+
+class SightLedger(SightReads):
+    """The ledger as a limited key has it."""
+
+    def __init__(self, inner: Ledger, key: Key) -> None:
+        super().__init__(inner, key)
+        self._inner = inner
+        self.reads_wait = inner.reads_wait
+
+    def commit(self, *writes: Write) -> list[int]:
+        made = {write.log for write in writes if write.expect == 0}
+        for write in writes:
+            if write.log not in made:
+                self._check(write.log)
+        return self._inner.commit(*writes)
+
+    def _check(self, log: str) -> None:
+        """Refuse to change what is not there for the key; what is nowhere yet may be made."""
+        if self._is_there(log):
+            return
+        if log.startswith(_CHANNEL) or self._inner.last(log) or self._inner.kinds(log):
+            raise Refused(
+                "this key is not for all that this would change", "use a key that is", status=403
+            )
+
+    def trim(self, log: str, before: int) -> None:
+        self._check(log)
+        self._inner.trim(log, before)
+
+    def drop(self, log: str, expect: int) -> None:
+        self._check(log)
+        self._inner.drop(log, expect)
+
+    # The rest is passed on.
+
+    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+        return self._inner.tally(name, amounts)
+
+    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+        return self._inner.listen(hear)
+
+    def patience(self) -> AbstractContextManager[None]:
+        return self._inner.patience()
+
+    @contextmanager
+    def still(self) -> Generator[Reads]:
+        with self._inner.still() as view:
+            yield SightReads(view, self._key)
+
+    def check(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        """Nothing: it is the store that is closed."""

@@ -1,0 +1,1 @@
+"""Accounting: what readers used, and what refs saved."""

@@ -1,0 +1,136 @@
+"""Savings: what refs have kept out of prompts, by the seed's formula and by what was counted.
+
+The seed's formula takes every artifact for one that would have been pasted, and nothing off. What
+was counted (core/accounting/usage.py) takes those that somebody read, once each, and takes off all
+that readers received; docs/savings.md has both, and what prices make of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from contextrelay.core.accounting.usage import spending_of, tally_name
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts.catalog import entries
+from contextrelay.core.artifacts.holds import held, weight
+from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.search.index_sync import space_behind
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import Live, Uses, Weights, catch_up, find_record, head_of
+from contextrelay.errors import Refused
+from contextrelay.limits import ASKING_TOKENS, STATS_ARTIFACTS_MAX
+from contextrelay.logic.tokens import TOKENIZER_DEFAULT
+from contextrelay.model.savings import Figure, Priced, Savings
+from contextrelay.model.settings import Settings
+from contextrelay.model.thread import Stats
+from contextrelay.wire.verbs import Body, ReadSavings, ReadStats
+
+
+@answers(ReadStats)
+def read_stats(stores: Stores, verb: ReadStats, body: Body) -> Stats:
+    live = head_of(stores, verb.thread)
+    with live.lock:
+        catch_up(stores, verb.thread, live)
+        weights, uses = weights_of(stores, verb.thread, live), live.uses
+    return Stats(
+        thread_id=verb.thread,
+        artifacts=weights.count,
+        naive_tokens=weights.naive_tokens,
+        actual_tokens=weights.actual_tokens,
+        tokens_avoided=weights.naive_tokens - weights.actual_tokens,
+        cache_hits=uses.cache_hits,
+        session_cache_hits=stores.cache_hits.number,
+        cache_misses=uses.cache_misses,
+        hop_count=uses.hops,
+    )
+
+
+@answers(ReadSavings)
+def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
+    if verb.thread is not None:
+        find_record(stores.ledger, verb.thread)
+    elif stores.caller is not None and stores.caller.key.is_limited:
+        raise Refused("this key is for some threads", "name one of them", status=403)
+    spending_of(stores).write()
+    counts = space_behind(stores).ledger.tally(tally_name(verb.thread), {})
+    weights, is_partial = _weights(stores, verb.thread)
+    whole, sent, pulled = (_figure(counts, name) for name in ("whole", "sent", "pulled"))
+    answers, pulls = counts.get("answers", 0), counts.get("pulls", 0)
+    net = whole.tokens - sent.tokens - pulled.tokens
+    return Savings(
+        scope="all" if verb.thread is None else f"thread {verb.thread}",
+        answers=answers,
+        pulls=pulls,
+        uncounted=counts.get("uncounted", 0),
+        whole=whole,
+        sent=sent,
+        pulled_back=pulled,
+        avoided=whole.tokens - sent.tokens,
+        net=net,
+        tokenizer=TOKENIZER_DEFAULT,
+        priced=_priced(stores.settings, net, answers + pulls),
+        artifacts=weights.count,
+        naive_tokens=weights.naive_tokens,
+        actual_tokens=weights.actual_tokens,
+        tokens_avoided=weights.naive_tokens - weights.actual_tokens,
+        is_partial=is_partial,
+    )
+
+
+def _figure(counts: Mapping[str, int], name: str) -> Figure:
+    measured, estimated = counts.get(f"{name}_measured", 0), counts.get(f"{name}_estimated", 0)
+    return Figure(measured + estimated, "estimated" if estimated else "measured")
+
+
+def _priced(settings: Settings, net: int, asked: int) -> Priced:
+    """What tokens that stay out of a prompt are worth over the calls it would be sent with."""
+    calls = settings.prompt_calls
+    asking_tokens = asked * ASKING_TOKENS
+    asking = asking_tokens * settings.price_output
+    cached_each = settings.price_cache_write + (calls - 1) * settings.price_cache_read
+    return Priced(
+        calls=calls,
+        asking_tokens=asking_tokens,
+        uncached=round(calls * net - asking, 1),
+        cached=round(cached_each * net - asking, 1),
+    )
+
+
+def _weights(stores: Stores, thread: str | None) -> tuple[Weights, bool]:
+    """What artifacts weigh by the seed's formula; whether there are more than were looked at."""
+    if thread is not None:
+        live = head_of(stores, thread)
+        with live.lock:
+            catch_up(stores, thread, live)
+            return weights_of(stores, thread, live), False
+    total, now_ms, looked_at = Weights(), stores.now_ms(), 0
+    for entry in islice(entries(stores.ledger), STATS_ARTIFACTS_MAX + 1):
+        looked_at += 1
+        artifact = find(stores.ledger, entry.ref)
+        if artifact is not None and not is_over(artifact, now_ms):
+            total = total.plus(weight(artifact))
+    return total, looked_at > STATS_ARTIFACTS_MAX
+
+
+def weights_of(stores: Stores, thread: str, live: Live) -> Weights:
+    """What the thread's artifacts weigh; counted once, then kept up. The caller holds the lock."""
+    if live.weights is None:
+        total = Weights()
+        for _, each in held(stores.ledger, thread):
+            total = total.plus(each)
+        live.weights = total
+    return live.weights
+
+
+def metrics_of(weights: Weights, uses: Uses, state_bytes: int) -> dict[str, Any]:
+    """The figures that a version of the state shows."""
+    return {
+        "cache_hits": uses.cache_hits,
+        "cache_misses": uses.cache_misses,
+        "tokens_estimate": state_bytes // 4,
+        # A state has counts: where previews are longer than what they are of, nothing is avoided.
+        "tokens_avoided": max(0, weights.naive_tokens - weights.actual_tokens),
+        "hop_count": uses.hops,
+    }

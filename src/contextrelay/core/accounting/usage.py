@@ -1,0 +1,328 @@
+"""Spending: what readers received and pulled back, noted as it happens, written every second.
+
+A read only notes in memory; a thread of its own counts tokens and adds to the ledger's counters.
+Closing the stores, and the end of the process, write what is left; a process that is killed loses
+the last second. The counters `savings` are of the space, `savings/<thread>` of the artifacts that
+were put into a thread; the row `read` of an artifact says that its whole was counted, and what was
+estimated for it until somebody looks into all of it.
+
+Rule: nothing here may fail or hold up a read. What comes too fast to be counted is counted as that.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder
+
+from contextrelay.core.artifacts.bodies import body_log, looked_key
+from contextrelay.core.artifacts.records import artifact_log, find
+from contextrelay.core.packing.pull_rates import Marks
+from contextrelay.core.search.index_sync import space_behind
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken, RelayError
+from contextrelay.limits import SPENDING_EVERY_S, SPENDING_REFS_MAX, SPENDING_THREADS_MAX
+from contextrelay.logic.tokens import count_tokens, estimate_tokens
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.package import Package
+from contextrelay.model.spent import Spent
+from contextrelay.store.ledger import ONLY, Reads, Row, Write
+from contextrelay.wire.verbs import (
+    DiffRefs,
+    Digest,
+    Grep,
+    Outline,
+    Pack,
+    Peek,
+    Pull,
+    Search,
+    Slice,
+    Verb,
+)
+
+NAME = "savings"
+_READ = "read"
+# What the row holds where the whole was counted; where it was estimated, that number.
+_MEASURED = b""
+
+
+def tally_name(thread: str | None) -> str:
+    """What the counters of a thread are called; None for those of the whole space."""
+    return NAME if thread is None else f"{NAME}/{thread}"
+
+
+def note(stores: Stores, verb: Verb[Any], reply: Any) -> None:
+    """Note what an answer gave its reader."""
+    spending = spending_of(stores)
+    if isinstance(verb, Pack):
+        spending.showed(reply)
+    elif isinstance(verb, Peek):
+        spending.peeked(reply)
+    elif isinstance(verb, Pull):
+        artifact: Artifact = reply.value
+        stop = artifact.size_bytes if verb.stop is None else min(verb.stop, artifact.size_bytes)
+        spending.pulled(artifact, max(0, stop - verb.start))
+    else:
+        spending.looked(_refs(verb, reply), getattr(verb, "thread", None), reply.spent)
+        if isinstance(ref := getattr(verb, "ref", None), str):
+            spending.read(ref, reply.spent.tokens)
+
+
+def _refs(verb: Verb[Any], reply: Any) -> Iterable[str]:
+    """The artifacts that an answer shows something of."""
+    if isinstance(verb, Search):
+        return {hit.ref for hit in reply.hits}
+    if isinstance(verb, Grep):
+        return {match.ref for match in reply.matches}
+    if isinstance(verb, DiffRefs):
+        return (verb.old, verb.new)
+    assert isinstance(verb, Outline | Digest | Slice)
+    return (verb.ref,)
+
+
+def spending_of(stores: Stores) -> Spending:
+    tenant = None if stores.caller is None else stores.caller.key.tenant
+    return stores.beside.get(f"spending/{tenant or ''}", lambda: Spending(space_behind(stores)))
+
+
+class _Touched:
+    """What was read of one artifact since the last writing."""
+
+    __slots__ = ("artifact", "peeks", "pulled_bytes", "pulls", "pulls_whole")
+
+    def __init__(self) -> None:
+        self.artifact: Artifact | None = None
+        self.peeks = self.pulls = self.pulls_whole = self.pulled_bytes = 0
+
+
+class _Look(Struct, frozen=True):
+    """What one looking inside gave."""
+
+    refs: tuple[str, ...]
+    thread: str | None
+    tokens: int
+
+
+class Spending:
+    """What the readers of one space received, until it is written."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._touched: dict[str, _Touched] = {}
+        self._looks: list[_Look] = []
+        self._uncounted = 0
+        self._marks = Marks()
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._pid = os.getpid()
+        _all.add(self)
+
+    # Noting
+
+    def showed(self, package: Package) -> None:
+        """Note which refs a window shows (core/artifacts/pull.py)."""
+        with self._lock:
+            self._marks.showed(package)
+            if len(self._marks):
+                self._write_soon()
+
+    def read(self, ref: str, tokens: int) -> None:
+        """Note that a piece of an artifact was asked for by its ref."""
+        with self._lock:
+            self._marks.read((ref,), tokens)
+
+    def peeked(self, artifact: Artifact) -> None:
+        with self._lock:
+            touched = self._touch(artifact.ref)
+            if touched is not None:
+                touched.artifact = artifact
+                touched.peeks += 1
+
+    def pulled(self, artifact: Artifact, size_bytes: int) -> None:
+        with self._lock:
+            touched = self._touch(artifact.ref)
+            if touched is not None:
+                touched.artifact = artifact
+                self._marks.read((artifact.ref,), estimate_tokens(size_bytes))
+                touched.pulls += 1
+                if size_bytes == artifact.size_bytes:
+                    touched.pulls_whole += 1
+                else:
+                    touched.pulled_bytes += size_bytes
+
+    def looked(self, refs: Iterable[str], thread: str | None, spent: Spent) -> None:
+        with self._lock:
+            if len(self._looks) >= SPENDING_REFS_MAX:
+                self._uncounted += 1
+                return
+            known = tuple(ref for ref in refs if self._touch(ref) is not None)
+            self._looks.append(_Look(known, thread, spent.tokens))
+
+    def _touch(self, ref: str) -> _Touched | None:
+        found = self._touched.get(ref)
+        if found is None:
+            if len(self._touched) >= SPENDING_REFS_MAX:
+                self._uncounted += 1
+                return None
+            found = self._touched[ref] = _Touched()
+            self._write_soon()
+        return found
+
+    def _write_soon(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(SPENDING_EVERY_S, self._write_later)
+            self._timer.daemon = True
+            self._timer.start()
+
+    # Writing
+
+    def _write_later(self) -> None:
+        with self._lock:
+            self._timer = None
+        with suppress(RelayError, OSError, RuntimeError):  # What is lost is a count.
+            self.write()
+
+    def close(self) -> None:
+        """Write what is left."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+        with suppress(RelayError):
+            self.write()
+        _all.discard(self)
+
+    def write(self) -> None:
+        """Add what was noted to the ledger's counters."""
+        with self._writing:
+            with self._lock:
+                touched, looks, uncounted = self._touched, self._looks, self._uncounted
+                self._touched, self._looks, self._uncounted = {}, [], 0
+                marks = self._marks.taken()
+            if self._pid != os.getpid():  # The parent of this process has them too.
+                self._pid = os.getpid()
+                return
+            if touched or looks or uncounted:
+                self._add(touched, looks, uncounted)
+            if marks:
+                marks.write(self._stores.ledger, lambda artifact: self._whole(artifact)[0])
+
+    def _add(self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int) -> None:
+        ledger = self._stores.ledger
+        sums: dict[str | None, Counter[str]] = {None: Counter(uncounted=uncounted)}
+        threads: dict[str, str | None] = {}
+        firsts: list[Write] = []
+        for ref, each in touched.items():
+            artifact = each.artifact or _found(ledger, ref)
+            if artifact is None or not artifact.is_text or artifact.sealed is not None:
+                continue
+            threads[ref] = artifact.thread
+            counted = self._counted(each, artifact)
+            before = ledger.get(artifact_log(ref), _READ, ONLY)
+            if before != _MEASURED and (row := self._count_whole(artifact, before, counted)):
+                firsts.append(Write(artifact_log(ref), rows=(row,)))
+            _add_to(sums, artifact.thread, counted)
+        for look in looks:
+            of = {threads[ref] for ref in look.refs if ref in threads}
+            thread = look.thread or (of.pop() if len(of) == 1 else None)
+            _add_to(sums, thread, Counter(answers=1, sent_measured=look.tokens))
+        if firsts:
+            # First the rows: what a crash then leaves out is a saving, not a cost.
+            ledger.commit(*firsts)
+        for thread in list(sums)[: SPENDING_THREADS_MAX + 1]:
+            ledger.tally(tally_name(thread), {k: v for k, v in sums[thread].items() if v})
+
+    def _count_whole(
+        self, artifact: Artifact, before: bytes | None, counted: Counter[str]
+    ) -> Row | None:
+        """Count a whole once; an estimate is corrected as soon as somebody has counted it."""
+        tokens, basis = self._whole(artifact)
+        if before is None:
+            counted[f"whole_{basis}"] += tokens
+        elif basis == "measured":
+            counted["whole_estimated"] -= int(before)
+            counted["whole_measured"] += tokens
+        else:
+            return None
+        return Row(_READ, ONLY, _MEASURED if basis == "measured" else str(tokens).encode())
+
+    def _counted(self, each: _Touched, artifact: Artifact) -> Counter[str]:
+        counted: Counter[str] = Counter(answers=each.peeks, pulls=each.pulls)
+        if each.peeks:
+            tokens, basis = _tokens(artifact.preview.text)
+            counted[f"sent_{basis}"] += each.peeks * tokens
+        if each.pulls_whole:
+            tokens, basis = self._whole(artifact)
+            counted[f"pulled_{basis}"] += each.pulls_whole * tokens
+        counted["pulled_estimated"] += estimate_tokens(each.pulled_bytes)
+        return counted
+
+    def _whole(self, artifact: Artifact) -> tuple[int, str]:
+        """The tokens of a body: as they were counted when it was looked into, or about."""
+        key = looked_key(self._stores, artifact)
+        row = self._stores.ledger.get(body_log(artifact.sha256), "looked", key)
+        if row is not None:
+            with suppress(DecodeError):
+                whole = _looked.decode(row).whole
+                return whole.tokens, whole.basis
+        if not artifact.preview.truncated:
+            return _tokens(artifact.preview.text)
+        return estimate_tokens(artifact.size_bytes), "estimated"
+
+
+def _found(ledger: Reads, ref: str) -> Artifact | None:
+    with suppress(Broken):
+        return find(ledger, ref)
+    return None
+
+
+class _Whole(Struct):
+    tokens: int
+    basis: str
+
+
+class _Looked(Struct):
+    """Of what core/inspect/outline.py keeps of a body, the part that counts."""
+
+    whole: _Whole
+
+
+_looked = Decoder(_Looked)
+
+
+def _add_to(
+    sums: dict[str | None, Counter[str]], thread: str | None, counted: Counter[str]
+) -> None:
+    sums[None].update(counted)
+    if thread is not None:
+        sums.setdefault(thread, Counter()).update(counted)
+
+
+def _tokens(text: str) -> tuple[int, str]:
+    """Counted where the tokenizer is at hand; a short command does not wait for it."""
+    if "splintr" in sys.modules:
+        return count_tokens(text), "measured"
+    return estimate_tokens(text), "estimated"
+
+
+# The end of the process
+
+_all: WeakSet[Spending] = WeakSet()
+
+
+def _write_all() -> None:
+    for each in tuple(_all):
+        each.close()
+
+
+atexit.register(_write_all)

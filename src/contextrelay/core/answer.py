@@ -1,0 +1,150 @@
+"""Answering: which function answers which verb. `answer` is the only way into core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from contextrelay.core.stores import Stores
+from contextrelay.errors import RelayError
+from contextrelay.model.artifact import Artifact
+from contextrelay.wire.verbs import Body, Push, Verb
+
+AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
+Reply = TypeVar("Reply")
+
+_answers: dict[type[Verb[Any]], Callable[[Stores, Any, Body], Any]] = {}
+
+
+def answers(
+    verb: type[AnyVerb],
+) -> Callable[[Callable[[Stores, AnyVerb, Body], Reply]], Callable[[Stores, AnyVerb, Body], Reply]]:
+    """Register a function as the answer to a verb."""
+
+    def register(
+        function: Callable[[Stores, AnyVerb, Body], Reply],
+    ) -> Callable[[Stores, AnyVerb, Body], Reply]:
+        assert verb not in _answers, f"{verb.__name__} is answered twice"
+        _answers[verb] = function
+        return function
+
+    return register
+
+
+# A verb's file is imported when it is first asked: this keeps the start of a short command short.
+_FILES = {
+    "Push": "artifacts.push",
+    "PushMany": "artifacts.push",
+    "Pull": "artifacts.pull",
+    "Peek": "artifacts.records",
+    "Find": "artifacts.records",
+    "List": "artifacts.records",
+    "Trace": "artifacts.records",
+    "Outline": "inspect.outline",
+    "Digest": "inspect.outline",
+    "Slice": "inspect.slice",
+    "Grep": "inspect.grep",
+    "Search": "search.search",
+    "RebuildSearch": "search.search",
+    "DiffRefs": "inspect.slice",
+    "Pin": "artifacts.lifetime",
+    "Extend": "artifacts.lifetime",
+    "Remove": "artifacts.lifetime",
+    "Sweep": "maintenance.sweep",
+    "Verify": "maintenance.verify",
+    "Backup": "transfer.backup",
+    "Restore": "transfer.backup",
+    "Survey": "maintenance.survey",
+    "Publish": "channels.channels",
+    "ReadSignals": "channels.channels",
+    "ListChannels": "channels.channels",
+    "ReadState": "threads.state",
+    "ReadHeader": "threads.state",
+    "PatchState": "threads.state",
+    "DiffState": "threads.state",
+    "RestoreState": "threads.state",
+    "CompactState": "threads.state",
+    "ReadStats": "accounting.savings",
+    "ReadSavings": "accounting.savings",
+    "NewThread": "threads.threads",
+    "OpenThread": "threads.threads",
+    "ShowThread": "threads.threads",
+    "FindThreads": "threads.threads",
+    "ListThreads": "threads.threads",
+    "ListThreadArtifacts": "threads.threads",
+    "ForkThread": "threads.threads",
+    "CloseThread": "threads.threads",
+    "RemoveThread": "threads.threads",
+    "UseThread": "threads.threads",
+    "LastUsedThread": "threads.threads",
+    "ReadEvents": "threads.threads",
+    "AddEvent": "threads.threads",
+    "MakeCheckpoint": "threads.threads",
+    "ExportThread": "transfer.thread_export",
+    "ImportThread": "transfer.thread_export",
+    "MirrorThread": "threads.mirror",
+    "AdoptState": "threads.mirror",
+    "Pack": "packing.pack",
+    "GiveHandoff": "packing.handoffs",
+    "AcceptHandoff": "packing.handoffs",
+    "ReturnHandoff": "packing.handoffs",
+    "ShowHandoff": "packing.handoffs",
+    "ListHandoffs": "packing.handoffs",
+    "ListCapabilities": "capabilities.invoke",
+    "NewKey": "access.keys",
+    "ListKeys": "access.keys",
+    "RevokeKey": "access.keys",
+    "ReadUsage": "access.keys",
+    "Invoke": "capabilities.invoke",
+    "PurgeCache": "capabilities.invoke",
+}
+
+
+def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
+    """Answer a verb; its body comes beside it.
+
+    With an idempotency key it is done once in KEY_KEPT_S, however often it is asked. Whether who
+    asks may, their stores know (core/access/callers.py).
+    """
+    kind: type[Verb[Any]] = type(verb)
+    function = _answers.get(kind)
+    if function is None:
+        import_module(f"contextrelay.core.{_FILES[kind.__name__]}")
+        function = _answers[kind]
+    if stores.caller is not None:
+        function = stores.caller.admit(verb, function)
+    if key:
+        from contextrelay.core.idempotency import answer_once
+
+        return answer_once(stores, verb, body, key, function)
+    reply = function(stores, verb, body)
+    if kind.__name__ in _COUNTED:
+        _count(stores, verb, reply)
+    return reply
+
+
+# What shows a reader something of an artifact: what it cost is counted (core/accounting/usage.py).
+_COUNTED = frozenset(
+    ("Peek", "Pull", "Outline", "Digest", "Slice", "Grep", "Search", "DiffRefs", "Pack")
+)
+_note: Callable[[Stores, Verb[Any], Any], None] | None = None
+
+
+def _count(stores: Stores, verb: Verb[Any], reply: Any) -> None:
+    global _note
+    if _note is None:
+        from contextrelay.core.accounting.usage import note
+
+        _note = note
+    _note(stores, verb, reply)
+
+
+def answer_pushes(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
+    """Answer pushes that came side by side: together if that is possible, each for itself if not.
+
+    None of them has a key or goes into a thread.
+    """
+    from contextrelay.core.artifacts.push import push_each
+
+    return push_each(stores, asked)

@@ -1,0 +1,1 @@
+"""Artifacts: pushed, pulled, described, listed, kept and removed."""

@@ -1,0 +1,436 @@
+"""Bodies: content kept once under its hash, for as long as a ref holds it.
+
+The log `b/<sha256>` has a row `at` (where the bytes are), maybe a row `body` (the bytes of a small
+one), and a row `hold` for each ref: a set, not a counter, because adding twice does no harm. Its
+head moves only when `at` changes; a hold is added with `expect`, and does not move it. So any
+number of pushes of the same content go on side by side, and freeing cannot race one:
+
+    free     condemn (head + 1); look for holds once more; delete `at` (head + 1); delete the blob
+    push     a hold that expected the head before the condemnation fails, and looks again
+    another  one that finds it condemned lifts that (head + 1), and the freeing fails
+
+Rule: nobody deletes a blob before winning a compare-and-set on its log, nobody points to a blob
+without winning one begun before the blob was written, and no blob name is used twice. This needs
+no clock; a grace period only keeps a sweep from disturbing a push under way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
+
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken, TooLarge, Unavailable
+from contextrelay.limits import (
+    KEEPERS_MAX,
+    OVERLAP_BYTES_MIN,
+    PAGE_ROWS_MAX,
+    ROW_BODY_BYTES_MAX,
+    TOMBSTONE_S,
+    UNFINISHED_PUSH_S,
+)
+from contextrelay.logic.content.description import Description
+from contextrelay.logic.seal.envelope_check import sealed_bytes_max
+from contextrelay.model.artifact import Artifact, SealFormat
+from contextrelay.store.blobs import Blobs, Draft
+from contextrelay.store.ledger import ONLY, Reads, Row, Stale, Write
+from contextrelay.wire.verbs import Body
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+BLOB_NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{16}")
+
+
+class At(Struct, frozen=True):
+    """Where the bytes of a body are: in a blob, or in the row beside this one."""
+
+    size_bytes: int
+    blob: str | None = None
+    is_condemned: bool = False
+
+
+_encoder = Encoder()
+_decoder = Decoder(At)
+
+
+def body_log(sha256: str) -> str:
+    return f"b/{sha256}"
+
+
+def where(ledger: Reads, sha256: str) -> At | None:
+    row = ledger.get(body_log(sha256), "at", ONLY)
+    try:
+        return None if row is None else _decoder.decode(row)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise _lost(sha256, f"where its bytes are cannot be read: {error}") from error
+
+
+def looked_key(stores: Stores, artifact: Artifact) -> str:
+    """What a row `looked` is called: by all that it depends on, and for each tenant by itself.
+
+    Else one could see by it that another has looked into the same content.
+    """
+    _, dot, ending = (artifact.name or "").rpartition(".")
+    ending = ending[-_ENDING_CHARS_MAX:].lower() if dot else ""
+    told = f"{artifact.type} {artifact.media_type} .{ending}"
+    return told if stores.tenant is None else f"{stores.tenant}|{told}"
+
+
+_ENDING_CHARS_MAX = 16
+
+
+def hold_row(ref: str) -> Row:
+    return Row("hold", ref, b"")
+
+
+# Taking a body in
+
+
+class Incoming:
+    """A body that was received and described, but is not kept yet."""
+
+    def __init__(self, description: Description, whole: bytes | None, draft: Draft | None) -> None:
+        self.description = description
+        self._whole = whole
+        self._draft = draft
+        self._blob: str | None = None
+        self._kept_ms = 0
+
+    def held(self, stores: Stores, refs: list[str]) -> Write:
+        """The write that keeps the body, if it is not kept yet, and holds it for the refs."""
+        sha256 = self.description.sha256
+        log = body_log(sha256)
+        head = stores.ledger.last(log)  # Read before `at`: if that moves, `expect` fails.
+        at = where(stores.ledger, sha256)
+        holds = tuple(hold_row(ref) for ref in refs)
+        if at is not None:
+            if at.blob != self._blob:  # It is ours after a commit that was stopped behind it.
+                self._withdraw(stores)
+            if not at.is_condemned:
+                return Write(log, rows=holds, expect=head)
+            lifted = replace(at, is_condemned=False)
+            return Write(log, (b"",), (_at_row(lifted), *holds), expect=head)
+        # A log without a head has no row `freed` to take back.
+        freed = (Row("freed", ONLY, None),) if head else ()
+        return Write(log, (b"",), (*self._placed(stores), *freed, *holds), expect=head)
+
+    def _placed(self, stores: Stores) -> tuple[Row, ...]:
+        size_bytes = self.description.size_bytes
+        if not self.is_large:
+            assert self._whole is not None
+            return Row("body", ONLY, self._whole), _at_row(At(size_bytes))
+        return (_at_row(At(size_bytes, self._keep(stores))),)
+
+    def _keep(self, stores: Stores) -> str:
+        if self._blob is None:
+            self._blob = f"{self.description.sha256}-{stores.random_bytes(8).hex()}"
+            self._kept_ms = stores.now_ms()
+            if self._draft is not None:
+                self._draft.keep(self._blob)
+            else:
+                assert self._whole is not None
+                with stores.blobs.draft() as draft:
+                    draft.write(self._whole)
+                    draft.keep(self._blob)
+        elif stores.now_ms() - self._kept_ms > UNFINISHED_PUSH_S * 1000 // 2:
+            # A sweep may have taken the blob for a leftover meanwhile.
+            raise Unavailable("the push took too long", "push it again")
+        return self._blob
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it becomes a blob, if it is not kept yet."""
+        return self.description.size_bytes > ROW_BODY_BYTES_MAX
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether it has a blob: one that was pointed to may be freed by others since."""
+        return self._blob is not None
+
+    def abandon(self, stores: Stores) -> None:
+        """Take back a blob after a commit that failed for sure, unless something points to it."""
+        at = where(stores.ledger, self.description.sha256)
+        if at is None or at.blob != self._blob:
+            self._withdraw(stores)
+
+    def _withdraw(self, stores: Stores) -> None:
+        """Delete our blob, which nothing points to, and whose name nobody else knows."""
+        if self._blob is not None:
+            stores.blobs.delete(self._blob)
+            self._blob = None
+
+
+def held_each(stores: Stores, bodies: list[tuple[Incoming, list[str]]]) -> list[Write]:
+    """As `held`, of several bodies; blobs are written side by side.
+
+    Disks sync many files at the same time almost as fast as one.
+    """
+    if sum(incoming.is_large for incoming, _ in bodies) < 2:
+        return [incoming.held(stores, refs) for incoming, refs in bodies]
+    from concurrent.futures import wait
+
+    keepers = _keepers()
+    begun = [keepers.submit(incoming.held, stores, refs) for incoming, refs in bodies]
+    wait(begun)  # All of them, also where one fails: who takes them back finds none under way.
+    return [each.result() for each in begun]
+
+
+@cache
+def _keepers() -> ThreadPoolExecutor:
+    """Threads that mostly wait for a disk."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(KEEPERS_MAX, "relay-keep")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keepers.cache_clear)  # A child has no threads but one.
+
+
+@contextmanager
+def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Generator[Incoming]:
+    """Read a body and describe it; a large stream goes to a draft on the way.
+
+    Raises:
+        TooLarge: it is over the store's limit; the rest of it is not read.
+    """
+    description = Description()
+    if isinstance(body, bytes):
+        check_size(stores, len(body), sealed)
+        if len(body) >= OVERLAP_BYTES_MIN:
+            with stores.blobs.draft() as draft:
+                _write_and_describe(draft, description, body)
+                yield Incoming(description, None, draft)
+            return
+        description.feed(body)
+        yield Incoming(description, body, None)
+        return
+    chunks = iter(body)
+    start = _up_to_a_row(stores, chunks, description, sealed)
+    if description.size_bytes <= ROW_BODY_BYTES_MAX:
+        yield Incoming(description, start, None)
+        return
+    with stores.blobs.draft() as draft:
+        draft.write(start)
+        for chunk in chunks:
+            check_size(stores, description.size_bytes + len(chunk), sealed)
+            description.feed(chunk)
+            draft.write(chunk)
+        yield Incoming(description, None, draft)
+
+
+def _write_and_describe(draft: Draft, description: Description, body: bytes) -> None:
+    """Write a large body while it is hashed: each takes about as long as the other."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as beside:
+        writing = beside.submit(draft.write, body)
+        description.feed(body)
+        writing.result()
+
+
+def _up_to_a_row(
+    stores: Stores, chunks: Iterator[bytes], description: Description, sealed: SealFormat | None
+) -> bytes:
+    """Read until the body ends or is too large for a row."""
+    start: list[bytes] = []
+    for chunk in chunks:
+        check_size(stores, description.size_bytes + len(chunk), sealed)
+        description.feed(chunk)
+        start.append(chunk)
+        if description.size_bytes > ROW_BODY_BYTES_MAX:
+            break
+    return b"".join(start)
+
+
+def check_size(stores: Stores, size_bytes: int, sealed: SealFormat | None = None) -> None:
+    """Refuse what is too large; of a sealed body what counts is what was sealed."""
+    if size_bytes <= stores.settings.body_bytes_max:
+        return
+    if size_bytes > sealed_bytes_max(sealed, stores.settings.body_bytes_max):
+        raise TooLarge(
+            f"the body is over {stores.settings.body_bytes_max} bytes",
+            "split it, or raise the limit: relay config set body_bytes_max BYTES",
+        )
+
+
+# Giving a body out
+
+
+def opener(
+    stores: Stores, sha256: str, size_bytes: int, start: int, stop: int
+) -> Callable[[int], Iterator[bytes]]:
+    """What opens the bytes start:stop of a body of a size, in chunks of a size then given.
+
+    Raises (when read):
+        Broken: the bytes are missing or, where it is the complete body, not those that were
+            stored; never after the last chunk.
+    """
+    warm = stores.warm.get(sha256)
+    if warm is not None and len(warm) == size_bytes:
+        return lambda chunk_bytes: iter((warm[start:stop],))
+    return lambda chunk_bytes: _chunks(stores, sha256, size_bytes, start, stop, chunk_bytes)
+
+
+def _chunks(
+    stores: Stores, sha256: str, size_bytes: int, start: int, stop: int, chunk_bytes: int
+) -> Iterator[bytes]:
+    # Most bodies are small: their bytes are asked for first, and where they are only after that.
+    row = stores.ledger.get(body_log(sha256), "body", ONLY) if stop <= ROW_BODY_BYTES_MAX else None
+    if row is not None:
+        _check_told_size(sha256, len(row), size_bytes)
+        stores.warm.keep(sha256, _row_checked(row, sha256))
+        yield row[start:stop]
+        return
+    at = where(stores.ledger, sha256)
+    if at is None or at.blob is None:
+        raise _lost(sha256, "its bytes are missing")
+    _check_told_size(sha256, at.size_bytes, size_bytes)
+    chunks = stores.blobs.read(at.blob, start, stop, chunk_bytes)
+    if stop - start < at.size_bytes or stores.warm.is_checked(at.blob):
+        yield from chunks
+        return
+    for chunk in _checked(chunks, sha256):
+        if len(chunk) == at.size_bytes:
+            stores.warm.keep(sha256, chunk)
+        yield chunk
+    stores.warm.check_off(at.blob)
+
+
+def _check_told_size(sha256: str, size_bytes: int, told_bytes: int) -> None:
+    if size_bytes != told_bytes:
+        raise _lost(sha256, f"it has {size_bytes} bytes, and is told to have {told_bytes}")
+
+
+def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
+    """Yield a whole body as a view of the ledger sees it, always checked by its hash."""
+    at = where(view, sha256)
+    if at is None:
+        raise _lost(sha256, "its bytes are missing")
+    if at.blob is None:
+        yield _row_checked(view.get(body_log(sha256), "body", ONLY), sha256)
+    else:
+        yield from _checked(blobs.read(at.blob, 0, at.size_bytes), sha256)
+
+
+def _row_checked(body: bytes | None, sha256: str) -> bytes:
+    if body is None:
+        raise _lost(sha256, "its bytes are missing")
+    if hashlib.sha256(body).hexdigest() != sha256:
+        raise _lost(sha256, "its bytes have changed")
+    return body
+
+
+def _checked(chunks: Iterator[bytes], sha256: str) -> Iterator[bytes]:
+    """Pass chunks on one behind, so that the last goes out only when the whole was right."""
+    digest = hashlib.sha256()
+    behind = b""
+    for chunk in chunks:
+        if behind:
+            yield behind
+        digest.update(chunk)
+        behind = chunk
+    if digest.hexdigest() != sha256:
+        raise _lost(sha256, "its bytes have changed")
+    yield behind
+
+
+def _lost(sha256: str, why: str) -> Broken:
+    return Broken(f"body {sha256[:12]}: {why}", "see what is damaged with: relay verify")
+
+
+# Freeing
+
+
+def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
+    """Let go of (sha256, ref) holds and free what nothing holds any more: (bodies, bytes)."""
+    if holds:
+        stores.ledger.commit(
+            *(Write(body_log(sha256), rows=(Row("hold", ref, None),)) for sha256, ref in holds)
+        )
+    freed = [free(stores, sha256) for sha256 in dict.fromkeys(sha256 for sha256, _ in holds)]
+    return sum(size is not None for size in freed), sum(size or 0 for size in freed)
+
+
+def free(stores: Stores, sha256: str) -> int | None:
+    """Free a body that nothing holds; its size, or None if it is held or in use."""
+    log = body_log(sha256)
+    try:
+        head = stores.ledger.last(log)
+        at = where(stores.ledger, sha256)
+        if at is None or _is_held(stores, log):
+            return None
+        if not at.is_condemned:
+            at = replace(at, is_condemned=True)
+            head = stores.ledger.commit(Write(log, (b"",), (_at_row(at),), expect=head))[0]
+        if _is_held(stores, log):
+            lifted = replace(at, is_condemned=False)
+            stores.ledger.commit(Write(log, (b"",), (_at_row(lifted),), expect=head))
+            return None
+        # What was found out about the content quotes it, and goes with it.
+        quotes = (Row("looked", key, None) for key in _looked_keys(stores, log))
+        gone = (Row("at", ONLY, None), Row("body", ONLY, None), *quotes, _freed_row(stores))
+        stores.ledger.commit(Write(log, (b"",), gone, expect=head))
+    except Stale:
+        return None  # Someone pushes the same content just now.
+    if at.blob is not None:
+        stores.blobs.delete(at.blob)
+    return at.size_bytes
+
+
+def _looked_keys(stores: Stores, log: str) -> Iterator[str]:
+    after = ""
+    while page := stores.ledger.rows(log, "looked", after, PAGE_ROWS_MAX):
+        for row in page:
+            after = row.key
+            yield after
+
+
+def free_leftover(stores: Stores, blob: str) -> bool:
+    """Delete a blob that no body points to; whether it was one."""
+    sha256 = blob.partition("-")[0]
+    log = body_log(sha256)
+    head = stores.ledger.last(log)
+    at = where(stores.ledger, sha256)
+    if at is not None and at.blob == blob:
+        return False
+    try:
+        rows = () if at is not None else (_freed_row(stores),)
+        stores.ledger.commit(Write(log, (b"",), rows, expect=head))
+    except Stale:
+        return False
+    stores.blobs.delete(blob)
+    return True
+
+
+def forget(stores: Stores, log: str) -> None:
+    """Drop the log of a body that was freed long ago."""
+    head = stores.ledger.last(log)
+    if stores.ledger.get(log, "at", ONLY) is None and not _is_held(stores, log):
+        try:
+            stores.ledger.drop(log, expect=head)
+        except Stale:
+            return  # It is in use again.
+
+
+def _is_held(stores: Stores, log: str) -> bool:
+    return bool(stores.ledger.rows(log, "hold", "", 1))
+
+
+def _at_row(at: At) -> Row:
+    return Row("at", ONLY, _encoder.encode(at))
+
+
+def _freed_row(stores: Stores) -> Row:
+    """The head must outlive any push that has read it, so the log is dropped much later."""
+    return Row("freed", ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)

@@ -1,0 +1,109 @@
+"""Holding: the artifacts that a thread refers to stay, because it holds them.
+
+The log of an artifact has a row `holder` for each thread; the log of a thread has a row `artifact`
+for each artifact, with what it weighs. The holder's row is written first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.json import Decoder, Encoder
+
+from contextrelay.core.artifacts.lifetime import pin
+from contextrelay.core.artifacts.records import artifact_log, find, is_over
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import Weights, thread_log
+from contextrelay.limits import PAGE_ROWS_MAX
+from contextrelay.model.artifact import Artifact
+from contextrelay.store.ledger import ONLY, Reads, Row, Write
+from contextrelay.wire.verbs import Pin
+
+_encoder = Encoder()
+_decoder = Decoder(Weights)
+
+
+def is_known(stores: Stores, thread: str, ref: str) -> bool:
+    """Whether a state may refer to an artifact: the thread holds it, or it is there to be held."""
+    if stores.ledger.get(thread_log(thread), "artifact", ref) is not None:
+        return True
+    artifact = find(stores.ledger, ref)
+    return artifact is not None and not is_over(artifact, stores.now_ms())
+
+
+def hold_writes(stores: Stores, thread: str, refs: set[str]) -> tuple[list[Write], tuple[Row, ...]]:
+    """What it takes for a thread to hold artifacts it does not hold yet.
+
+    One that would expire by default is pinned; one that was given a time to live keeps it.
+    """
+    writes: list[Write] = []
+    rows: list[Row] = []
+    for ref in sorted(refs):
+        if stores.ledger.get(thread_log(thread), "artifact", ref) is not None:
+            continue
+        artifact = find(stores.ledger, ref)
+        if artifact is not None:
+            if artifact.expires_at is not None and not artifact.has_own_ttl:
+                artifact = pin(stores, Pin(ref), b"")
+            writes.append(holder_write(ref, thread))
+            rows.append(held_row(artifact))
+    return writes, tuple(rows)
+
+
+def holder_write(ref: str, thread: str) -> Write:
+    return Write(artifact_log(ref), rows=(Row("holder", thread, b""),))
+
+
+def unhold_write(ref: str, thread: str) -> Write:
+    return Write(artifact_log(ref), rows=(Row("holder", thread, None),))
+
+
+def held_row(artifact: Artifact) -> Row:
+    return Row("artifact", artifact.ref, _encoder.encode(weight(artifact)))
+
+
+def weight(artifact: Artifact) -> Weights:
+    """The seed's formula: a quarter of the bytes if pasted, of the preview's characters if not."""
+    return Weights(1, artifact.size_bytes // 4, len(artifact.preview.text) // 4)
+
+
+def weights_in(rows: tuple[Row, ...]) -> Weights:
+    """What the artifacts of some rows weigh."""
+    total = Weights()
+    for row in rows:
+        if row.kind == "artifact" and row.body is not None:
+            total = total.plus(_decoder.decode(row.body))
+    return total
+
+
+def held(ledger: Reads, thread: str) -> Iterator[tuple[str, Weights]]:
+    """The artifacts that a thread holds, by ref."""
+    after = ""
+    while page := ledger.rows(thread_log(thread), "artifact", after, PAGE_ROWS_MAX):
+        for row in page:
+            after = row.key
+            yield row.key, _decoder.decode(row.body or b"")
+
+
+def is_held(ledger: Reads, ref: str) -> bool:
+    """Whether any thread that is there holds an artifact."""
+    return any(
+        ledger.get(thread_log(thread), "thread", ONLY) is not None
+        for thread in _holders(ledger, ref)
+    )
+
+
+def is_put(ledger: Reads, ref: str) -> bool:
+    """Whether any thread has an artifact; a holder's row alone may be that of a put cut short."""
+    return any(
+        ledger.get(thread_log(thread), "artifact", ref) is not None
+        for thread in _holders(ledger, ref)
+    )
+
+
+def _holders(ledger: Reads, ref: str) -> Iterator[str]:
+    after = ""
+    while page := ledger.rows(artifact_log(ref), "holder", after, PAGE_ROWS_MAX):
+        for row in page:
+            after = row.key
+            yield row.key

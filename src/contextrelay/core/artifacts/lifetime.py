@@ -1,0 +1,181 @@
+"""Lives: how long an artifact stays, and how it goes.
+
+Rule: every change expects the head of the artifact's log, so that a sweep and a caller cannot both
+win. What goes leaves a tombstone; only when that stands is its body released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.json import decode, encode
+from msgspec.structs import replace
+
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts import bodies
+from contextrelay.core.artifacts.catalog import unindex_write
+from contextrelay.core.artifacts.records import (
+    artifact_log,
+    artifact_row,
+    find,
+    find_tombstone,
+    live,
+    tombstone_row,
+)
+from contextrelay.core.idempotency import once_rows, told_before
+from contextrelay.core.stores import Stores, commit_each, with_reserve
+from contextrelay.errors import Conflict, Gone
+from contextrelay.limits import RETRIES_MAX, TOMBSTONE_S
+from contextrelay.logic.state import event_chain
+from contextrelay.model.artifact import Artifact, Tombstone, in_ms, moment
+from contextrelay.model.event import Event
+from contextrelay.store.ledger import ONLY, Row, Stale, Write
+from contextrelay.wire.verbs import Body, Extend, Pin, Remove
+
+Reason = Literal["expired", "removed"]
+
+
+@answers(Pin)
+def pin(stores: Stores, verb: Pin, body: Body) -> Artifact:
+    return _change(
+        stores,
+        verb.ref,
+        "artifact.pinned",
+        lambda artifact: replace(artifact, expires_at=None, ttl_s=None),
+    )
+
+
+@answers(Extend)
+def extend(stores: Stores, verb: Extend, body: Body) -> Artifact:
+    until_ms = stores.now_ms() + verb.ttl_s * 1000
+
+    def longer(artifact: Artifact) -> Artifact:
+        if artifact.expires_at is None or in_ms(artifact.expires_at) >= until_ms:
+            return artifact
+        return replace(artifact, expires_at=moment(until_ms), ttl_s=verb.ttl_s)
+
+    return _change(stores, verb.ref, "artifact.extended", longer)
+
+
+def _change(
+    stores: Stores, ref: str, event_type: str, changed: Callable[[Artifact], Artifact]
+) -> Artifact:
+    """Change a live artifact's description, unless it already is as wanted."""
+    log = artifact_log(ref)
+    for _ in range(RETRIES_MAX):
+        head = stores.ledger.last(log)
+        before = live(stores, ref)
+        after = changed(before)
+        if after == before:
+            return before
+        fact = _next_fact(stores, log, head, event_type)
+        try:
+            stores.ledger.commit(Write(log, (fact,), (artifact_row(after),), expect=head))
+        except Stale:
+            continue
+        return after
+    raise Conflict(f"others keep changing {ref}", "try again")
+
+
+def _next_fact(stores: Stores, log: str, head: int, event_type: str) -> bytes:
+    previous = stores.ledger.read(log, head - 1, 1) if head else []
+    event = Event(
+        id=stores.random_bytes(8).hex(),
+        type=event_type,
+        at=moment(stores.now_ms()),
+        by="you",
+    )
+    return event_chain.encode(event, previous[0].body if previous else b"")
+
+
+# Going
+
+
+class Freed(Struct, frozen=True):
+    """What going has freed."""
+
+    artifacts: int = 0
+    bodies: int = 0
+    size_bytes: int = 0
+
+
+@answers(Remove)
+def remove(stores: Stores, verb: Remove, body: Body) -> Artifact:
+    for _ in range(RETRIES_MAX):
+        try:
+            artifact = live(stores, verb.ref)
+        except Gone:
+            told = told_before(stores, artifact_log(verb.ref))
+            if told is None:
+                raise
+            return decode(told, type=Artifact)
+        if bury(stores, [artifact], "removed", once_rows(stores, encode(artifact))).artifacts:
+            return artifact
+    raise Conflict(f"others keep changing {verb.ref}", "try again")
+
+
+def bury(
+    stores: Stores, dead: list[Artifact], reason: Reason, beside: tuple[Row, ...] = ()
+) -> Freed:
+    """Put tombstones in the place of artifacts, then finish what follows from it.
+
+    `beside`: rows that belong to the same write.
+    The disk may be full at each step. It is that step which is done again, not all of them: one
+    that began anew would find the tombstone and take it for another's.
+    """
+    writes = [_tombstone_write(stores, artifact, reason, beside) for artifact in dead]
+    done = with_reserve(stores, lambda: commit_each(stores.ledger, writes))
+    tombstones = [
+        tombstone
+        for artifact, is_done in zip(dead, done, strict=True)
+        if is_done and (tombstone := find_tombstone(stores.ledger, artifact.ref)) is not None
+    ]
+    freed_bodies, freed_bytes = with_reserve(stores, lambda: settle(stores, tombstones))
+    unindexed = [unindex_write(artifact.ref, in_ms(artifact.created_at)) for artifact in dead]
+    with_reserve(stores, lambda: stores.ledger.commit(*unindexed))
+    return Freed(len(tombstones), freed_bodies, freed_bytes)
+
+
+def settle(stores: Stores, tombstones: list[Tombstone]) -> tuple[int, int]:
+    """Release the bodies of buried artifacts; only then do their tombstones count as settled.
+
+    A crash before that leaves the tombstones due, and a sweep comes here again.
+    """
+    freed = bodies.release(stores, [(tombstone.sha256, tombstone.ref) for tombstone in tombstones])
+    forget_ms = stores.now_ms() + TOMBSTONE_S * 1000
+    stores.ledger.commit(
+        *(
+            Write(artifact_log(tombstone.ref), rows=(tombstone_row(settled, forget_ms),))
+            for tombstone in tombstones
+            if (settled := replace(tombstone, is_released=True))
+        )
+    )
+    return freed
+
+
+def _tombstone_write(
+    stores: Stores, artifact: Artifact, reason: Reason, beside: tuple[Row, ...]
+) -> Write:
+    log = artifact_log(artifact.ref)
+    head = stores.ledger.last(log)
+    now_ms = stores.now_ms()
+    tombstone = Tombstone(
+        ref=artifact.ref,
+        gone_at=moment(now_ms),
+        reason=reason,
+        name=artifact.name,
+        type=artifact.type,
+        size_bytes=artifact.size_bytes,
+        sha256=artifact.sha256,
+        created_at=artifact.created_at,
+        metadata=artifact.metadata,
+        thread=artifact.thread,
+        channel=artifact.channel,
+    )
+    fact = _next_fact(stores, log, head, f"artifact.{reason}")
+    rows = (Row("artifact", ONLY, None), tombstone_row(tombstone, now_ms), *beside)
+    # Changed since it was read: then this write must fail, and the caller decides again.
+    is_same = find(stores.ledger, artifact.ref) == artifact
+    return Write(log, (fact,), rows, expect=head if is_same else -1)

@@ -1,0 +1,30 @@
+"""Pulls: a body goes out, whole or a range of it, and its lease may be renewed by that."""
+
+from __future__ import annotations
+
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.lifetime import extend
+from contextrelay.core.artifacts.records import live
+from contextrelay.core.stores import Stores
+from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.wire.verbs import Body, Extend, Pull, Stream
+
+
+@answers(Pull)
+def pull(stores: Stores, verb: Pull, body: Body) -> Stream[Artifact]:
+    artifact = live(stores, verb.ref)
+    stop = artifact.size_bytes if verb.stop is None else min(verb.stop, artifact.size_bytes)
+    start = min(verb.start, stop)
+    if stores.settings.extend_on_read:
+        artifact = _renewed(stores, artifact)
+    return Stream(artifact, opener(stores, artifact.sha256, artifact.size_bytes, start, stop))
+
+
+def _renewed(stores: Stores, artifact: Artifact) -> Artifact:
+    """Renew a lease on read, once a tenth of it is used up: not every read is worth a write."""
+    if artifact.ttl_s is None or artifact.expires_at is None:
+        return artifact
+    if stores.now_ms() + artifact.ttl_s * 900 < in_ms(artifact.expires_at):
+        return artifact
+    return extend(stores, Extend(artifact.ref, artifact.ttl_s), b"")

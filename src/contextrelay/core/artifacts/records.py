@@ -1,0 +1,167 @@
+"""Artifacts: found, described, read, listed and traced by ref.
+
+The log `a/<ref>` has the row `artifact`, or `tombstone` once it is gone, a row `derived` for each
+artifact made from this one, and the chained events of its life.
+
+Rule: an artifact is visible only when all it needs is there: index row, body and hold come first.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TypeVar
+
+from msgspec import DecodeError
+from msgspec.json import Decoder, Encoder
+
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts.catalog import entries
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken, Gone, NotFound
+from contextrelay.limits import FIND_ITEMS_MAX, PAGE_ROWS_MAX
+from contextrelay.model.artifact import Artifact, Tombstone, in_ms
+from contextrelay.model.reports import Lineage, Listing
+from contextrelay.store.ledger import ONLY, Reads, Row
+from contextrelay.wire.verbs import Body, Find, List, Peek, Trace
+
+Described = TypeVar("Described", Artifact, Tombstone)
+
+_encoder = Encoder()
+_artifact = Decoder(Artifact)
+_tombstone = Decoder(Tombstone)
+
+
+def artifact_log(ref: str) -> str:
+    return f"a/{ref}"
+
+
+def artifact_row(artifact: Artifact) -> Row:
+    due_ms = None if artifact.expires_at is None else in_ms(artifact.expires_at)
+    return Row("artifact", ONLY, _encoder.encode(artifact), due_ms)
+
+
+def tombstone_row(tombstone: Tombstone, due_ms: int) -> Row:
+    return Row("tombstone", ONLY, _encoder.encode(tombstone), due_ms)
+
+
+def find(ledger: Reads, ref: str) -> Artifact | None:
+    """An artifact's description, though its time may be up."""
+    row = ledger.get(artifact_log(ref), "artifact", ONLY)
+    return None if row is None else read(_artifact, row, ref)
+
+
+def find_tombstone(ledger: Reads, ref: str) -> Tombstone | None:
+    row = ledger.get(artifact_log(ref), "tombstone", ONLY)
+    return None if row is None else read(_tombstone, row, ref)
+
+
+def read(decoder: Decoder[Described], row: bytes, ref: str) -> Described:
+    """What a row tells of an artifact.
+
+    Raises:
+        Broken: it cannot be read.
+    """
+    try:
+        return decoder.decode(row)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise Broken(
+            f"the description of {ref} cannot be read: {error}",
+            "see what is damaged with: relay verify",
+        ) from error
+
+
+def live(stores: Stores, ref: str) -> Artifact:
+    """An artifact that is there.
+
+    Raises:
+        Gone: it was there; the error tells when and why it went.
+        NotFound: it never was, or its tombstone is forgotten.
+    """
+    artifact = _described(stores, ref)
+    if artifact is None:
+        tombstone = find_tombstone(stores.ledger, ref)
+        if tombstone is None:
+            raise NotFound(f"no artifact {ref}", "see what there is with: relay artifact list")
+        raise _gone(ref, tombstone.gone_at, tombstone.reason, tombstone.metadata)
+    if artifact.expires_at is not None and is_over(artifact, stores.now_ms()):
+        raise _gone(ref, artifact.expires_at, "expired", artifact.metadata)
+    return artifact
+
+
+def _described(stores: Stores, ref: str) -> Artifact | None:
+    """As `find`, but read out of a row only once."""
+    row = stores.ledger.get(artifact_log(ref), "artifact", ONLY)
+    if row is None:
+        return None
+    artifact = stores.warm.described(ref, row)
+    if artifact is None:
+        artifact = read(_artifact, row, ref)
+        stores.warm.describe(artifact, row)
+    return artifact
+
+
+def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) -> Gone:
+    told = gone_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Gone(
+        f"{ref} {'expired' if reason == 'expired' else 'was removed'} at {told}",
+        "next time: relay push --ttl 7d, or relay artifact pin REF"
+        if reason == "expired"
+        else "push the content again if it is still needed",
+        {"gone_at": told, "reason": reason, "metadata": metadata},
+    )
+
+
+@answers(Peek)
+def peek(stores: Stores, verb: Peek, body: Body) -> Artifact:
+    artifact = live(stores, verb.ref)
+    if not verb.is_full:
+        return artifact
+    from contextrelay.core.inspect.outline import described_fully
+
+    return described_fully(stores, artifact)
+
+
+@answers(List)
+def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
+    now_ms = stores.now_ms()
+    found: list[Artifact] = []
+    for entry in entries(stores.ledger, verb.after):
+        artifact = find(stores.ledger, entry.ref)
+        if artifact is None or is_over(artifact, now_ms):
+            continue
+        if in_ms(artifact.created_at) != entry.created_ms:
+            continue  # An earlier try of the same push, which did not get that far.
+        found.append(artifact)
+        if len(found) == verb.limit:
+            more = next(entries(stores.ledger, entry.cursor), None)
+            return Listing(artifacts=found, next=entry.cursor if more else "")
+    return Listing(artifacts=found)
+
+
+def is_over(artifact: Artifact, now_ms: int) -> bool:
+    return artifact.expires_at is not None and in_ms(artifact.expires_at) <= now_ms
+
+
+@answers(Find)
+def find_by_prefix(stores: Stores, verb: Find, body: Body) -> list[Artifact]:
+    now_ms = stores.now_ms()
+    found: list[Artifact] = []
+    after = ""
+    while page := stores.ledger.logs(artifact_log(verb.prefix), after, FIND_ITEMS_MAX):
+        after = page[-1]
+        each = (find(stores.ledger, log.removeprefix("a/")) for log in page)
+        found += [artifact for artifact in each if artifact and not is_over(artifact, now_ms)]
+        if len(found) >= FIND_ITEMS_MAX:
+            break
+    return found[:FIND_ITEMS_MAX]
+
+
+@answers(Trace)
+def trace(stores: Stores, verb: Trace, body: Body) -> Lineage:
+    artifact = live(stores, verb.ref)
+    derived: list[str] = []
+    while page := stores.ledger.rows(
+        artifact_log(verb.ref), "derived", derived[-1] if derived else "", PAGE_ROWS_MAX
+    ):
+        derived += [row.key for row in page]
+    return Lineage(ref=verb.ref, sources=list(artifact.provenance.source_refs), derived=derived)

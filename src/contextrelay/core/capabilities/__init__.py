@@ -1,0 +1,1 @@
+"""Capabilities: registered, invoked, cached."""

@@ -1,0 +1,1 @@
+"""Channels: signals in order, and how long they are kept."""

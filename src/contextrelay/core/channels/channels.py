@@ -1,0 +1,295 @@
+"""Channels: signals are sent, read in order, and listed by channel.
+
+The log `c/<channel>` has a fact for each signal, a row `pending` for each push whose signal is not
+sent yet, and rows by which a sweep knows when its signals are old (core/channels/retention.py).
+
+Rule: a push names its channel before it is stored and sends its signal after; what a crash leaves
+in between is on the due list, and a sweep sends it.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+from msgspec import DecodeError
+from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
+
+from contextrelay.core.answer import answers
+from contextrelay.core.idempotency import once_rows, step, told_before
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken, Invalid, RelayError, TooLarge, Unavailable
+from contextrelay.limits import (
+    CHANNEL_CHARS_MAX,
+    LABEL_CHARS_MAX,
+    MESSAGE_BYTES_MAX,
+    PAGE_ROWS_MAX,
+    RETRIES_MAX,
+    SIGNAL_AGE_STEPS,
+    SIGNAL_PENDING_S,
+    SIGNALS_TRIMMED_SHARE,
+)
+from contextrelay.logic.document.bounds import check_json, check_label
+from contextrelay.model.artifact import Artifact, moment
+from contextrelay.model.signal import (
+    ChannelListing,
+    ChannelView,
+    SentSignal,
+    Signal,
+    SignalPage,
+)
+from contextrelay.store.ledger import Fact, Reads, Row, Stale, Write
+from contextrelay.wire.verbs import Body, ListChannels, Publish, ReadSignals
+
+PREFIX = "c/"
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SHOWN_CHARS = 60
+
+_encoder = Encoder()
+_decoder = Decoder(SentSignal)
+_signal_decoder = Decoder(Signal)
+
+
+def channel_log(channel: str) -> str:
+    return f"{PREFIX}{channel}"
+
+
+def check_channel(channel: str) -> str:
+    """Let a channel's name pass: any text, slashes and spaces too, without control characters.
+
+    Raises:
+        Invalid: it is empty or holds what cannot be told back; TooLarge where it is too long.
+    """
+    if not channel:
+        raise Invalid("the channel has no name", "give it one")
+    if len(channel) > CHANNEL_CHARS_MAX:
+        raise TooLarge(
+            f"the channel's name has {len(channel)} characters",
+            f"the limit is {CHANNEL_CHARS_MAX} characters; shorten it",
+        )
+    hidden = _UNPRINTABLE.search(channel)
+    if hidden:
+        raise Invalid(
+            f"the channel {channel[:_SHOWN_CHARS]!a} holds U+{ord(hidden[0]):04X}",
+            "leave that character out",
+        )
+    return channel
+
+
+# Sending
+
+
+@answers(Publish)
+def publish(stores: Stores, verb: Publish, body: Body) -> Signal:
+    check_label(verb.by, "by", LABEL_CHARS_MAX)
+    if verb.message is None:
+        raise Invalid("the message is null", "send any other JSON value")
+    check_json(verb.message, "the message", MESSAGE_BYTES_MAX)
+    log = channel_log(check_channel(verb.channel))
+    now_ms = stores.now_ms()
+    sent = SentSignal(id=_new_id(stores), ts=now_ms, by=verb.by, message=verb.message)
+    if stores.once is not None:
+        return _publish_once(stores, log, sent)
+    write = Write(log, (_encoder.encode(sent),), (kept_row(stores, now_ms),))
+    try:
+        (seq,) = stores.ledger.commit(write)
+    except Unavailable:
+        # The reply was lost; whether the signal was, the log tells.
+        found = _seq_of(stores.ledger, log, write.facts[0])
+        if found is None:
+            raise
+        return _signal(sent, found)
+    trim_surplus(stores, [write], [seq])
+    return _signal(sent, seq)
+
+
+def _publish_once(stores: Stores, log: str, sent: SentSignal) -> Signal:
+    """Send a signal that has a key, or find it; the head is expected, so that one of two wins."""
+    with stores.ledger.patience():
+        for _ in range(RETRIES_MAX):
+            head = stores.ledger.last(log)
+            told = told_before(stores, log)
+            if told is not None:
+                return _signal_decoder.decode(told)
+            signal = _signal(sent, head + 1)
+            rows = (kept_row(stores, sent.ts), *once_rows(stores, _encoder.encode(signal)))
+            write = Write(log, (_encoder.encode(sent),), rows, expect=head)
+            with suppress(Stale):
+                trim_surplus(stores, [write], stores.ledger.commit(write))
+                return signal
+    raise Unavailable(f"others keep sending to {log.removeprefix(PREFIX)!r}", "ask again")
+
+
+def pending_writes(made: list[Artifact], now_ms: int) -> list[Write]:
+    """What names the channels of pushes before these are stored, one write a channel."""
+    rows: dict[str, list[Row]] = {}
+    for index, artifact in enumerate(made):
+        if artifact.channel is not None:
+            # A millisecond apart: signals that a sweep has to send keep the order of their pushes.
+            due_ms = now_ms + SIGNAL_PENDING_S * 1000 + index
+            row = Row("pending", artifact.ref, b"%d" % now_ms, due_ms)
+            rows.setdefault(artifact.channel, []).append(row)
+    return [Write(channel_log(channel), rows=tuple(each)) for channel, each in rows.items()]
+
+
+def signal_writes(stores: Stores, made: list[Artifact]) -> list[Write]:
+    """The signals of pushes that are stored, in order, one write a channel."""
+    by_channel: dict[str, list[Artifact]] = {}
+    for artifact in made:
+        if artifact.channel is not None:
+            by_channel.setdefault(artifact.channel, []).append(artifact)
+    return [signal_write(stores, channel, each) for channel, each in by_channel.items()]
+
+
+def signal_write(
+    stores: Stores, channel: str, made: list[Artifact], expect: int | None = None
+) -> Write:
+    """The signals of pushes to one channel, which are pending no longer."""
+    now_ms = stores.now_ms()
+    facts = tuple(
+        _encoder.encode(
+            SentSignal(
+                id=_new_id(stores),
+                ts=now_ms,
+                by=artifact.provenance.created_by,
+                ref=artifact.ref,
+            )
+        )
+        for artifact in made
+    )
+    done = (Row("pending", artifact.ref, None) for artifact in made)
+    return Write(channel_log(channel), facts, (*done, kept_row(stores, now_ms)), expect)
+
+
+def send_signals(stores: Stores, made: list[Artifact]) -> None:
+    """Send the signals of pushes that are stored, except those that a sweep has sent meanwhile."""
+    unsent = [
+        artifact
+        for artifact in made
+        if artifact.channel is not None
+        and stores.ledger.get(channel_log(artifact.channel), "pending", artifact.ref) is not None
+    ]
+    writes = signal_writes(stores, unsent)
+    trim_surplus(stores, writes, stores.ledger.commit(*writes))
+
+
+def send_once(stores: Stores, made: list[Artifact]) -> None:
+    """Send the signals of pushes that have a key, except those that are sent already."""
+    for artifact in made:
+        if artifact.channel is not None:
+            _send_once(step(stores, artifact.ref), artifact.channel, artifact)
+
+
+def _send_once(stores: Stores, channel: str, artifact: Artifact) -> None:
+    log = channel_log(channel)
+    for _ in range(RETRIES_MAX):
+        head = stores.ledger.last(log)
+        if stores.ledger.get(log, "pending", artifact.ref) is None:
+            return
+        if told_before(stores, log) is not None:
+            # Sent, and named again since by the same request.
+            stores.ledger.commit(Write(log, rows=(Row("pending", artifact.ref, None),)))
+            return
+        write = signal_write(stores, channel, [artifact], expect=head)
+        write = replace(write, rows=(*write.rows, *once_rows(stores, b"")))
+        with suppress(Stale):
+            trim_surplus(stores, [write], stores.ledger.commit(write))
+            return
+
+
+def kept_row(stores: Stores, now_ms: int) -> Row:
+    """When the signals of about now will be old. Its key, and so the row, is theirs in common."""
+    kept_ms = stores.settings.signal_kept_s * 1000
+    step_ms = kept_ms // SIGNAL_AGE_STEPS
+    end_ms = (now_ms // step_ms + 1) * step_ms
+    return Row("kept", f"{end_ms:014d}", b"", end_ms + kept_ms)
+
+
+def trim_surplus(stores: Stores, writes: list[Write], heads: list[int]) -> None:
+    """Forget the oldest signals of a channel that has too many, once in so many signals."""
+    kept_max = stores.settings.signals_kept_max
+    step = max(1, kept_max // SIGNALS_TRIMMED_SHARE)
+    for write, head in zip(writes, heads, strict=True):
+        is_turn = head // step > (head - len(write.facts)) // step
+        if is_turn and head > kept_max:
+            with suppress(RelayError):  # The signal is sent; the next turn trims for this one too.
+                stores.ledger.trim(write.log, head - kept_max + 1)
+
+
+def _new_id(stores: Stores) -> str:
+    return stores.random_bytes(8).hex()
+
+
+def _seq_of(ledger: Reads, log: str, body: bytes) -> int | None:
+    """Where a signal is among the newest ones, if it is."""
+    newest = ledger.read(log, max(0, ledger.last(log) - PAGE_ROWS_MAX), PAGE_ROWS_MAX)
+    return next((fact.seq for fact in reversed(newest) if fact.body == body), None)
+
+
+# Reading
+
+
+@answers(ReadSignals)
+def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
+    log = channel_log(check_channel(verb.channel))
+    # The head first: what comes between the two reads is no gap.
+    head = stores.ledger.last(log)
+    if verb.after is None:
+        return SignalPage(signals=[], head=head)
+    after = verb.after if verb.after <= head else 0
+    facts = stores.ledger.read(log, after, verb.limit)
+    # The last one that is not kept, if any: of none kept, all up to the head.
+    missed = facts[0].seq - 1 if facts else head
+    gap = None
+    if missed > after or verb.after > head:
+        gap = (verb.after + 1, missed)
+    return SignalPage(
+        signals=[_signal(decoded(fact, verb.channel), fact.seq) for fact in facts],
+        head=max(head, facts[-1].seq) if facts else head,
+        gap=gap,
+    )
+
+
+def decoded(fact: Fact, channel: str) -> SentSignal:
+    """What a fact tells.
+
+    Raises:
+        Broken: it cannot be read.
+    """
+    try:
+        return _decoder.decode(fact.body)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise Broken(
+            f"signal {fact.seq} of channel {channel!r} cannot be read: {error}",
+            f"go on after {fact.seq}; see what else is damaged with: relay verify",
+        ) from error
+
+
+def _signal(sent: SentSignal, seq: int) -> Signal:
+    return Signal(seq=seq, ts=sent.ts, by=sent.by, ref=sent.ref, message=sent.message)
+
+
+@answers(ListChannels)
+def list_channels(stores: Stores, verb: ListChannels, body: Body) -> ChannelListing:
+    found: list[ChannelView] = []
+    after = channel_log(verb.after)
+    # One more than asked for tells whether there are more.
+    while page := stores.ledger.logs(PREFIX, after, verb.limit + 1 - len(found)):
+        after = page[-1]
+        found += [view for log in page if (view := _view(stores.ledger, log)) is not None]
+        if len(found) > verb.limit:
+            shown = found[: verb.limit]
+            return ChannelListing(channels=shown, next=shown[-1].name)
+    return ChannelListing(channels=found)
+
+
+def _view(ledger: Reads, log: str) -> ChannelView | None:
+    """A channel, if a signal was ever sent to it: a push may only have named it."""
+    head = ledger.last(log)
+    if not head:
+        return None
+    name = log.removeprefix(PREFIX)
+    newest = ledger.read(log, head - 1, 1)
+    last_at = moment(decoded(newest[0], name).ts) if newest else None
+    return ChannelView(name=name, head=head, last_at=last_at)

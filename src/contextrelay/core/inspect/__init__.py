@@ -1,0 +1,1 @@
+"""Looking into artifacts without loading them: outline, slice, grep, diff."""

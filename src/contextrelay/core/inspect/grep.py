@@ -1,0 +1,78 @@
+"""Greps: a pattern looked for in one artifact, in those of a thread, or in all, the newest first.
+
+Rule: a grep ends. Time and the number of artifacts have limits, and the answer says whether it got
+to the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts.catalog import entries
+from contextrelay.core.artifacts.holds import held
+from contextrelay.core.artifacts.records import find as find_artifact
+from contextrelay.core.artifacts.records import is_over
+from contextrelay.core.inspect.slice import source_at, source_of
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import find_record
+from contextrelay.errors import Invalid
+from contextrelay.limits import GREP_ARTIFACTS_MAX, GREP_S_MAX
+from contextrelay.logic.grep.results import Wanted, find
+from contextrelay.logic.slicing.source import Source
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.piece import Found, Skipped
+from contextrelay.wire.verbs import Body, Grep
+
+
+@answers(Grep)
+def grep(stores: Stores, verb: Grep, body: Body) -> Found:
+    if verb.ref is not None and verb.thread is not None:
+        raise Invalid("a grep is in a ref or in a thread, not in both", "leave out one")
+    if verb.after_line and verb.ref is None:
+        raise Invalid("after_line needs the one ref that it is in", "give ref")
+    wanted = wanted_by(verb)
+    deadline_s = time.monotonic() + GREP_S_MAX
+    sources = _sources(stores, verb)
+    return find(sources, wanted, lambda: time.monotonic() > deadline_s, is_one=verb.ref is not None)
+
+
+def wanted_by(verb: Grep) -> Wanted:
+    return Wanted(
+        pattern=verb.pattern,
+        ignore_case=verb.ignore_case,
+        is_fixed=verb.is_fixed,
+        context=verb.context,
+        is_count=verb.is_count,
+        after_line=verb.after_line,
+        matches_max=verb.matches_max,
+        tokens_max=verb.tokens_max,
+    )
+
+
+def _sources(stores: Stores, verb: Grep) -> Iterator[Source | Skipped]:
+    if verb.ref is not None:
+        yield source_at(stores, verb.ref)
+        return
+    now_ms = stores.now_ms()
+    for artifact in islice(_newest(stores, verb.thread), GREP_ARTIFACTS_MAX):
+        if is_over(artifact, now_ms):
+            continue
+        if artifact.sealed is not None:
+            yield Skipped(ref=artifact.ref, why=f"{artifact.ref[:8]} is sealed")
+            continue
+        yield source_of(stores, artifact)
+
+
+def _newest(stores: Stores, thread: str | None) -> Iterator[Artifact]:
+    """The artifacts of a thread, or all of them, newest first."""
+    if thread is None:
+        found = (find_artifact(stores.ledger, entry.ref) for entry in entries(stores.ledger))
+        yield from (each for each in found if each is not None)
+        return
+    find_record(stores.ledger, thread)
+    there = [find_artifact(stores.ledger, ref) for ref, _ in held(stores.ledger, thread)]
+    known = [each for each in there if each is not None]
+    yield from sorted(known, key=lambda each: each.created_at, reverse=True)

@@ -1,0 +1,94 @@
+"""Slices: a bounded piece of an artifact's body, and what differs between two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.pull import pull
+from contextrelay.core.inspect.line_index import marks_of
+from contextrelay.core.inspect.outline import known_tokens
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Sealed
+from contextrelay.limits import CHUNK_BYTES, ROW_BODY_BYTES_MAX
+from contextrelay.logic.diff.unified import differ
+from contextrelay.logic.slicing.slice import select, take
+from contextrelay.logic.slicing.source import Source
+from contextrelay.logic.tokens import measure
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.piece import Differing, Piece
+from contextrelay.model.tokens import TokenCount
+from contextrelay.wire.verbs import Body, DiffRefs, Pull, Slice
+
+
+@answers(Slice)
+def slice_one(stores: Stores, verb: Slice, body: Body) -> Piece:
+    ways = {
+        "lines": verb.lines,
+        "bytes": verb.bytes,
+        "tokens": verb.tokens,
+        "json_pointer": verb.json_pointer,
+        "json_path": verb.json_path,
+        "rows": verb.rows,
+        "heading": verb.heading,
+        "symbol": verb.symbol,
+    }
+    selector = select(ways, verb.columns)
+    return take(source_at(stores, verb.ref), selector, verb.tokens_max)
+
+
+def source_at(stores: Stores, ref: str) -> Source:
+    """The body of a ref, to be looked into; that is a reading, as a pull is.
+
+    Raises:
+        Gone, NotFound: there is none.
+        Sealed: its key is not here.
+    """
+    return source_of(stores, pull(stores, Pull(ref), b"").value)
+
+
+def source_of(stores: Stores, artifact: Artifact) -> Source:
+    """The body of an artifact, to be looked into.
+
+    Raises:
+        Sealed: its key is not here.
+    """
+    if artifact.sealed is not None:
+        raise Sealed(
+            f"{artifact.ref} is sealed, and its key is not here",
+            "look into it with the URL that has its key, in a client",
+        )
+
+    def read(start: int, stop: int) -> Iterator[bytes]:
+        opened = opener(stores, artifact.sha256, artifact.size_bytes, start, stop)
+        return opened(CHUNK_BYTES)
+
+    return Source(
+        ref=artifact.ref,
+        type=artifact.type,
+        media_type=artifact.media_type,
+        name=artifact.name,
+        is_text=artifact.is_text,
+        size_bytes=artifact.size_bytes,
+        read=read,
+        marks=lambda: marks_of(stores, artifact),
+        line_count=artifact.preview.line_count if artifact.is_text else None,
+        whole=lambda: _whole(stores, artifact),
+        sha256=artifact.sha256,
+    )
+
+
+def _whole(stores: Stores, artifact: Artifact) -> TokenCount | None:
+    """How many tokens a body takes, where somebody counted before, or it is small."""
+    known = known_tokens(stores, artifact)
+    if known is not None or not artifact.is_text or artifact.size_bytes > ROW_BODY_BYTES_MAX:
+        return known
+    opened = opener(stores, artifact.sha256, artifact.size_bytes, 0, artifact.size_bytes)
+    return measure(b"".join(opened(CHUNK_BYTES)).decode(errors="replace"))
+
+
+@answers(DiffRefs)
+def diff_two(stores: Stores, verb: DiffRefs, body: Body) -> Differing:
+    old, new = source_at(stores, verb.old), source_at(stores, verb.new)
+    return differ(old, new, verb.context, verb.tokens_max)

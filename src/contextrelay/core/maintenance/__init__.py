@@ -1,0 +1,1 @@
+"""Maintenance: sweep, verify, survey."""

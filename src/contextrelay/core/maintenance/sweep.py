@@ -1,0 +1,220 @@
+"""Sweeps: expire what is due, free what nothing holds, mend what a crash left over.
+
+Nothing is deleted by an engine itself: rows come up on the due list, and here it is decided what
+becomes of them. A sweep can stop anywhere; the next one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+
+from msgspec.structs import replace
+
+from contextrelay.core.access.tenants import space_of, split_log, tenants
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts import bodies
+from contextrelay.core.artifacts.catalog import Entry, entries_before, unindex_write
+from contextrelay.core.artifacts.lifetime import bury, settle
+from contextrelay.core.artifacts.records import artifact_log, find, find_tombstone, is_over
+from contextrelay.core.stores import Stores, commit_each, with_reserve
+from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
+from contextrelay.model.artifact import Artifact, Tombstone, in_ms
+from contextrelay.model.reports import SweepReport
+from contextrelay.store.ledger import ONLY, Row, Stale, Write
+from contextrelay.wire.verbs import Body, Sweep
+
+SWEEP_LOG = "sweep"
+KINDS = ("artifact", "tombstone")
+
+
+@answers(Sweep)
+def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
+    report = with_reserve(stores, lambda: _due(stores, verb.items_max))
+    report = _plus(report, mended=_unfinished(stores))
+    for tenant in tenants(stores.ledger):
+        report = _plus(report, mended=_unfinished(space_of(stores, tenant)))
+    if verb.is_deep:
+        report = _leftovers(stores, report)
+        from contextrelay.core.search.index_sync import tend_all  # Seldom: it brings a lot along.
+
+        tend_all(stores)
+    if stores.engine.reserve is not None:
+        stores.engine.reserve.refill()
+    return report
+
+
+def _due(stores: Stores, items_max: int) -> SweepReport:
+    """Work through the due list, a page at a time."""
+    report = SweepReport()
+    left = items_max
+    while left > 0:
+        page = stores.ledger.due(stores.now_ms(), min(PAGE_ROWS_MAX, left))
+        if not page:
+            return report
+        left -= len(page)
+        by_tenant: dict[str | None, list[tuple[str, Row]]] = {}
+        for log, row in page:
+            tenant, own_log = split_log(log)
+            by_tenant.setdefault(tenant, []).append((own_log, row))
+        for tenant, found in by_tenant.items():
+            report = _page(space_of(stores, tenant), found, report)
+    return _plus(report, is_done=not stores.ledger.due(stores.now_ms(), 1))
+
+
+def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> SweepReport:
+    now_ms = stores.now_ms()
+    refs = {
+        kind: [log.removeprefix("a/") for log, row in page if row.kind == kind] for kind in KINDS
+    }
+    artifacts = [each for ref in refs["artifact"] if (each := find(stores.ledger, ref))]
+    freed = bury(stores, [each for each in artifacts if is_over(each, now_ms)], "expired")
+    tombstones = [each for ref in refs["tombstone"] if (each := find_tombstone(stores.ledger, ref))]
+    unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
+    bodies_freed, bytes_freed = settle(stores, unsettled)
+    # Not `is_released` alone: a removal beside us may have settled its own since it was found due.
+    old = [tombstone for tombstone in tombstones if _is_old(tombstone, now_ms)]
+    for tombstone in old:
+        _forget(stores, tombstone)
+    for log, row in page:
+        if row.kind == "freed":
+            bodies.forget(stores, log)
+        elif row.kind == "result":
+            from contextrelay.core.capabilities import result_cache
+
+            result_cache.forget(stores, log)
+        elif row.kind in ("closed", "asked", "key"):
+            _drop(stores, log)
+        elif row.kind == "once":
+            stores.ledger.commit(Write(log, rows=(Row("once", row.key, None),)))
+        elif row.kind == "gone":
+            from contextrelay.core.threads.threads import (
+                settle_gone,  # Seldom: it brings a lot along.
+            )
+
+            settle_gone(stores, log.removeprefix("t/"))
+    faded = _fade(stores, page)
+    return _plus(
+        report,
+        expired=freed.artifacts,
+        freed_bodies=freed.bodies + bodies_freed,
+        freed_bytes=freed.size_bytes + bytes_freed,
+        forgotten_tombstones=len(old),
+        mended=len(unsettled) + faded,
+    )
+
+
+def _fade(stores: Stores, page: list[tuple[str, Row]]) -> int:
+    """See to the rows of channels; how many signals a crash had kept back."""
+    found = [(log, row) for log, row in page if log.startswith("c/")]
+    if not found:
+        return 0
+    from contextrelay.core.channels.retention import fade
+
+    return sum(fade(stores, log, row) for log, row in found)
+
+
+def _is_old(tombstone: Tombstone, now_ms: int) -> bool:
+    return tombstone.is_released and in_ms(tombstone.gone_at) + TOMBSTONE_S * 1000 <= now_ms
+
+
+def _forget(stores: Stores, tombstone: Tombstone) -> None:
+    log = artifact_log(tombstone.ref)
+    stores.ledger.commit(
+        unindex_write(tombstone.ref, in_ms(tombstone.created_at)),
+        *(
+            Write(f"t/{row.key}", rows=(Row("artifact", tombstone.ref, None),))
+            for row in stores.ledger.rows(log, "holder", "", PAGE_ROWS_MAX)
+        ),
+    )
+    _drop(stores, log)
+
+
+def _drop(stores: Stores, log: str) -> None:
+    with suppress(Stale):  # Another sweep was faster, or somebody writes to it again.
+        stores.ledger.drop(log, expect=stores.ledger.last(log))
+
+
+# Pushes that never finished
+
+
+def _unfinished(stores: Stores) -> int:
+    """Undo pushes that a crash cut short: an index row, maybe a hold, but no artifact.
+
+    The index is looked through once: up to where the last sweep began.
+    """
+    row = stores.ledger.get(SWEEP_LOG, "cursor", ONLY)
+    checked_ms = int(row) if row else 0
+    until_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
+    seen = mended = 0
+    for page in _pages(entries_before(stores.ledger, until_ms), checked_ms):
+        seen += len(page)
+        dead = [entry for entry in page if _is_abandoned(stores, entry)]
+        unheld = [entry for entry in dead if not _is_body_of(stores, entry)]
+        bodies.release(stores, [(entry.sha256, entry.ref) for entry in unheld])
+        stores.ledger.commit(*(unindex_write(entry.ref, entry.created_ms) for entry in dead))
+        mended += len(dead)
+    if seen:
+        stores.ledger.commit(Write(SWEEP_LOG, rows=(Row("cursor", ONLY, b"%d" % until_ms),)))
+    return mended
+
+
+def _pages(found: Iterator[Entry], checked_ms: int) -> Iterator[list[Entry]]:
+    """Pages of entries, down to those that an earlier sweep has seen."""
+    while page := [each for each in islice(found, PAGE_ROWS_MAX) if each.created_ms >= checked_ms]:
+        yield page
+
+
+def _is_abandoned(stores: Stores, entry: Entry) -> bool:
+    """Whether a push is dead. Its artifact's log is closed to it first, should it only be slow."""
+    artifact = find(stores.ledger, entry.ref)
+    found = artifact or find_tombstone(stores.ledger, entry.ref)
+    if found is not None and in_ms(found.created_at) != entry.created_ms:
+        return True  # It was asked again, with a key, and done at another time.
+    if artifact is not None and artifact.thread is not None and not _is_put(stores, artifact):
+        # Stored for a thread, which a crash kept from hearing of it.
+        bury(stores, [artifact], "removed")
+    if found is not None:
+        return False
+    if stores.ledger.get(artifact_log(entry.ref), "closed", ONLY) is not None:
+        return True
+    closed = Row("closed", ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
+    return commit_each(
+        stores.ledger, [Write(artifact_log(entry.ref), (b"",), (closed,), expect=0)]
+    )[0]
+
+
+def _is_body_of(stores: Stores, entry: Entry) -> bool:
+    """Whether the artifact of a dead entry, done at another time, has the body that it names."""
+    artifact = find(stores.ledger, entry.ref)
+    return artifact is not None and artifact.sha256 == entry.sha256
+
+
+def _is_put(stores: Stores, artifact: Artifact) -> bool:
+    from contextrelay.core.artifacts.holds import is_put  # Seldom: it brings a lot along.
+
+    # Not only into the thread it was made for: that may be gone, and a fork of it have this still.
+    return is_put(stores.ledger, artifact.ref)
+
+
+# Blobs that nothing points to
+
+
+def _leftovers(stores: Stores, report: SweepReport) -> SweepReport:
+    """Delete drafts and blobs of pushes that ended before they were committed."""
+    before_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
+    drafts = stores.blobs.tidy(before_ms)
+    freed = [
+        blob.size_bytes
+        for blob in stores.blobs.walk()
+        if blob.written_ms < before_ms and bodies.free_leftover(stores, blob.name)
+    ]
+    return _plus(
+        report, mended=drafts + len(freed), freed_bodies=len(freed), freed_bytes=sum(freed)
+    )
+
+
+def _plus(report: SweepReport, is_done: bool | None = None, **amounts: int) -> SweepReport:
+    added = {name: getattr(report, name) + amount for name, amount in amounts.items()}
+    return replace(report, is_done=report.is_done if is_done is None else is_done, **added)

@@ -1,0 +1,186 @@
+"""Verification: every hash re-derived, every reference followed, from both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from contextrelay.core.access.tenants import views
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts import bodies
+from contextrelay.core.artifacts.catalog import is_indexed
+from contextrelay.core.artifacts.holds import held
+from contextrelay.core.artifacts.records import artifact_log, find, find_tombstone
+from contextrelay.core.channels.channels import PREFIX as CHANNELS
+from contextrelay.core.channels.channels import decoded
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import find_record, thread_log, wrong_snapshots
+from contextrelay.errors import Broken, Gone, NotFound
+from contextrelay.limits import PAGE_ROWS_MAX, PROBLEMS_MAX
+from contextrelay.logic.state import event_chain
+from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.model.reports import Problem, VerifyReport
+from contextrelay.store.ledger import ONLY, Reads
+from contextrelay.wire.verbs import Body, Verify
+
+_GC = "relay gc mends it"
+_RESTORE = "go back to a backup with: relay restore FILE"
+
+
+class _Findings:
+    """Counts and problems, gathered on the way."""
+
+    def __init__(self) -> None:
+        self.artifacts = self.bodies = self.body_bytes = self.events = self.problem_count = 0
+        self.problems: list[Problem] = []
+
+    def add(self, what: str, ref: str | None = None, next_step: str = _RESTORE) -> None:
+        self.problem_count += 1
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(Problem(what=what, ref=ref, next_step=next_step))
+
+
+@answers(Verify)
+def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
+    findings = _Findings()
+    for line in stores.ledger.check():
+        findings.add(line)
+    try:
+        with stores.ledger.still() as view, stores.blobs.hold():
+            for log in all_logs(view, "b/"):
+                _check_body(stores, view, log.removeprefix("b/"), findings)
+            for _, space in views(view):
+                _check_space(space, findings)
+    except Broken as error:
+        findings.add(f"cannot go on: {error.message}")
+    return VerifyReport(
+        artifacts=findings.artifacts,
+        bodies=findings.bodies,
+        body_bytes=findings.body_bytes,
+        events=findings.events,
+        problem_count=findings.problem_count,
+        problems=findings.problems,
+    )
+
+
+def _check_space(view: Reads, findings: _Findings) -> None:
+    """Check what is one tenant's, or the store's own."""
+    for log in all_logs(view, "a/"):
+        _check_artifact(view, log.removeprefix("a/"), findings)
+    for log in all_logs(view, "t/"):
+        _check_thread(view, log.removeprefix("t/"), findings)
+    for log in all_logs(view, CHANNELS):
+        _check_channel(view, log, findings)
+
+
+def all_logs(view: Reads, prefix: str) -> Iterator[str]:
+    """Every log whose name starts so."""
+    after = ""
+    while page := view.logs(prefix, after, PAGE_ROWS_MAX):
+        yield from page
+        after = page[-1]
+
+
+def _check_artifact(view: Reads, ref: str, findings: _Findings) -> None:
+    try:
+        artifact = find(view, ref)
+        tombstone = find_tombstone(view, ref)
+    except Broken as error:
+        findings.add(error.message, ref)
+        return
+    if artifact is None and tombstone is None:
+        return  # A push that was cut short; it was never acknowledged.
+    _check_chain(view, artifact_log(ref), ref, findings)
+    if artifact is not None and artifact.ref != ref:
+        findings.add(f"its description is that of {artifact.ref}", ref)
+    elif artifact is not None:
+        findings.artifacts += 1
+        _check_references(view, artifact, findings)
+
+
+def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> None:
+    log = bodies.body_log(artifact.sha256)
+    if view.get(log, "at", ONLY) is None:
+        findings.add(f"its body {artifact.sha256[:12]} is missing", artifact.ref)
+    if view.get(log, "hold", artifact.ref) is None:
+        findings.add(f"it does not hold its body {artifact.sha256[:12]}", artifact.ref)
+    if not is_indexed(view, artifact.ref, in_ms(artifact.created_at)):
+        findings.add("it is missing in the index", artifact.ref)
+
+
+def _check_chain(view: Reads, log: str, ref: str, findings: _Findings) -> None:
+    previous = b""
+    seq = 0
+    while page := view.read(log, seq, PAGE_ROWS_MAX):
+        broken = event_chain.first_break((fact.body for fact in page), previous)
+        if broken is not None:
+            findings.add(f"event {page[broken].seq} was changed or is missing", ref)
+            return
+        findings.events += len(page)
+        seq, previous = page[-1].seq, page[-1].body
+    if seq != view.last(log):
+        findings.add(f"events after {seq} are missing", ref)
+
+
+def _check_thread(view: Reads, thread: str, findings: _Findings) -> None:
+    """Check the chain of a thread's events, and that snapshots and holds are what they say."""
+    try:
+        find_record(view, thread)
+    except (NotFound, Gone):
+        return  # Never made, or removed: its events are trimmed.
+    _check_chain(view, thread_log(thread), thread, findings)
+    try:
+        for version in wrong_snapshots(view, thread):
+            findings.add(f"its snapshot of v{version} is not what its events lead to", thread)
+        for ref, _ in held(view, thread):
+            if find(view, ref) is None and find_tombstone(view, ref) is None:
+                findings.add(f"it holds {ref}, which is not there", thread)
+    except Broken as error:
+        findings.add(error.message, thread)
+
+
+def _check_channel(view: Reads, log: str, findings: _Findings) -> None:
+    """Check that a channel's signals can be read, and that none is missing between them."""
+    channel = log.removeprefix(CHANNELS)
+    seq = 0
+    while page := view.read(log, seq, PAGE_ROWS_MAX):
+        for fact in page:
+            if seq and fact.seq != seq + 1:
+                findings.add(f"signals after {seq} of channel {channel!r} are missing")
+            try:
+                decoded(fact, channel)
+            except Broken as error:
+                findings.add(error.message)
+            seq = fact.seq
+
+
+def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -> None:
+    log = bodies.body_log(sha256)
+    holders = list(_holders(view, log))
+    for ref in holders:
+        if all(_is_held_for_nothing(space, ref) for _, space in views(view)):
+            findings.add(f"body {sha256[:12]} is held for nothing by {ref}", ref, _GC)
+    if view.get(log, "at", ONLY) is None:
+        return
+    findings.bodies += 1
+    try:
+        for chunk in bodies.chunks_in(view, stores.blobs, sha256):
+            findings.body_bytes += len(chunk)
+    except Broken as error:
+        for ref in holders:
+            findings.add(f"its body {sha256[:12]}: {error.message}", ref)
+
+
+def _is_held_for_nothing(view: Reads, ref: str) -> bool:
+    try:
+        tombstone = find_tombstone(view, ref)
+        return find(view, ref) is None and (tombstone is None or tombstone.is_released)
+    except Broken:
+        return False  # Told of where the artifact itself is checked.
+
+
+def _holders(view: Reads, log: str) -> Iterator[str]:
+    after = ""
+    while page := view.rows(log, "hold", after, PAGE_ROWS_MAX):
+        for row in page:
+            after = row.key
+            yield row.key

@@ -1,0 +1,1 @@
+"""Packing a window under a token budget, and handing it to another agent."""

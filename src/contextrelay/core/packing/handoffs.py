@@ -1,0 +1,387 @@
+"""Handoffs: given by one agent, accepted by another, listed, and explained.
+
+A handoff is an artifact of its thread; its bytes are what the receiver reads. It is told to the
+thread in one write with the refs that it hands over. The thread's log has a row `accepted` for each
+who took it, in one write with the event. What is derived from it in its thread came of it.
+
+Rule: the text that a handoff comes to is never over its budget, and what was left out is listed
+with the way to get it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from msgspec import DecodeError, Struct, ValidationError, convert, field, to_builtins
+from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
+
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.catalog import HANDOFFS, Entry, entries
+from contextrelay.core.artifacts.push import push_beside, pushed_before
+from contextrelay.core.artifacts.records import artifact_log, find, is_over, live
+from contextrelay.core.channels.channels import send_once
+from contextrelay.core.idempotency import step
+from contextrelay.core.inspect.outline import looked_into, read
+from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, told_of
+from contextrelay.core.search.index_sync import space_behind
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import Live, thread_log
+from contextrelay.core.threads.patch import append_event
+from contextrelay.core.threads.threads import check_open, new_event
+from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound, RelayError
+from contextrelay.limits import (
+    ASK_TOLD_CHARS_MAX,
+    CHUNK_BYTES,
+    HANDOFF_OUTLINE_TOKENS_MAX,
+    PAGE_ROWS_MAX,
+    RETRIES_MAX,
+)
+from contextrelay.logic.content.overview import outlined
+from contextrelay.logic.document.bounds import check_label
+from contextrelay.logic.packing.pack import pack
+from contextrelay.logic.tokens import count_tokens
+from contextrelay.model.artifact import Artifact, in_ms, moment
+from contextrelay.model.block import Block, Budget
+from contextrelay.model.event import Event
+from contextrelay.model.handoff import (
+    HANDOFF_MEDIA_TYPE,
+    Accepted,
+    HandedRef,
+    Handoff,
+    HandoffLine,
+    HandoffListing,
+    HandoffView,
+    LeftOut,
+)
+from contextrelay.model.package import Package
+from contextrelay.store.ledger import ONLY, Row
+from contextrelay.wire.verbs import (
+    AcceptHandoff,
+    Body,
+    GiveHandoff,
+    ListHandoffs,
+    Push,
+    ReturnHandoff,
+    ShowHandoff,
+)
+
+_ACCEPTED = "accepted"
+_encoder = Encoder(order="deterministic")
+_decoder = Decoder(Handoff)
+_accepted_decoder = Decoder(Accepted)
+
+
+# Giving
+
+
+@answers(GiveHandoff)
+def give(stores: Stores, verb: GiveHandoff, body: Body) -> HandoffView:
+    stored = step(stores, "handoff", takes_any=True)
+
+    def tell(artifact: Artifact) -> tuple[Event, ...]:
+        detail = {"ref": artifact.ref, "to": verb.to, "ask": verb.ask[:ASK_TOLD_CHARS_MAX]}
+        return (new_event(stores, "handoff.given", verb.by, detail),)
+
+    # Asked again with a key, it is what was given the first time.
+    artifact = pushed_before(stored, verb.thread, tell)
+    if artifact is None:
+        handoff = _made(stores, verb)
+        artifact = push_beside(stored, _push(verb, handoff), _encoder.encode(handoff), tell)
+    else:
+        with suppress(RelayError):  # A sweep will send what could not be.
+            send_once(stored, [artifact])
+    return HandoffView(ref=artifact.ref, sha256=artifact.sha256, handoff=_read(stores, artifact))
+
+
+def _made(stores: Stores, verb: GiveHandoff) -> Handoff:
+    check_open(stores, verb.thread)
+    handed = [live(stores, ref) for ref in dict.fromkeys(verb.refs)]
+    found = candidates(stores, verb.thread, Agent(), but=verb.refs)
+    handoff = Handoff(
+        giver=verb.by,
+        to=verb.to,
+        ask=verb.ask,
+        thread=verb.thread,
+        version=found.version,
+        given_at=moment(stores.asked_ms()),
+        package=_nothing(verb.budget_tokens),
+        refs=tuple(_handed(stores, each, verb.budget_tokens, len(handed)) for each in handed),
+    )
+    return _filled(handoff, found, verb)
+
+
+def _push(verb: GiveHandoff, handoff: Handoff) -> Push:
+    told = _Told(verb.by, verb.to, verb.ask[:ASK_TOLD_CHARS_MAX], handoff.version)
+    return Push(
+        name=f"handoff-to-{_plain(verb.to)}.json",
+        type="json",
+        media_type=HANDOFF_MEDIA_TYPE,
+        metadata={"handoff": to_builtins(told)},
+        created_by=verb.by,
+        source_refs=tuple(each.ref for each in handoff.refs),
+        thread=verb.thread,
+        channel=verb.told_on,
+    )
+
+
+class _Told(Struct, frozen=True):
+    """What an artifact's metadata tell of the handoff that it is."""
+
+    giver: str = field(name="from")
+    to: str = ""
+    ask: str = ""
+    version: int = 0
+
+
+def _plain(text: str) -> str:
+    return "".join(each if each.isalnum() or each in "-_" else "-" for each in text)[:60]
+
+
+def _handed(stores: Stores, artifact: Artifact, budget_tokens: int, count: int) -> HandedRef:
+    """A ref with as much of an outline as its share of the budget allows."""
+    outline, tokens = "", artifact.size_bytes // 4
+    if artifact.sealed is None and artifact.is_text:
+        looked = looked_into(stores, artifact)
+        tokens = looked.whole.tokens
+        share = min(HANDOFF_OUTLINE_TOKENS_MAX, budget_tokens // (3 * count))
+        if share >= 20:
+            outline = outlined(artifact, looked, read(stores, artifact), share).text
+    return HandedRef(
+        ref=artifact.ref,
+        name=artifact.name,
+        type=artifact.type,
+        size_bytes=artifact.size_bytes,
+        tokens=tokens,
+        outline=outline,
+    )
+
+
+def _filled(handoff: Handoff, found: Candidates, verb: GiveHandoff) -> Handoff:
+    """A handoff with the package that fits; the text it comes to is measured, not guessed.
+
+    Raises:
+        BudgetTooSmall: what must be in it takes more.
+    """
+    reserve = _text_tokens(handoff) + _LEFT_OUT_TOKENS
+    for _ in range(RETRIES_MAX):
+        if reserve >= verb.budget_tokens:
+            raise BudgetTooSmall(
+                f"the ask and {len(handoff.refs)} refs take {reserve} tokens of"
+                f" {verb.budget_tokens}",
+                "give a larger budget, fewer refs or a shorter ask",
+            )
+        budget = Budget(verb.budget_tokens, reserve, EACH_TOKENS)
+        package = pack(found.blocks, verb.ask, budget, pins=verb.pins, digests=found.digests)
+        filled = replace(
+            handoff,
+            package=_kept(told_of(package, verb.thread, handoff.version)),
+            left_out=_left_out(package, handoff),
+        )
+        over = _text_tokens(filled) - verb.budget_tokens
+        if over <= 0:
+            return filled
+        reserve += over
+    raise BudgetTooSmall(f"nothing fits into {verb.budget_tokens} tokens", "give a larger budget")
+
+
+_LEFT_OUT_TOKENS = 60
+"""The line that tells of what was left out."""
+
+
+def _text_tokens(handoff: Handoff) -> int:
+    ref = "00000000-0000-4000-8000-000000000000"
+    return count_tokens(HandoffView(ref=ref, sha256="", handoff=handoff).text)
+
+
+def _kept(package: Package) -> Package:
+    """A package without what was dropped, which the handoff lists instead."""
+    kept = {block.id for block in package.blocks}
+    reasons = {name: reason for name, reason in package.reasons.items() if name in kept}
+    return replace(package, dropped=(), reasons=reasons)
+
+
+def _nothing(budget_tokens: int) -> Package:
+    return Package(
+        blocks=(),
+        dropped=(),
+        reasons={},
+        budget=Budget(budget_tokens),
+        total_tokens=0,
+        tokenizer="",
+    )
+
+
+def _left_out(package: Package, handoff: Handoff) -> tuple[LeftOut, ...]:
+    return tuple(
+        LeftOut(
+            id=block.id,
+            tokens=package.why(block.id).tokens,
+            why=str(package.why(block.id)),
+            get=_get(block, handoff),
+        )
+        for block in package.dropped
+    )
+
+
+def _get(block: Block, handoff: Handoff) -> str:
+    """The command that gets what was left out."""
+    ref = block.metadata.get("ref")
+    if isinstance(ref, str):
+        return f"relay get {ref} --outline"
+    return f"relay state show {handoff.state_ref}"
+
+
+# Taking
+
+
+@answers(AcceptHandoff)
+def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
+    check_label(verb.by, "by")
+    view = _view(stores, verb.ref)
+    thread, key = view.handoff.thread, f"{verb.ref} {verb.by}"
+    # Who is given something may say that it was taken, also where the thread is not for its key;
+    # who made something up that looks like a handoff may not.
+    home = space_behind(stores)
+    if home.ledger.get(thread_log(thread), "artifact", verb.ref) is None:
+        raise NotFound(f"no thread has given {verb.ref}", "see them with: relay handoff list")
+
+    def check(live: Live) -> None:
+        if home.ledger.get(thread_log(thread), _ACCEPTED, key) is not None:
+            raise Conflict(f"{verb.by} has accepted {verb.ref}")
+
+    accepted = Accepted(by=verb.by, at=moment(stores.asked_ms()))
+    row = Row(_ACCEPTED, key, _encoder.encode(accepted))
+    event = new_event(stores, "handoff.accepted", verb.by, {"ref": verb.ref})
+    with suppress(Conflict):  # Who takes it again gets the same.
+        append_event(home, thread, event, (row,), check)
+    return replace(view, accepted=_accepted(stores, thread, verb.ref))
+
+
+@answers(ReturnHandoff)
+def give_back(stores: Stores, verb: ReturnHandoff, body: Body) -> Artifact:
+    handoff = _view(stores, verb.ref).handoff
+    if stores.ledger.get(thread_log(handoff.thread), "thread", ONLY) is None:
+        raise NotFound(
+            f"the thread of handoff {verb.ref} is not there for you",
+            f"push the result to a channel of your own, or to handoff/{handoff.giver}",
+        )
+    return push_beside(
+        stores,
+        Push(
+            name=verb.name,
+            type=verb.type,
+            metadata=verb.metadata,
+            created_by=verb.by,
+            source_refs=(verb.ref,),
+            thread=handoff.thread,
+            channel=verb.channel or f"handoff/{handoff.giver}",
+        ),
+        body,
+        lambda made: (
+            new_event(stores, "handoff.returned", verb.by, {"ref": verb.ref, "result": made.ref}),
+        ),
+    )
+
+
+@answers(ShowHandoff)
+def show_handoff(stores: Stores, verb: ShowHandoff, body: Body) -> HandoffView:
+    return _view(stores, verb.ref)
+
+
+@answers(ListHandoffs)
+def list_handoffs(stores: Stores, verb: ListHandoffs, body: Body) -> HandoffListing:
+    found: list[HandoffLine] = []
+    last = ""
+    for entry in entries(stores.ledger, verb.after, kind=HANDOFFS):
+        line = _line(stores, entry)
+        if line is None or verb.to not in (None, line.to) or verb.thread not in (None, line.thread):
+            continue
+        if verb.is_open and line.accepted:
+            continue
+        if len(found) == verb.limit:
+            return HandoffListing(handoffs=found, next=last)
+        found.append(line)
+        last = entry.cursor
+    return HandoffListing(handoffs=found)
+
+
+def _line(stores: Stores, entry: Entry) -> HandoffLine | None:
+    """A handoff in brief; None for what is gone, not finished, or only calls itself one."""
+    ref, artifact = entry.ref, find(stores.ledger, entry.ref)
+    if artifact is None or artifact.thread is None or is_over(artifact, stores.now_ms()):
+        return None
+    if in_ms(artifact.created_at) != entry.created_ms:
+        return None  # It was asked again, with a key, and done at another time: see there.
+    if space_behind(stores).ledger.get(thread_log(artifact.thread), "artifact", ref) is None:
+        return None  # Its thread has not been told yet, or is gone.
+    try:
+        told = convert(artifact.metadata.get("handoff"), _Told)
+    except ValidationError:
+        return None
+    return HandoffLine(
+        ref=ref,
+        giver=told.giver,
+        to=told.to,
+        ask=told.ask,
+        thread=artifact.thread,
+        given_at=artifact.created_at,
+        accepted=_accepted(stores, artifact.thread, ref),
+        returned=_returned(stores, artifact.thread, ref),
+    )
+
+
+def _view(stores: Stores, ref: str) -> HandoffView:
+    artifact = live(stores, ref)
+    handoff = _read(stores, artifact)
+    return HandoffView(
+        ref=ref,
+        sha256=artifact.sha256,
+        handoff=handoff,
+        accepted=_accepted(stores, handoff.thread, ref),
+        returned=_returned(stores, handoff.thread, ref),
+    )
+
+
+def _read(stores: Stores, artifact: Artifact) -> Handoff:
+    if artifact.media_type != HANDOFF_MEDIA_TYPE:
+        raise Invalid(f"{artifact.ref} is no handoff", "see them with: relay handoff list")
+    size = artifact.size_bytes
+    body = b"".join(opener(stores, artifact.sha256, size, 0, size)(CHUNK_BYTES))
+    try:
+        return _decoder.decode(body)
+    except (ValidationError, DecodeError) as error:
+        raise Invalid(
+            f"{artifact.ref} is no handoff: {error}", "pull it to see what it is"
+        ) from error
+
+
+def _accepted(stores: Stores, thread: str, ref: str) -> tuple[Accepted, ...]:
+    """Who took a handoff; the rows are in the thread's log, written with the events."""
+    every: list[Accepted] = []
+    log, after = thread_log(thread), f"{ref} "
+    while page := space_behind(stores).ledger.rows(log, _ACCEPTED, after, PAGE_ROWS_MAX):
+        own = [row for row in page if row.key.startswith(f"{ref} ")]
+        every += [_accepted_decoder.decode(row.body or b"") for row in own]
+        if len(own) < len(page):
+            break
+        after = page[-1].key
+    return tuple(sorted(every, key=lambda each: each.at))
+
+
+def _returned(stores: Stores, thread: str, ref: str) -> tuple[str, ...]:
+    """What came of a handoff: what was derived from it and is in the giver's thread."""
+    made: list[Artifact] = []
+    after = ""
+    while page := stores.ledger.rows(artifact_log(ref), "derived", after, PAGE_ROWS_MAX):
+        after = page[-1].key
+        made += [
+            artifact
+            for row in page
+            if stores.ledger.get(thread_log(thread), "artifact", row.key) is not None
+            and (artifact := find(stores.ledger, row.key)) is not None
+            and artifact.media_type != HANDOFF_MEDIA_TYPE
+        ]
+    made.sort(key=lambda artifact: (artifact.created_at, artifact.ref))
+    return tuple(artifact.ref for artifact in made)

@@ -1,0 +1,183 @@
+"""Packages: a thread's state and blocks, packed into a window of so many tokens.
+
+Rule: what an artifact holds does not go into a window by itself: its outline and its ref do. Only
+what was added as a block is shown whole, unless a ref is cheaper (logic/packing/inline_or_ref.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from msgspec import Struct
+from msgspec.json import decode
+from msgspec.structs import replace
+
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.holds import held
+from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.inspect.outline import looked_into, read
+from contextrelay.core.packing.pull_rates import rates
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import find_record
+from contextrelay.core.threads.state import read_state
+from contextrelay.errors import Broken, Invalid
+from contextrelay.limits import (
+    CHUNK_BYTES,
+    OUTLINE_BYTES_MAX,
+    PACK_ARTIFACTS_MAX,
+    STAND_IN_TOKENS_MAX,
+)
+from contextrelay.logic.content.overview import digested, outlined
+from contextrelay.logic.packing.candidates import (
+    artifact_block,
+    block_fields,
+    pruned_refs,
+    state_blocks,
+)
+from contextrelay.logic.packing.inline_or_ref import Message, Prices, Way, choose
+from contextrelay.logic.packing.pack import pack
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.block import Block, Budget
+from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
+from contextrelay.model.package import Package
+from contextrelay.wire.verbs import Body, Pack, ReadState
+
+_OWN = ("SYSTEM", "USER", "AGENT")
+"""Blocks that are the talk itself: they were addressed to the agent, or are its own words."""
+
+
+@answers(Pack)
+def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
+    found = candidates(stores, verb.thread, Agent(verb.prefix_tokens, verb.calls), verb.version)
+    if not found.blocks:
+        raise Invalid("the thread has nothing to pack", "add facts, artifacts or blocks to it")
+    # A window is for reading as text, so the words around each block are paid for as well.
+    budget = Budget(verb.budget_tokens, each_tokens=EACH_TOKENS)
+    package = pack(found.blocks, verb.query, budget, pins=verb.pins, digests=found.digests)
+    return told_of(package, verb.thread, found.version)
+
+
+class Agent(Struct, frozen=True):
+    """Of whom the window is, as far as that decides what is cheapest."""
+
+    prefix_tokens: int = 0
+    calls: int = 0
+
+
+class Candidates(Struct, frozen=True):
+    """Everything of a thread that may go into a window, in an order that seldom changes."""
+
+    version: int
+    blocks: list[Block]
+    digests: frozenset[str]
+    """Ids of the blocks whose content stands in for more."""
+
+
+EACH_TOKENS = 5
+"""`[KNOWLEDGE]`, a line end and a blank line, by the real tokenizer."""
+
+
+def told_of(package: Package, thread: str, version: int) -> Package:
+    """A package that says of which thread and version it is."""
+    return replace(package, session_id=thread, trace_id=f"{thread}@v{version}")
+
+
+def candidates(
+    stores: Stores,
+    thread: str,
+    agent: Agent,
+    version: int | None = None,
+    but: Collection[str] = (),
+) -> Candidates:
+    """What may go into a window of a thread.
+
+    Not the artifacts in `but`, and no earlier handoffs: they hold what is here already.
+    """
+    find_record(stores.ledger, thread)
+    view = read_state(stores, ReadState(thread, version), b"")
+    state: dict[str, Any] = decode(view.state)
+    left_out = pruned_refs(state).union(but)
+    way_of = _chooser(stores, agent)
+    blocks, digested_places = list(state_blocks(state)), set[int]()
+    for artifact in _artifacts(stores, thread):
+        if artifact.ref not in left_out and artifact.media_type != HANDOFF_MEDIA_TYPE:
+            block, is_whole = _block(stores, artifact, way_of)
+            if not is_whole:
+                digested_places.add(len(blocks))
+            blocks.append(block)
+    own = _with_own_ids(blocks)
+    return Candidates(view.version, own, frozenset(own[place].id for place in digested_places))
+
+
+def _chooser(stores: Stores, agent: Agent) -> Callable[[str, int], Way]:
+    """What is the cheapest way for a block of a type and size, by this store's own counts."""
+    settings, pulls = stores.settings, rates(stores)
+    prices = Prices(settings.price_cache_write, settings.price_cache_read, settings.price_output)
+
+    def way_of(kind: str, tokens: int) -> Way:
+        message = Message(
+            tokens=tokens,
+            prefix_tokens=agent.prefix_tokens,
+            calls=agent.calls,
+            is_exempt=kind in _OWN,
+        )
+        return choose(message, pulls(kind, tokens), prices)
+
+    return way_of
+
+
+def _artifacts(stores: Stores, thread: str) -> list[Artifact]:
+    """What was put into a thread and is still there, oldest first."""
+    every = (find(stores.ledger, ref) for ref, _ in held(stores.ledger, thread))
+    now_ms = stores.now_ms()
+    there = [each for each in every if each is not None and not is_over(each, now_ms)]
+    there.sort(key=lambda artifact: (artifact.created_at, artifact.ref))
+    return there[-PACK_ARTIFACTS_MAX:]
+
+
+def _block(
+    stores: Stores, artifact: Artifact, way_of: Callable[[str, int], Way]
+) -> tuple[Block, bool]:
+    """An artifact as a block; whether that is all of it."""
+    fields = block_fields(artifact)
+    if artifact.sealed is not None or not artifact.is_text:
+        return artifact_block(artifact, _line(artifact, None), is_whole=False), False
+    looked = looked_into(stores, artifact)
+    tokens = looked.whole.tokens
+    if fields is None:
+        shown = outlined(artifact, looked, read(stores, artifact), STAND_IN_TOKENS_MAX).text
+    elif artifact.size_bytes <= OUTLINE_BYTES_MAX and way_of(fields.type, tokens) != "ref":
+        return artifact_block(artifact, _text(stores, artifact), is_whole=True), True
+    else:
+        shown = digested(artifact, looked, read(stores, artifact), STAND_IN_TOKENS_MAX).text
+    return artifact_block(artifact, f"{_line(artifact, tokens)}\n{shown}", is_whole=False), False
+
+
+def _line(artifact: Artifact, tokens: int | None) -> str:
+    """A ref told in one line."""
+    told = f"{tokens} tokens" if tokens is not None else f"{artifact.size_bytes} bytes"
+    return f"[artifact:{artifact.ref} | {artifact.name or artifact.type}, {told}]"
+
+
+def _text(stores: Stores, artifact: Artifact) -> str:
+    size = artifact.size_bytes
+    try:
+        return b"".join(opener(stores, artifact.sha256, size, 0, size)(CHUNK_BYTES)).decode()
+    except UnicodeDecodeError as error:
+        raise Broken(f"{artifact.ref} is told to be text: {error}", "relay verify") from error
+
+
+def _with_own_ids(blocks: list[Block]) -> list[Block]:
+    """Blocks whose ids are their own; states may name two entries alike."""
+    seen: set[str] = set()
+    found: list[Block] = []
+    for block in blocks:
+        block_id, number = block.id, 1
+        while block_id in seen:
+            number += 1
+            block_id = f"{block.id}~{number}"
+        seen.add(block_id)
+        found.append(block if block_id == block.id else replace(block, id=block_id))
+    return found

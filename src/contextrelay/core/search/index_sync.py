@@ -1,0 +1,354 @@
+"""Indexing: the search index is brought up to the ledger, a bounded step at a time.
+
+A push does not wait for it. Who searches brings it up first, as far as that goes within a bound,
+and a sweep goes on with it. First what is new is noted, newest first, then it is read and added,
+newest first: what was pushed last can be found first.
+
+Rule: the ledger is the truth. What is found is looked up there before it is shown, so what is gone
+never appears, however far behind the index is. What is sealed never comes in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice, takewhile
+from pathlib import Path
+
+from msgspec.json import decode, encode
+
+from contextrelay.core.access.tenants import space_of, tenants
+from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.catalog import Entry, entries
+from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken, RelayError
+from contextrelay.limits import (
+    CHUNK_BYTES,
+    PAGE_ROWS_MAX,
+    SEARCH_BATCH_S,
+    SEARCH_BATCH_TEXTS,
+    SEARCH_GAPS_MAX,
+    SEARCH_GONE_MAX,
+    SEARCH_OVERLAP_S,
+    SEARCH_PEEK_ROWS,
+    SEARCHED_ABOUT_CHARS_MAX,
+    SEARCHED_BYTES_MAX,
+    SEARCHED_PASSAGES_MAX,
+    SWEEP_CATCH_UP_S,
+    UNFINISHED_PUSH_S,
+)
+from contextrelay.logic.search.bm25 import length_of
+from contextrelay.logic.search.passages import Passage, passages
+from contextrelay.logic.search.words import words
+from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.model.search import IndexState
+from contextrelay.store.search import reads
+from contextrelay.store.search.index import Change, SearchIndex, Spoiled
+from contextrelay.store.search.reads import CHUNK, Text
+
+SEARCH = "retrieval.search"
+"""The capability whose results are not searched: they would find themselves."""
+FILE_NAME = "search.db"
+# A full chunk of which less than this is there is emptied, and what is left added again.
+_THIN = CHUNK // 4
+
+
+def space_behind(stores: Stores) -> Stores:
+    """All that the index is of; what who asks may not see of it is left out of what is told."""
+    return stores if stores.caller is None else stores.caller.space
+
+
+def index_of(stores: Stores) -> SearchIndex:
+    """The search index of the store, or of the tenant's part of it."""
+    tenant = None if stores.caller is None else stores.caller.key.tenant
+    return index_of_tenant(stores, tenant)
+
+
+def index_of_tenant(stores: Stores, tenant: str | None) -> SearchIndex:
+    root = stores if stores.caller is None else stores.caller.root
+    path = path_of(root.engine.home, tenant)
+    return stores.beside.get(_name(tenant), lambda: SearchIndex(path))
+
+
+def _name(tenant: str | None) -> str:
+    return f"search/{tenant or ''}"
+
+
+def path_of(home: Path | None, tenant: str | None) -> Path | None:
+    """The file of an index; None where the store has no folder, and it is kept in memory."""
+    if home is None or tenant is None:
+        return None if home is None else home / FILE_NAME
+    # A tenant's name may hold what no file name can.
+    return home / f"search-{hashlib.sha256(tenant.encode()).hexdigest()[:16]}.db"
+
+
+def catch_up(stores: Stores, index: SearchIndex, seconds_max: float) -> IndexState:
+    """Bring an index up to the ledger of a space, as far as that goes in a time.
+
+    Raises:
+        Unavailable: another process is changing it for too long.
+    """
+    deadline = time.monotonic() + seconds_max
+    try:
+        return _caught_up(stores, index, deadline)
+    except Spoiled:
+        index.start_anew()
+        return _caught_up(stores, index, deadline)
+
+
+def rebuild(stores: Stores, index: SearchIndex) -> IndexState:
+    """Throw an index away and make it anew, all of it."""
+    index.start_anew()
+    return catch_up(stores, index, float("inf"))
+
+
+def state_of(index: SearchIndex) -> IndexState:
+    """How far an index is, as it stands."""
+    with index.reading() as view:
+        texts, waiting, count, _ = reads.counts(view)
+        gaps = _gaps(reads.mark(view, "gaps"))
+    return IndexState(artifacts=texts, passages=count, waiting=waiting, is_complete=not gaps)
+
+
+def _caught_up(stores: Stores, index: SearchIndex, deadline: float) -> IndexState:
+    with index.reading() as view:
+        ended = reads.ended(view, stores.now_ms(), SEARCH_GONE_MAX)
+    take_out(stores, index, ended)
+    if _is_behind(stores, index):
+        with index.changing() as change:
+            _note_new(stores, change, deadline)
+        before = (_FAR_MS, "")
+        while True:
+            with index.changing() as change:
+                behind = _add_some(stores, change, before, deadline)
+            if behind is None or time.monotonic() >= deadline:
+                break
+            before = behind
+    return state_of(index)
+
+
+_FAR_MS = 1 << 62
+
+
+# What is new
+
+
+def _is_behind(stores: Stores, index: SearchIndex) -> bool:
+    """Whether there is something to note or to add: asked without keeping others waiting."""
+    with index.reading() as view:
+        if reads.waiting(view, (_FAR_MS, ""), 1) or reads.mark(view, "gaps"):
+            return True
+        begun_ms = stores.now_ms()
+        until_ms = index.checked_ms(view) - SEARCH_OVERLAP_S * 1000
+        looked_at = 0
+        for page in _pages(entries(stores.ledger, page_rows=SEARCH_PEEK_ROWS), until_ms):
+            looked_at += len(page)
+            if index.unknown(view, [entry.ref for entry in page]):
+                return True
+        index.check_off(view, begun_ms)
+        # Many were looked at for nothing: worth noting how far, so that others need not.
+        return looked_at > PAGE_ROWS_MAX
+
+
+def _pages(found: Iterator[Entry], until_ms: int) -> Iterator[list[Entry]]:
+    recent = takewhile(lambda each: each.created_ms >= until_ms, found)
+    while page := list(islice(recent, PAGE_ROWS_MAX)):
+        yield page
+
+
+def _note_new(stores: Stores, change: Change, deadline: float) -> None:
+    """Note what is not in yet: from the newest down to where this ended the last time.
+
+    Where the time is up before that, the gap that stays is noted too, and filled later.
+    """
+    view = change.connection
+    begun_ms = stores.now_ms()
+    # A push may be committed a while after its time.
+    until_ms = int(reads.mark(view, "checked_ms") or 0) - SEARCH_OVERLAP_S * 1000
+    walks = [("", until_ms), *_gaps(reads.mark(view, "gaps"))]
+    left: list[tuple[str, int]] = []
+    for after, until_ms in walks:
+        for page in _pages(entries(stores.ledger, after), until_ms):
+            missing = reads.unknown(view, [entry.ref for entry in page])
+            change.await_texts((each.created_ms, each.ref) for each in page if each.ref in missing)
+            if time.monotonic() >= deadline:
+                left.append((page[-1].cursor, until_ms))
+                break
+    if len(left) > SEARCH_GAPS_MAX:
+        left = [*left[: SEARCH_GAPS_MAX - 1], (left[SEARCH_GAPS_MAX - 1][0], left[-1][1])]
+    change.set_mark("gaps", encode(left).decode() if left else "")
+    change.set_mark("checked_ms", str(begun_ms))
+
+
+def _gaps(noted: str | None) -> list[tuple[str, int]]:
+    """Where the look at what is new was cut short: from which cursor down to when."""
+    return decode(noted, type=list[tuple[str, int]]) if noted else []
+
+
+# Adding
+
+
+def _add_some(
+    stores: Stores, change: Change, before: tuple[int, str], deadline: float
+) -> tuple[int, str] | None:
+    """Add a batch of what waits, newest first; the last of them, or None if that was all."""
+    batch = reads.waiting(change.connection, before, SEARCH_BATCH_TEXTS)
+    stop = min(deadline, time.monotonic() + SEARCH_BATCH_S)
+    done: list[str] = []
+    for place in batch:
+        created_ms, ref = before = place
+        artifact = _found(stores, ref)
+        if artifact is not None and _is_searched(artifact, stores.now_ms()):
+            _add(stores, change, artifact)
+            done.append(ref)
+        elif artifact is not None or created_ms < stores.now_ms() - UNFINISHED_PUSH_S * 1000:
+            done.append(ref)  # Not for the index; or gone, or a push that never ended.
+        elif stores.ledger.get(f"a/{ref}", "tombstone", "-") is not None:
+            done.append(ref)
+        if time.monotonic() >= stop:
+            break
+    change.added(done)
+    return before if batch else None
+
+
+def _is_searched(artifact: Artifact, now_ms: int) -> bool:
+    if artifact.sealed is not None or is_over(artifact, now_ms):
+        return False
+    return artifact.provenance.capability != SEARCH
+
+
+def _add(stores: Stores, change: Change, artifact: Artifact) -> None:
+    start = change.next_number()
+    found = passages(_head(stores, artifact), artifact.type) if artifact.is_text else []
+    kept = found[:SEARCHED_PASSAGES_MAX]
+    is_cut = artifact.size_bytes > SEARCHED_BYTES_MAX and artifact.is_text
+    text = Text(
+        ref=artifact.ref,
+        created_ms=in_ms(artifact.created_at),
+        expires_ms=None if artifact.expires_at is None else in_ms(artifact.expires_at),
+        name=artifact.name,
+        thread=artifact.thread,
+        start=start,
+        count=len(kept) + 1,
+        is_cut=is_cut or len(kept) < len(found),
+    )
+    change.add(text, _words(about(artifact), kept), _places(kept), _pointers(kept))
+
+
+def _words(about: str, found: list[Passage]) -> Iterator[tuple[int, list[str]]]:
+    for text in (about, *(each.text for each in found)):
+        stems = words(text)
+        yield length_of(stems), stems
+
+
+def about(artifact: Artifact) -> str:
+    """What can be found about an artifact beside its content: name, metadata, who made it."""
+    metadata = encode(artifact.metadata).decode() if artifact.metadata else ""
+    return f"{artifact.name or ''}\n{metadata[:SEARCHED_ABOUT_CHARS_MAX]}"
+
+
+def _head(stores: Stores, artifact: Artifact) -> str:
+    """So much of a text as is searched; that of a damaged one is its preview's."""
+    stop = min(artifact.size_bytes, SEARCHED_BYTES_MAX)
+    try:
+        body = b"".join(opener(stores, artifact.sha256, artifact.size_bytes, 0, stop)(CHUNK_BYTES))
+    except Broken:
+        return ""  # Searching is no place to stop for this; verify tells of it.
+    return body.decode(errors="ignore")
+
+
+def _places(found: list[Passage]) -> bytes:
+    """Lines and bytes of each passage but the first, which is about the artifact."""
+    return b"".join(
+        PLACE.pack(each.start_line, each.stop_line, each.start_byte, each.stop_byte)
+        for each in found
+    )
+
+
+PLACE = struct.Struct("<IIII")
+assert PLACE.size == reads.PLACE_BYTES
+
+
+def _pointers(found: list[Passage]) -> bytes | None:
+    if not any(each.pointer is not None for each in found):
+        return None
+    return encode([each.pointer for each in found])
+
+
+# Tending
+
+
+def tend_all(stores: Stores) -> None:
+    """Tend and bring up the indexes of a store and its tenants, those that there are."""
+    for tenant in (None, *tenants(stores.ledger)):
+        path = path_of(stores.engine.home, tenant)
+        if not stores.beside.has(_name(tenant)) and (path is None or not path.exists()):
+            continue
+        space, index = space_of(stores, tenant), index_of_tenant(stores, tenant)
+        with suppress(RelayError):  # The next search, or sweep, will tell.
+            tend(space, index)
+            catch_up(space, index, SWEEP_CATCH_UP_S)
+
+
+def tend(stores: Stores, index: SearchIndex) -> None:
+    """Take out what is gone, give back its room, and look for what was missed."""
+    try:
+        _tend(stores, index)
+    except Spoiled:
+        index.start_anew()
+
+
+def _tend(stores: Stores, index: SearchIndex) -> None:
+    after = ""
+    while True:
+        with index.reading() as view:
+            page = reads.refs(view, after, PAGE_ROWS_MAX)
+        if not page:
+            # Pushes that were committed long after their time are found by a look at everything.
+            with index.changing() as change:
+                change.set_mark("checked_ms", "0")
+            break
+        after = page[-1]
+        take_out(stores, index, page)
+    with index.changing() as change:
+        for chunk in reads.thin_chunks(change.connection, _THIN):
+            again = reads.texts_in(change.connection, chunk)
+            for _, ref in again:
+                change.remove(ref)
+            change.await_texts(again)
+            change.drop_chunk(chunk)
+
+
+def take_out(stores: Stores, index: SearchIndex, refs: list[str]) -> int:
+    """Take those out that are gone, and note the new end of those that live longer now.
+
+    How many were gone; none where the index cannot be written now.
+    """
+    if not refs:
+        return 0
+    now_ms = stores.now_ms()
+    found = {ref: _found(stores, ref) for ref in refs}
+    gone = [
+        ref for ref, artifact in found.items() if not (artifact and _is_searched(artifact, now_ms))
+    ]
+    kept = [(_end_ms(artifact), ref) for ref, artifact in found.items() if artifact]
+    with index.changing() as change:
+        for ref in gone:
+            change.remove(ref)
+        change.connection.executemany("UPDATE text SET expires_ms = ? WHERE ref = ?", kept)
+    return len(gone)
+
+
+def _found(stores: Stores, ref: str) -> Artifact | None:
+    try:
+        return find(stores.ledger, ref)
+    except RelayError:
+        return None  # It cannot be read, so nothing can be found in it.
+
+
+def _end_ms(artifact: Artifact) -> int | None:
+    return None if artifact.expires_at is None else in_ms(artifact.expires_at)

@@ -1,0 +1,422 @@
+"""Search: passages of artifacts that answer a query, ranked, each saying what to slice next.
+
+Rule: a query is words and nothing else, and it is bounded: in words, in the time it may spend on
+bringing the index up, and in what it shows. What it shows is looked up in the ledger of who asks.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+from heapq import heappop, heappush
+from itertools import islice
+
+from msgspec import Struct
+from msgspec.json import decode
+
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.holds import held
+from contextrelay.core.artifacts.records import find, is_over, live
+from contextrelay.core.search.index_sync import (
+    PLACE,
+    about,
+    catch_up,
+    index_of,
+    rebuild,
+    space_behind,
+    state_of,
+    take_out,
+)
+from contextrelay.core.search.ranking import STALE, Ranked, Ranking, rank
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import find_record
+from contextrelay.errors import Broken, Full, RelayError, Unavailable
+from contextrelay.limits import (
+    CHUNK_BYTES,
+    SEARCH_CANDIDATES,
+    SEARCH_CANDIDATES_LIMITED,
+    SEARCH_CATCH_UP_S,
+    SEARCH_ROUNDS_MAX,
+    SEARCH_SNIPPET_CHARS,
+    SEARCH_TERMS_MAX,
+)
+from contextrelay.logic.search.words import query_words, words
+from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
+from contextrelay.logic.untrusted.defuse import defuse
+from contextrelay.model.artifact import Artifact, moment
+from contextrelay.model.search import Hit, Hits, IndexState
+from contextrelay.model.spent import Spent
+from contextrelay.store.search import reads
+from contextrelay.store.search.index import SearchIndex, Spoiled
+from contextrelay.store.search.reads import Text
+from contextrelay.wire.verbs import Body, RebuildSearch, Search
+
+
+@answers(Search)
+def search(stores: Stores, verb: Search, body: Body) -> Hits:
+    asked = Asked(stores, verb.query, verb.limit * _REPEATED, verb.thread, verb.ref)
+    hits = _Hits(stores, asked.told, verb.tokens_max)
+    for each in asked.seen:
+        if not hits.add(each) or len(hits.hits) == verb.limit:
+            break
+    return Hits(
+        query=verb.query,
+        scope=_scope(verb),
+        hits=hits.hits,
+        found=asked.found,
+        left_out=_left_out(asked.found, len(hits.hits), hits.repeated),
+        ignored=asked.ignored,
+        notes=(*asked.notes, *hits.notes),
+        index=asked.state,
+        text=hits.text,
+        spent=hits.spent,
+    )
+
+
+# How many are looked at for one that is shown: the same content may have been pushed repeatedly.
+_REPEATED = 3
+_CANDIDATES_MIN = 80
+
+
+@answers(RebuildSearch)
+def rebuild_search(stores: Stores, verb: RebuildSearch, body: Body) -> IndexState:
+    return rebuild(space_behind(stores), index_of(stores))
+
+
+class Place(Struct, frozen=True):
+    """Where a passage stands in a body; lines and bytes count from 0."""
+
+    start_line: int
+    stop_line: int
+    start_byte: int
+    stop_byte: int
+    pointer: str | None
+    is_part: bool
+    """Whether it is a part of one line: then bytes tell more than the line."""
+
+    @property
+    def lines(self) -> str:
+        """As a slice takes them."""
+        return f"{self.start_line + 1}:{self.stop_line + 1}"
+
+    def next_args(self) -> dict[str, str]:
+        if self.pointer is not None:
+            return {"json_pointer": self.pointer}
+        if self.is_part:
+            return {"bytes": f"{self.start_byte}:{self.stop_byte}"}
+        return {"lines": self.lines}
+
+
+class Seen(Struct, frozen=True):
+    """A passage that may be shown to who asks."""
+
+    ranked: Ranked
+    artifact: Artifact
+    newer: str | None
+    """A newer artifact of the same name."""
+    score: float
+    place: Place | None
+    """None where it is about the artifact."""
+    words: tuple[str, ...]
+    """Those of the query that are in it or beside it."""
+
+
+class Asked:
+    """A query, asked of the index as far as it could be brought up, for somebody.
+
+    Raises:
+        NotFound, Gone: there is no such ref or thread.
+        Unavailable: the index was damaged, and is made anew.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        query: str,
+        wanted: int,
+        thread: str | None = None,
+        ref: str | None = None,
+    ) -> None:
+        if ref is not None:
+            live(stores, ref)
+        elif thread is not None:
+            find_record(stores.ledger, thread)
+        self.told = query_words(query)
+        """The stems of the query, and the words they are of."""
+        self._stems = list(self.told)[:SEARCH_TERMS_MAX]
+        self._stores, self._wanted, self._thread, self._ref = stores, wanted, thread, ref
+        self._index = index_of(stores)
+        self._is_limited = stores.caller is not None and stores.caller.key.is_limited
+        self.state, self.notes = _brought_up(stores)
+        self.seen: list[Seen] = []
+        """What may be shown, best first."""
+        self.ignored: tuple[str, ...] = ()
+        self.found = self.looked_at = 0
+        self._ranking: Ranking | None = None
+        for _ in range(SEARCH_ROUNDS_MAX):
+            # What is gone leaves the index, and its place to others.
+            if not _taken_out(stores, self._index, self._rank()):
+                break
+        self.is_partial = bool(self.notes) or any(each.ranked.text.is_cut for each in self.seen)
+        if self._is_limited:
+            # How much there is beside what they may see is not theirs to know.
+            self.found = len(self.seen)
+            self.looked_at = self.artifacts_found()
+            self.state = IndexState(artifacts=0, passages=0)
+
+    def _rank(self) -> list[str]:
+        """Rank what there is; the refs of what was found and is gone."""
+        candidates = min(SEARCH_CANDIDATES, max(_CANDIDATES_MIN, 2 * self._wanted))
+        if self._is_limited:
+            candidates = SEARCH_CANDIDATES_LIMITED
+        try:
+            with self._index.reading() as view:
+                spans = _spans(self._stores, view, self._thread, self._ref)
+                now_ms = self._stores.now_ms()
+                ranking = rank(view, self._stems, spans, now_ms, candidates)
+                choosing = _Choosing(self._stores, view, ranking)
+                # Who sees only a part is told of how much that is: then all are looked at.
+                most = len(ranking.best) if self._is_limited else self._wanted
+                self.seen = list(islice(choosing.seen(), most))
+        except Spoiled as error:
+            self._index.start_anew()
+            raise Unavailable(f"{error}; it is made anew", "search again") from error
+        self._ranking, self.found = ranking, ranking.count()
+        self.looked_at = self.state.artifacts if spans is None else len(spans)
+        words = (*ranking.missing, *list(self.told)[SEARCH_TERMS_MAX:])
+        self.ignored = tuple(self.told[stem] for stem in words)[:SEARCH_TERMS_MAX]
+        return choosing.gone
+
+    def artifacts_found(self) -> int:
+        """How many artifacts have a word of the query."""
+        if self._is_limited:
+            return len({each.artifact.ref for each in self.seen})
+        with self._index.reading() as view:
+            numbers = () if self._ranking is None else self._ranking.numbers()
+            return reads.texts_with(view, numbers)
+
+    def count_in(self, text: Text) -> int:
+        """How often the words of the query are in a text."""
+        with self._index.reading() as view:
+            return reads.count_in(view, self._stems, text)
+
+
+def _taken_out(stores: Stores, index: SearchIndex, gone: list[str]) -> int:
+    """Take out what is gone, where the index can be written now."""
+    with suppress(RelayError):
+        return take_out(space_behind(stores), index, gone)
+    return 0
+
+
+def _brought_up(stores: Stores) -> tuple[IndexState, list[str]]:
+    """Bring the index up within a bound; how far it is, in words too where that is not all."""
+    index = index_of(stores)
+    try:
+        state = catch_up(space_behind(stores), index, SEARCH_CATCH_UP_S)
+    except (Unavailable, Full, Broken) as error:
+        # What is there can be searched; a disk that is full or busy is no reason not to.
+        return state_of(index), [f"the index could not be brought up: {error.message}"]
+    if state.waiting or not state.is_complete:
+        more = "" if state.is_complete else "at least "
+        told = f"the index is catching up: {more}{state.waiting:,} artifacts, the older ones, wait"
+        return state, [f"{told}; search again, or: relay gc"]
+    return state, []
+
+
+def _scope(verb: Search) -> str:
+    if verb.ref is not None:
+        return f"ref {verb.ref}"
+    return "all" if verb.thread is None else f"thread {verb.thread}"
+
+
+def _spans(
+    stores: Stores, view: sqlite3.Connection, thread: str | None, ref: str | None
+) -> list[tuple[int, int]] | None:
+    """The numbers of the passages that are searched; None for all."""
+    if ref is not None:
+        refs: Iterator[str] = iter((ref,))
+    elif thread is not None:
+        refs = (ref for ref, _ in held(stores.ledger, thread))
+    else:
+        return None
+    texts = (reads.text_by_ref(view, ref) for ref in refs)
+    return [(text.start, text.stop) for text in texts if text is not None]
+
+
+class _Choosing:
+    """Which of the ranked passages may be shown: those of artifacts that are there for who asks."""
+
+    def __init__(self, stores: Stores, view: sqlite3.Connection, ranking: Ranking) -> None:
+        self.gone: list[str] = []
+        self._ranking = ranking
+        self._stores = stores
+        self._view = view
+        self._artifacts: dict[str, Artifact | None] = {}
+
+    def seen(self) -> Iterator[Seen]:
+        """Those that may be shown, best first, the stale ones weighed down.
+
+        One after the other: the ledger is asked only for those that are then told of.
+        """
+        heavy: list[tuple[float, int, Seen]] = []
+        for order, each in enumerate(self._ranking.best):
+            while heavy and -heavy[0][0] >= each.score:
+                yield heappop(heavy)[-1]
+            artifact = self._there(each.text.ref)
+            if artifact is None:
+                continue
+            newer = self._newer(each.text)
+            score = each.score * (1 if newer is None else STALE)
+            words = self._ranking.words_near(each)
+            seen = Seen(each, artifact, newer, score, self._place(each), words)
+            heappush(heavy, (-score, order, seen))
+        while heavy:
+            yield heappop(heavy)[-1]
+
+    def _place(self, each: Ranked) -> Place | None:
+        """Where a passage stands; None where it is about the artifact."""
+        index = each.number - each.text.start - 1
+        if index < 0:
+            return None
+        start, stop = max(0, index - 1), index + 2
+        packed, pointers = reads.place(self._view, each.text.ref, start, stop)
+        found = list(PLACE.iter_unpack(packed))
+        start_line, stop_line, start_byte, stop_byte = found[index - start]
+        is_part = sum(line == start_line for line, *_ in found) > 1
+        pointer = None if pointers is None else decode(pointers)[index]
+        return Place(start_line, stop_line, start_byte, stop_byte, pointer, is_part)
+
+    def _newer(self, text: Text) -> str | None:
+        """A newer artifact of the same name."""
+        return next((ref for ref in reads.newer(self._view, text) if self._there(ref)), None)
+
+    def _there(self, ref: str) -> Artifact | None:
+        if ref not in self._artifacts:
+            artifact = None
+            with suppress(Broken):
+                artifact = find(self._stores.ledger, ref)
+            if artifact is None or is_over(artifact, self._stores.now_ms()):
+                artifact = None
+                self.gone.append(ref)
+            self._artifacts[ref] = artifact
+        return self._artifacts[ref]
+
+
+class _Hits:
+    """Hits, told one after the other within a number of tokens."""
+
+    def __init__(self, stores: Stores, told: dict[str, str], tokens_max: int) -> None:
+        self.hits: list[Hit] = []
+        self.text = ""
+        self.repeated = 0
+        self.notes: list[str] = []
+        self._stores = stores
+        self._told = told
+        self._tokens = 0
+        self._tokens_max = tokens_max
+        self._shown: set[tuple[str, int]] = set()
+        self._whole: dict[str, int] = {}
+
+    def add(self, each: Seen) -> bool:
+        """Tell of a hit; False if it does not fit any more."""
+        artifact, text = each.artifact, each.ranked.text
+        same = (artifact.sha256, each.ranked.number - text.start)
+        if each.place is not None and same in self._shown:
+            self.repeated += 1  # The same bytes were pushed twice: the newest tells of them.
+            return True
+        self._shown.add(same)
+        hit = self._hit(each)
+        is_same_ref = bool(self.hits) and self.hits[-1].ref == hit.ref
+        line = _line(hit, is_same_ref)
+        tokens = count_tokens(line)
+        if self._tokens + tokens > self._tokens_max:
+            self.notes.append(f"cut at {self._tokens_max} tokens: ask with more")
+            return False
+        if text.is_cut and artifact.ref not in self._whole:
+            self.notes.append(f"{artifact.ref} is long: only its first part is searched; grep it")
+        self._tokens += tokens
+        self._whole[artifact.ref] = estimate_tokens(artifact.size_bytes)
+        self.text += line
+        self.hits.append(hit)
+        return True
+
+    @property
+    def spent(self) -> Spent:
+        return Spent(
+            tokens=self._tokens,
+            whole_tokens=sum(self._whole.values()),
+            basis="estimated",
+            tokenizer=TOKENIZER_DEFAULT,
+        )
+
+    def _hit(self, each: Seen) -> Hit:
+        artifact, place = each.artifact, each.place
+        return Hit(
+            ref=artifact.ref,
+            name=artifact.name,
+            type=artifact.type,
+            lines="" if place is None else place.lines,
+            pointer=None if place is None else place.pointer,
+            snippet=snippet_of(self._stores, each, self._told),
+            score=round(each.score, 3),
+            created_at=moment(each.ranked.text.created_ms),
+            why=tuple(self._told[word] for word in each.words),
+            newer=each.newer,
+            next_args={} if place is None else place.next_args(),
+        )
+
+
+def snippet_of(stores: Stores, each: Seen, told: dict[str, str]) -> str:
+    """What stands around the words of a query in a passage, defused, on one line."""
+    if each.place is None:
+        text = about(each.artifact)
+    else:
+        text = _passage(stores, each.artifact, each.place)
+    start = max(0, _first_of(text, told) - SEARCH_SNIPPET_CHARS // 4)
+    return defuse(" ".join(text[start : start + SEARCH_SNIPPET_CHARS].split())).text
+
+
+def _passage(stores: Stores, artifact: Artifact, place: Place) -> str:
+    start, stop = place.start_byte, place.stop_byte
+    opened = opener(stores, artifact.sha256, artifact.size_bytes, start, stop)
+    with suppress(Broken):
+        return b"".join(opened(CHUNK_BYTES)).decode(errors="replace")
+    return ""
+
+
+def _first_of(text: str, told: dict[str, str]) -> int:
+    """Where the first word of a query is in a text, about; 0 if it is only beside it."""
+    low = text.lower()
+    found = [low.find(word[: max(3, len(stem) - 1)]) for stem, word in told.items()]
+    there = [start for start in found if start >= 0]
+    if there or text.isascii():
+        return min(there, default=0)
+    # In other writings a word may be folded beyond recognition: look line by line.
+    start = 0
+    for line in text.splitlines(keepends=True):
+        if told.keys() & set(words(line)):
+            return start
+        start += len(line)
+    return 0
+
+
+def _line(hit: Hit, is_same_ref: bool) -> str:
+    """A hit as it is read: where it is, and under it what stands there."""
+    at = hit.pointer or hit.lines
+    told = f"  {at or 'about it'}: {hit.snippet}\n"
+    if is_same_ref:
+        return told
+    name = f" {defuse(hit.name).text}" if hit.name else ""
+    stale = f" (stale: newer {hit.newer})" if hit.newer else ""
+    return f"{hit.ref}{name} {hit.created_at:%Y-%m-%d}{stale}\n{told}"
+
+
+def _left_out(found: int, shown: int, repeated: int) -> str:
+    parts: list[str] = []
+    if found - shown - repeated > 0:
+        parts.append(f"{found - shown - repeated:,} more passages, of less score")
+    if repeated:
+        parts.append(f"{repeated:,} of the same content")
+    return "; ".join(parts)

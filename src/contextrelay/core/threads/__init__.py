@@ -1,0 +1,1 @@
+"""Threads: made, read, patched, forked and mirrored to files."""

@@ -1,0 +1,48 @@
+"""Putting: an artifact goes into a thread as one patch of its state, with one event beside it."""
+
+from __future__ import annotations
+
+from contextrelay.core.artifacts.holds import held_row
+from contextrelay.core.artifacts.lifetime import bury
+from contextrelay.core.idempotency import may_go_on, step
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.patch import change
+from contextrelay.errors import RelayError, Unavailable
+from contextrelay.logic.document.patch import Operation
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.event import Event
+from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
+
+
+def put(stores: Stores, artifact: Artifact, *beside: Event) -> None:
+    """Append an artifact, which is stored already, to the state of its thread, and any events."""
+    thread = artifact.thread
+    assert thread is not None
+    entry = {"ref": artifact.ref, "type": artifact.type}
+    if artifact.name is not None:
+        entry["name"] = artifact.name
+    event = Event(
+        id=stores.random_bytes(8).hex(),
+        type="artifact.created",
+        at=artifact.created_at,
+        by=artifact.provenance.created_by,
+        detail={"ref": artifact.ref, "type": artifact.type, "size": artifact.size_bytes},
+    )
+    is_handoff = artifact.media_type == HANDOFF_MEDIA_TYPE
+    try:
+        change(
+            step(stores, artifact.ref),
+            thread,
+            [Operation(op="add", path="/artifacts/-", value=entry)],
+            artifact.provenance.created_by,
+            beside=(event, *beside),
+            rows=(held_row(artifact),),
+            # What a handoff hands over stays as long as the thread it is of.
+            holding=artifact.provenance.source_refs if is_handoff else (),
+        )
+    except Unavailable:
+        raise  # It may have been done: a sweep will tell.
+    except RelayError as error:
+        if not may_go_on(stores, error):
+            bury(stores, [artifact], "removed")
+        raise

@@ -1,0 +1,339 @@
+"""Live states: the head of a thread in memory, brought up to date from its log, patched in place.
+
+The log `t/<thread>` is the truth: `state.created` tells the first state, each `state.patch.applied`
+the operations that led to the next version, as they were done, so that replay never depends on our
+code. Rows `snapshot` hold some versions whole; their keys count down, so that the newest is first.
+
+Rule: nothing mutable leaves this file and states.py; what goes out is encoded.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from contextlib import suppress
+from typing import Any
+
+from msgspec import DecodeError, Struct, convert
+from msgspec.json import decode, encode
+
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken, Gone, NotFound, RelayError
+from contextrelay.limits import PAGE_ROWS_MAX, SNAPSHOT_PATCH_BYTES_MIN, SNAPSHOT_WEIGHT
+from contextrelay.logic.document.patch import Operation, apply
+from contextrelay.logic.state import event_chain
+from contextrelay.model.artifact import spell
+from contextrelay.model.event import CALLED, CREATED, INVOKED, PATCHED, Event
+from contextrelay.model.thread import ThreadRecord
+from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
+
+_END_VERSION = 10**12 - 1
+_UNBOUNDED = 1 << 62
+
+
+def thread_log(thread: str) -> str:
+    return f"t/{thread}"
+
+
+class Weights(Struct, frozen=True):
+    """What a thread's artifacts weigh in tokens, by the seed's formula."""
+
+    count: int = 0
+    naive_tokens: int = 0
+    actual_tokens: int = 0
+
+    def plus(self, other: Weights) -> Weights:
+        return Weights(
+            self.count + other.count,
+            self.naive_tokens + other.naive_tokens,
+            self.actual_tokens + other.actual_tokens,
+        )
+
+
+class Uses(Struct, frozen=True):
+    """How often capabilities were invoked in a thread, and how often the cache had the result."""
+
+    hops: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+
+    def after(self, *events: Event) -> Uses:
+        """The figures once these events have happened."""
+        hops, hits, misses = self.hops, self.cache_hits, self.cache_misses
+        for event in events:
+            if event.type == CALLED:
+                hops += 1
+            elif event.type == INVOKED and event.detail.get("cache_hit") is True:
+                hops, hits = hops + 1, hits + 1
+            elif event.type == INVOKED:
+                misses += 1
+        return Uses(hops, hits, misses)
+
+
+class Snapshot(Struct, frozen=True):
+    """A state written whole: how far the log was then, and the compressed document."""
+
+    seq: int
+    version: int
+    size_bytes: int
+    packed: bytes
+    uses: Uses = Uses()
+
+
+class Live:
+    """One thread's state in memory. Whoever touches it holds its lock."""
+
+    __slots__ = (
+        "due_bytes",
+        "is_closed",
+        "is_removed",
+        "last",
+        "lock",
+        "patch_bytes",
+        "seq",
+        "size_bytes",
+        "state",
+        "uses",
+        "version",
+        "weights",
+    )
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.state: list[Any] = [None]
+        """The document, in a holder, so that even the root can be patched in place."""
+        self.version = 0
+        self.seq = 0
+        self.last = b""
+        """The body of the newest fact, to chain the next one to."""
+        self.size_bytes = 0
+        self.patch_bytes = 0
+        """Bytes of patches since the last snapshot."""
+        self.due_bytes = 0
+        """How many of them make another snapshot worth a try, once that is known."""
+        self.weights: Weights | None = None
+        self.uses = Uses()
+        self.is_closed = False
+        self.is_removed = False
+        """Whether an event says so; whether it is, its record says."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return self.state[0]
+
+    def take(self, fact: Fact) -> Event:
+        """Follow one fact of the log."""
+        event = event_chain.decode(fact.body)
+        if event.type == CREATED:
+            self.state = [event.detail["state"]]
+            self.version = self.document["version"]
+            self.size_bytes = len(encode(self.document))
+        elif event.type == PATCHED:
+            self._follow(event)
+            self.patch_bytes += len(fact.body)
+        elif event.type == "artifact.created":
+            self.weights = None
+        elif event.type in (CALLED, INVOKED):
+            self.uses = self.uses.after(event)
+        elif event.type == "thread.closed":
+            self.is_closed = True
+        elif event.type == "thread.removed":
+            self.is_removed = True
+        elif event.type == "thread.imported":
+            self.is_closed = False  # A closed thread was exported; what came of it is another.
+        self.seq, self.last = fact.seq, fact.body
+        return event
+
+    def _follow(self, event: Event) -> None:
+        operations = convert(event.detail["operations"], list[Operation])
+        self.size_bytes = apply(self.state, operations, self.size_bytes, _UNBOUNDED).size_bytes
+        self.version = event.detail["version"]
+        self.stamp(event)
+
+    def stamp(self, event: Event) -> None:
+        """Write down what each version says of itself."""
+        document = self.document
+        document["version"] = self.version
+        document["updated_at"] = spell(event.at)
+        document["metrics"] = event.detail["metrics"]
+
+
+def find_record(ledger: Reads, thread: str) -> ThreadRecord:
+    """What is fixed about a thread.
+
+    Raises:
+        Gone: it was removed.
+        NotFound: there is none.
+    """
+    row = ledger.get(thread_log(thread), "thread", ONLY)
+    if row is not None:
+        return _read(row, ThreadRecord, thread)
+    gone = ledger.get(thread_log(thread), "gone", ONLY)
+    if gone is not None:
+        told: dict[str, Any] = decode(gone)
+        raise Gone(
+            f"thread {thread} was removed at {told['gone_at']}",
+            "see what there is with: relay thread list",
+            told,
+        )
+    raise NotFound(f"thread not found: {thread}", "see what there is with: relay thread list")
+
+
+def head_of(stores: Stores, thread: str) -> Live:
+    """The live state of a thread, not necessarily up to date; made when it is first asked for."""
+    live = stores.live.get(thread)
+    if live is None:
+        fresh = Live()
+        fresh.is_closed = find_record(stores.ledger, thread).status == "closed"
+        live = stores.live.keep(thread, fresh)
+    return live
+
+
+def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
+    """Follow what others wrote; the patches among it. The caller holds the lock.
+
+    Raises:
+        Broken: the log cannot be followed.
+    """
+    if live.seq == 0:
+        _start(stores.ledger, thread, live, _END_VERSION)
+    patches: list[Event] = []
+    log = thread_log(thread)
+    try:
+        # The head is asked first: what is missing after that was not written later, but cut off.
+        while (head := stores.ledger.last(log)) != live.seq:
+            page = stores.ledger.read(log, live.seq, PAGE_ROWS_MAX)
+            if not page or head < live.seq:
+                stores.live.drop(thread)
+                find_record(stores.ledger, thread)
+                raise _unreadable(thread, "its events are not all there")
+            taken = [live.take(fact) for fact in page]
+            patches += [event for event in taken if event.type == PATCHED]
+    except (Gone, NotFound):
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        stores.live.drop(thread)  # A fact may have been taken in half.
+        raise
+    except (DecodeError, KeyError, TypeError, RelayError) as error:
+        stores.live.drop(thread)
+        raise _unreadable(thread, error) from error
+    return patches
+
+
+def state_at(stores: Stores, thread: str, version: int) -> Live:
+    """The state as it was at a version, apart from the live one.
+
+    Raises:
+        NotFound: there is no such version.
+    """
+    find_record(stores.ledger, thread)
+    past = Live()
+    _start(stores.ledger, thread, past, version)
+    try:
+        while past.version < version:
+            page = stores.ledger.read(thread_log(thread), past.seq, PAGE_ROWS_MAX)
+            if not page:
+                break
+            for fact in page:
+                if past.version == version:
+                    break
+                past.take(fact)
+    except (DecodeError, KeyError, TypeError, RelayError) as error:
+        raise _unreadable(thread, error) from error
+    if past.version != version:
+        raise NotFound(
+            f"thread {thread} has no version {version}; the newest is {past.version}",
+            "see the versions with: relay state log",
+        )
+    return past
+
+
+def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
+    """Begin at the newest snapshot up to a version; else at the beginning of the log."""
+    rows = ledger.rows(thread_log(thread), "snapshot", _key(version + 1), 1)
+    if not rows:
+        return
+    try:
+        snapshot = _read(rows[0].body or b"", Snapshot, thread)
+        document = decode(zlib.decompress(snapshot.packed))
+        last = ledger.read(thread_log(thread), snapshot.seq - 1, 1)[0].body
+    except (Broken, DecodeError, zlib.error, IndexError):
+        return  # A snapshot only saves time; verify tells of one that is damaged.
+    live.state = [document]
+    live.version = snapshot.version
+    live.size_bytes = snapshot.size_bytes
+    live.seq = snapshot.seq
+    live.last = last
+    live.uses = snapshot.uses
+
+
+def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
+    """Write the state whole once the patches since the last time outweigh it by far.
+
+    All snapshots together then weigh a fraction of the patches, and a start reads few of these.
+    """
+    # Before anything is known, compressing is worth a try if ten to one could be enough.
+    worth_bytes = live.due_bytes or live.size_bytes * SNAPSHOT_WEIGHT // 10
+    if live.patch_bytes < max(worth_bytes, SNAPSHOT_PATCH_BYTES_MIN):
+        return
+    packed = zlib.compress(encode(live.document), 1)
+    live.due_bytes = len(packed) * SNAPSHOT_WEIGHT
+    if live.patch_bytes < live.due_bytes:
+        return
+    snapshot = Snapshot(live.seq, live.version, live.size_bytes, packed, live.uses)
+    row = Row("snapshot", _key(live.version), _pack(snapshot))
+    with suppress(RelayError):  # The patch is done whether or not there is room for this.
+        stores.ledger.commit(Write(thread_log(thread), rows=(row,)))
+        live.patch_bytes = 0
+
+
+def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
+    """Versions whose snapshot differs from what the events lead to, all of them replayed.
+
+    Raises:
+        Broken: the events cannot be followed.
+    """
+    log = thread_log(thread)
+    told: dict[int, tuple[Any, Uses]] = {}
+    for row in ledger.rows(log, "snapshot", "", PAGE_ROWS_MAX):
+        version = _END_VERSION - int(row.key)
+        try:
+            snapshot = _read(row.body or b"", Snapshot, thread)
+            told[version] = decode(zlib.decompress(snapshot.packed)), snapshot.uses
+        except (Broken, DecodeError, zlib.error):
+            told[version] = None, Uses()
+    live, wrong = Live(), list[int]()
+    try:
+        while page := ledger.read(log, live.seq, PAGE_ROWS_MAX):
+            for fact in page:
+                before = live.version
+                live.take(fact)
+                there = (live.document, live.uses)
+                if live.version != before and told.get(live.version, there) != there:
+                    wrong.append(live.version)
+    except (DecodeError, KeyError, TypeError, RelayError) as error:
+        raise _unreadable(thread, error) from error
+    return wrong
+
+
+def _key(version: int) -> str:
+    return f"{_END_VERSION - version:012d}"
+
+
+def _pack(snapshot: Snapshot) -> bytes:
+    from msgspec import msgpack
+
+    return msgpack.encode(snapshot)
+
+
+def _read(row: bytes, kind: type[Any], thread: str) -> Any:
+    from msgspec import msgpack
+
+    try:
+        return msgpack.decode(row, type=kind) if kind is Snapshot else decode(row, type=kind)
+    except DecodeError as error:
+        raise _unreadable(thread, error) from error
+
+
+def _unreadable(thread: str, why: object) -> Broken:
+    return Broken(f"thread {thread} cannot be read: {why}", "see what with: relay verify")

@@ -1,0 +1,305 @@
+"""Changes: a patch becomes the next version of a thread's state.
+
+Rule: a patch is applied to the live state in place, under its lock, and committed with the head
+that was seen. Where others were faster it is undone, their changes are followed, and it is tried
+again; a deep copy is made nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from typing import Any
+
+from msgspec import convert, to_builtins
+
+from contextrelay.core.accounting.savings import metrics_of, weights_of
+from contextrelay.core.artifacts.holds import hold_writes, is_known, weights_in
+from contextrelay.core.idempotency import once_rows, told_before
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import (
+    Live,
+    catch_up,
+    find_record,
+    head_of,
+    state_at,
+    take_snapshot_if_due,
+    thread_log,
+)
+from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
+from contextrelay.limits import BUSY_MS_MAX, CHANGES_TOLD_MAX, STATE_BYTES_MAX
+from contextrelay.logic.document.bounds import check_label
+from contextrelay.logic.document.patch import Applied, Operation, apply, undo
+from contextrelay.logic.document.rebase import touches_others
+from contextrelay.logic.state import event_chain
+from contextrelay.logic.state.compaction import compaction
+from contextrelay.logic.state.schema import check_touched
+from contextrelay.model.artifact import moment
+from contextrelay.model.event import PATCHED, Event
+from contextrelay.model.thread import Patched
+from contextrelay.store.ledger import Fact, Row, Stale, Write
+
+
+def change(
+    stores: Stores,
+    thread: str,
+    operations: list[Operation],
+    by: str,
+    *,
+    expected: int | None = None,
+    merge: bool = False,
+    detail: dict[str, Any] | None = None,
+    beside: tuple[Event, ...] = (),
+    rows: tuple[Row, ...] = (),
+    holding: Collection[str] = (),
+) -> Patched:
+    """Make the next version of a state; `beside`: events and `rows` that belong to the same write.
+
+    `holding`: artifacts that the thread holds from then on, beside those its state refers to.
+
+    Raises:
+        Conflict: the version is not the expected one, or a `test` failed.
+        Refused: the result would break the schema, or the thread is closed.
+    """
+    check_label(by, "by")
+    live = head_of(stores, thread)
+    deadline_ms = stores.now_ms() + BUSY_MS_MAX
+    with live.lock, ExitStack() as others_wait:
+        if live.seq == 0:
+            catch_up(stores, thread, live)
+        is_alone = False
+        while True:
+            if (before := patched_before(stores, thread)) is not None:
+                return before
+            _check_expected(stores, thread, live, operations, expected, merge)
+            patched = _try_change(
+                stores, thread, live, operations, by, detail or {}, beside, rows, holding
+            )
+            if patched is not None:
+                break
+            if stores.now_ms() > deadline_ms:
+                raise Unavailable(f"others keep changing thread {thread}", "try again")
+            if not is_alone:
+                others_wait.enter_context(stores.ledger.patience())
+                is_alone = True
+            catch_up(stores, thread, live)
+        take_snapshot_if_due(stores, thread, live)
+        return patched
+
+
+def patched_before(stores: Stores, thread: str) -> Patched | None:
+    """What this request, which has a key, has changed already."""
+    told = told_before(stores, thread_log(thread))
+    if told is None:
+        return None
+    detail = event_at(stores, thread, int(told)).detail
+    return Patched(thread_id=thread, version=detail["version"], operations=detail["operations"])
+
+
+def event_at(stores: Stores, thread: str, seq: int) -> Event:
+    facts = stores.ledger.read(thread_log(thread), seq - 1, 1)
+    if not facts:
+        find_record(stores.ledger, thread)
+        raise Broken(f"event {seq} of {thread} is missing", "see what with: relay verify")
+    return event_chain.decode(facts[0].body)
+
+
+def _check_expected(
+    stores: Stores,
+    thread: str,
+    live: Live,
+    operations: list[Operation],
+    expected: int | None,
+    merge: bool,
+) -> None:
+    if expected is None or expected == live.version:
+        return
+    catch_up(stores, thread, live)
+    if expected == live.version:
+        return
+    if expected > live.version:
+        raise NotFound(
+            f"thread {thread} has no version {expected}; the newest is {live.version}",
+            "read the state again",
+        )
+    since = _changes_since(stores, thread, live, expected)
+    if merge and touches_others(operations, since, live.document):
+        return
+    raise Conflict(
+        f"thread {thread} is at version {live.version}, not {expected}",
+        "read what changed, then patch that version; or patch with merge",
+        {
+            "version": live.version,
+            "changed": [to_builtins(each) for each in since[:CHANGES_TOLD_MAX]],
+        },
+    )
+
+
+def _changes_since(stores: Stores, thread: str, live: Live, version: int) -> list[Operation]:
+    """What was done to the state after a version."""
+    past = state_at(stores, thread, version)
+    replayed = Live()
+    replayed.state, replayed.version, replayed.seq = past.state, past.version, past.seq
+    replayed.size_bytes = past.size_bytes
+    done = catch_up(stores, thread, replayed)
+    told = [each for event in done for each in event.detail["operations"]]
+    return convert(told, list[Operation])
+
+
+def _try_change(
+    stores: Stores,
+    thread: str,
+    live: Live,
+    operations: list[Operation],
+    by: str,
+    detail: dict[str, Any],
+    beside: tuple[Event, ...],
+    rows: tuple[Row, ...],
+    holding: Collection[str],
+) -> Patched | None:
+    """Apply a patch to the live state and commit it; None, and undone, if others were faster."""
+    _check_there(stores, thread, live)
+    if live.is_closed:
+        raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
+    try:
+        done, told, referred = _applied(stores, thread, live, operations, rows)
+    except (Refused, Conflict, TooLarge):
+        if stores.ledger.last(thread_log(thread)) != live.seq:
+            return None  # It was judged by a state that is no longer the newest.
+        raise
+    try:
+        holds, held_rows = hold_writes(stores, thread, referred.union(holding))
+        rows = (*rows, *held_rows)
+        weights = weights_of(stores, thread, live).plus(weights_in(rows))
+        uses = live.uses.after(*beside)
+        event = Event(
+            id=stores.random_bytes(8).hex(),
+            type=PATCHED,
+            at=moment(stores.now_ms()),
+            by=by,
+            detail={
+                "version": live.version + 1,
+                "operations": told,
+                "metrics": metrics_of(weights, uses, done[-1].size_bytes),
+                **detail,
+            },
+        )
+        facts = _chained(live.last, (*beside, event))
+        rows = (*rows, *once_rows(stores, b"%d" % (live.seq + len(facts))))
+        head = _commit(stores, thread, live, facts, rows, holds)
+    except BaseException:
+        _undo(done)
+        raise
+    if head is None:
+        _undo(done)
+        return None
+    live.seq, live.last, live.size_bytes = head, facts[-1], done[-1].size_bytes
+    live.version += 1
+    live.patch_bytes += len(facts[-1])
+    live.weights, live.uses = weights, uses
+    live.stamp(event)
+    return Patched(thread_id=thread, version=live.version, operations=event.detail["operations"])
+
+
+def _applied(
+    stores: Stores, thread: str, live: Live, operations: list[Operation], rows: tuple[Row, ...]
+) -> tuple[list[Applied], list[dict[str, Any]], set[str]]:
+    """Change the live state: how to take it back, what was done, and the refs it names anew."""
+    new_refs = {row.key for row in rows if row.kind == "artifact"}
+    referred: set[str] = set()
+
+    def is_there(ref: str) -> bool:
+        if ref not in new_refs:
+            referred.add(ref)
+        return ref in new_refs or is_known(stores, thread, ref)
+
+    done = [apply(live.state, operations, live.size_bytes, STATE_BYTES_MAX)]
+    try:
+        told = _told(operations)
+        check_touched(live.document, done[0].steps, is_there)
+        compacting = compaction(live.document)
+        if compacting:
+            told += _told(compacting)
+            done.append(apply(live.state, compacting, done[0].size_bytes, STATE_BYTES_MAX))
+    except BaseException:
+        _undo(done)
+        raise
+    return done, told, referred
+
+
+def _check_there(stores: Stores, thread: str, live: Live) -> None:
+    """Refuse to write to a thread that was removed since its state was read."""
+    if live.is_removed:
+        find_record(stores.ledger, thread)
+
+
+def _undo(done: list[Applied]) -> None:
+    for applied in reversed(done):
+        undo(applied.steps)
+
+
+def _told(operations: list[Operation]) -> list[dict[str, Any]]:
+    return [to_builtins(operation) for operation in operations]
+
+
+def _chained(last: bytes, events: tuple[Event, ...]) -> tuple[bytes, ...]:
+    """The bodies of facts that follow each other."""
+    bodies: list[bytes] = []
+    for event in events:
+        last = event_chain.encode(event, last)
+        bodies.append(last)
+    return tuple(bodies)
+
+
+def _commit(
+    stores: Stores,
+    thread: str,
+    live: Live,
+    facts: tuple[bytes, ...],
+    rows: tuple[Row, ...],
+    holds: list[Write],
+) -> int | None:
+    """Write to the thread's log, after the holds on what it refers to; None if the head moved."""
+    write = Write(thread_log(thread), facts, rows, expect=live.seq)
+    try:
+        return stores.ledger.commit(*holds, write)[-1]
+    except Stale:
+        return None
+    except Unavailable:
+        # The reply was lost; whether the write was, the log tells.
+        found = stores.ledger.read(thread_log(thread), live.seq, len(facts))
+        if tuple(fact.body for fact in found) == facts:
+            return found[-1].seq
+        raise
+
+
+def append_event(
+    stores: Stores,
+    thread: str,
+    event: Event,
+    rows: tuple[Row, ...] = (),
+    check: Callable[[Live], None] | None = None,
+) -> int:
+    """Add an event that does not change the state; its seq, or that of the first time.
+
+    `check` may refuse by raising. What it sees is what the event then follows, whoever else writes.
+    """
+    live = head_of(stores, thread)
+    deadline_ms = stores.now_ms() + BUSY_MS_MAX
+    with live.lock, stores.ledger.patience():
+        while True:
+            catch_up(stores, thread, live)
+            told = told_before(stores, thread_log(thread))
+            if told is not None:
+                return int(told)
+            _check_there(stores, thread, live)
+            if check is not None:
+                check(live)
+            facts = _chained(live.last, (event,))
+            done = (*rows, *once_rows(stores, b"%d" % (live.seq + 1)))
+            head = _commit(stores, thread, live, facts, done, [])
+            if head is not None:
+                live.take(Fact(head, facts[-1]))
+                return head
+            if stores.now_ms() > deadline_ms:
+                raise Unavailable(f"others keep changing thread {thread}", "try again")

@@ -1,0 +1,156 @@
+"""States: patched, read at any version, compared, restored, compacted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw, to_builtins
+from msgspec.json import encode
+
+from contextrelay.core.answer import answers
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import (
+    Live,
+    catch_up,
+    head_of,
+    state_at,
+)
+from contextrelay.core.threads.patch import change, patched_before
+from contextrelay.errors import Conflict, Unavailable
+from contextrelay.limits import RETRIES_MAX
+from contextrelay.logic.document.bounds import check_label
+from contextrelay.logic.document.diff import difference
+from contextrelay.logic.document.patch import Operation, read_operations
+from contextrelay.logic.state.compaction import compaction
+from contextrelay.logic.state.header import header
+from contextrelay.logic.state.schema import check_patch
+from contextrelay.model.thread import Changes, HeaderView, Patched, StateView
+from contextrelay.wire.verbs import (
+    Body,
+    CompactState,
+    DiffState,
+    PatchState,
+    ReadHeader,
+    ReadState,
+    RestoreState,
+)
+
+# What a version says of itself; never part of a difference.
+OF_A_VERSION = ("$schema", "thread_id", "version", "updated_at", "metrics")
+
+
+# Reading
+
+
+@answers(ReadState)
+def read_state(stores: Stores, verb: ReadState, body: Body) -> StateView:
+    with _At(stores, verb.thread, verb.version) as live:
+        return StateView(
+            thread_id=verb.thread, version=live.version, state=Raw(encode(live.document))
+        )
+
+
+@answers(ReadHeader)
+def read_header(stores: Stores, verb: ReadHeader, body: Body) -> HeaderView:
+    with _At(stores, verb.thread, verb.version) as live:
+        view = header(live.document)
+    return HeaderView(truncated=view.truncated, header=Raw(view.json))
+
+
+class _At:
+    """The state at a version, or the live one, with its lock held."""
+
+    def __init__(self, stores: Stores, thread: str, version: int | None) -> None:
+        self._stores, self._thread, self._version = stores, thread, version
+
+    def __enter__(self) -> Live:
+        head = self._live = head_of(self._stores, self._thread)
+        head.lock.acquire()
+        try:
+            catch_up(self._stores, self._thread, head)
+            if self._version is None or self._version == head.version:
+                return head
+            return state_at(self._stores, self._thread, self._version)
+        except BaseException:
+            head.lock.release()
+            raise
+
+    def __exit__(self, *ended: object) -> None:
+        self._live.lock.release()
+
+
+@answers(DiffState)
+def diff_state(stores: Stores, verb: DiffState, body: Body) -> Changes:
+    with _At(stores, verb.thread, verb.new_version) as new:
+        old = state_at(stores, verb.thread, verb.old_version)
+        operations = plain_difference(old.document, new.document)
+        new_version = new.version
+    return Changes(
+        thread_id=verb.thread,
+        old_version=verb.old_version,
+        new_version=new_version,
+        operations=[to_builtins(operation) for operation in operations],
+    )
+
+
+def plain_difference(old: dict[str, Any], new: dict[str, Any]) -> list[Operation]:
+    """What leads from one state to another, apart from what a version says of itself."""
+
+    def plain(state: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in state.items() if key not in OF_A_VERSION}
+
+    return difference(plain(old), plain(new))
+
+
+# Changing
+
+
+@answers(PatchState)
+def patch_state(stores: Stores, verb: PatchState, body: Body) -> Patched:
+    check_label(verb.by, "by")
+    operations = read_operations(verb.operations)
+    check_patch(operations)
+    return change(
+        stores, verb.thread, operations, verb.by, expected=verb.expected, merge=verb.merge
+    )
+
+
+@answers(RestoreState)
+def restore_state(stores: Stores, verb: RestoreState, body: Body) -> Patched:
+    past = state_at(stores, verb.thread, verb.version)
+
+    def leading_back(document: dict[str, Any]) -> list[Operation]:
+        return plain_difference(document, past.document)
+
+    detail = {"restored_version": verb.version}
+    return _change_by(stores, verb.thread, verb.by, leading_back, detail)
+
+
+@answers(CompactState)
+def compact_state(stores: Stores, verb: CompactState, body: Body) -> Patched:
+    return _change_by(stores, verb.thread, verb.by, compaction, {})
+
+
+def _change_by(
+    stores: Stores,
+    thread: str,
+    by: str,
+    find_operations: Callable[[dict[str, Any]], list[Operation]],
+    detail: dict[str, Any],
+) -> Patched:
+    """Patch a state by what follows from it; found anew where others were faster."""
+    live = head_of(stores, thread)
+    for _ in range(RETRIES_MAX):
+        with live.lock:
+            catch_up(stores, thread, live)
+            if (before := patched_before(stores, thread)) is not None:
+                return before
+            operations = find_operations(live.document)
+            if not operations:
+                return Patched(thread_id=thread, version=live.version, operations=[])
+            try:
+                return change(stores, thread, operations, by, expected=live.version, detail=detail)
+            except Conflict:
+                continue
+    raise Unavailable(f"others keep changing thread {thread}", "try again")

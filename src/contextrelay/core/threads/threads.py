@@ -1,0 +1,421 @@
+"""Threads: made, found, listed, forked, closed and removed.
+
+The log `i/t` has a row for each thread, newest first; `i/n` one for each that has a name, by name;
+`i/u` the thread last used in each folder. All are hints: the thread's own log tells.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from msgspec.json import decode, encode
+from msgspec.structs import asdict, replace
+
+from contextrelay.core.accounting.savings import weights_of
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts.holds import held, hold_writes, is_held, unhold_write
+from contextrelay.core.artifacts.lifetime import bury
+from contextrelay.core.artifacts.records import find
+from contextrelay.core.idempotency import once_rows, step, told_before
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import (
+    catch_up,
+    find_record,
+    head_of,
+    state_at,
+    thread_log,
+)
+from contextrelay.core.threads.patch import append_event, event_at
+from contextrelay.errors import Gone, NotFound, Refused, Unavailable
+from contextrelay.limits import (
+    EVENT_BYTES_MAX,
+    FIND_ITEMS_MAX,
+    PAGE_ROWS_MAX,
+    RETRIES_MAX,
+    TOMBSTONE_S,
+)
+from contextrelay.logic.document.bounds import check_json, check_label
+from contextrelay.logic.state import event_chain
+from contextrelay.logic.state.schema import new_state
+from contextrelay.model.artifact import Artifact, in_ms, moment, spell
+from contextrelay.model.event import CREATED, Event
+from contextrelay.model.thread import EventPage, Numbered, ThreadListing, ThreadRecord, ThreadView
+from contextrelay.store.ledger import ONLY, Row, Stale, Write
+from contextrelay.wire.verbs import (
+    AddEvent,
+    Body,
+    CloseThread,
+    FindThreads,
+    ForkThread,
+    LastUsedThread,
+    ListThreadArtifacts,
+    ListThreads,
+    MakeCheckpoint,
+    NewThread,
+    OpenThread,
+    ReadEvents,
+    RemoveThread,
+    ShowThread,
+    UseThread,
+)
+
+INDEX, NAMES, USED = "i/t", "i/n", "i/u"
+REF_CHARS = 36
+_END_MS = 10**14 - 1
+
+
+# Making
+
+
+@answers(NewThread)
+def new_thread(stores: Stores, verb: NewThread, body: Body) -> ThreadView:
+    return make(stores, verb.name, verb.by, None, None)
+
+
+@answers(ForkThread)
+def fork_thread(stores: Stores, verb: ForkThread, body: Body) -> ThreadView:
+    if (made := made_before(stores)) is not None:
+        return made
+    version = verb.version
+    if version is None:
+        version = show(stores, verb.thread).version
+    past = state_at(stores, verb.thread, version)
+    return make(stores, verb.name, verb.by, past.document, f"{verb.thread}@v{version}")
+
+
+def make(
+    stores: Stores,
+    name: str | None,
+    by: str,
+    state: dict[str, Any] | None,
+    origin: str | None,
+    names_head: int | None = None,
+) -> ThreadView:
+    """Make a thread that begins with a state, or with an empty one; its version is 1.
+
+    Raises:
+        Stale: `names_head` is given, and another thread got a name since.
+    """
+    if name is not None:
+        check_label(name, "name")
+    if (made := made_before(stores)) is not None:
+        return made
+    thread = new_id(stores)
+    created_at = moment(stores.asked_ms())
+    record = ThreadRecord(
+        thread_id=thread,
+        name=name,
+        status="open",
+        created_at=created_at,
+        created_by=by,
+        forked_from=origin,
+    )
+    fresh = new_state(thread, spell(created_at))
+    begun = {**fresh, **state, **{key: fresh[key] for key in OWN}} if state else fresh
+    holds, rows = hold_writes(stores, thread, _refs_in(begun))
+    first = event_chain.encode(
+        new_event(stores, "thread.created", by, {"name": name, "from": origin}), b""
+    )
+    second = event_chain.encode(new_event(stores, CREATED, by, {"state": begun}), first)
+    begin = Write(thread_log(thread), (first, second), (record_row(record), *rows), expect=0)
+    try:
+        stores.ledger.commit(*index_writes(record, names_head), *holds, begin)
+    except Stale as stale:
+        if stores.once is None or stale.log != begin.log:
+            raise
+        # The same request, asked with a key, was faster.
+    return show(stores, thread)
+
+
+def new_id(stores: Stores) -> str:
+    """An id for a thread: the same each time for a request that has a key."""
+    return stores.new_ref() if stores.once is None else stores.once.ref("thread")
+
+
+def made_before(stores: Stores) -> ThreadView | None:
+    """The thread that this request, which has a key, has made already."""
+    if stores.once is None or stores.ledger.last(thread_log(new_id(stores))) == 0:
+        return None
+    return show(stores, new_id(stores))
+
+
+def _refs_in(state: dict[str, Any]) -> set[str]:
+    """The artifacts that a state names, wherever it may."""
+    named = [each["ref"] for each in state["artifacts"]]
+    named += [ref for each in state["decisions"] for ref in each["evidence_refs"]]
+    named += [each["result_ref"] for each in state["last_actions"] if "result_ref" in each]
+    return set(named)
+
+
+# What a fork does not take over: it is another thread, at its first version.
+OWN = ("$schema", "thread_id", "version", "updated_at", "metrics")
+
+
+def index_writes(record: ThreadRecord, names_head: int | None = None) -> list[Write]:
+    """What makes a thread findable; written before the thread itself."""
+    writes: list[Write] = []
+    if record.name:
+        # A fact as well: who makes a thread unless there is one of that name expects the head.
+        row = Row("thread", _name_key(record), b"")
+        writes.append(Write(NAMES, (b"",), (row,), expect=names_head))
+    key = _key(record.created_at, record.thread_id)
+    return [*writes, Write(INDEX, rows=(Row("thread", key, b""),))]
+
+
+def _name_key(record: ThreadRecord | ThreadView) -> str:
+    return f"{record.name}|{_key(record.created_at, record.thread_id)}"
+
+
+def new_event(stores: Stores, type: str, by: str, detail: dict[str, Any]) -> Event:
+    check_label(by, "by")
+    return Event(
+        id=stores.random_bytes(8).hex(),
+        type=type,
+        at=moment(stores.now_ms()),
+        by=by,
+        detail=detail,
+    )
+
+
+def _key(created_at: datetime, thread: str) -> str:
+    return f"{_END_MS - in_ms(created_at):014d}-{thread}"
+
+
+def record_row(record: ThreadRecord) -> Row:
+    return Row("thread", ONLY, encode(record))
+
+
+# Finding
+
+
+@answers(ShowThread)
+def show_thread(stores: Stores, verb: ShowThread, body: Body) -> ThreadView:
+    return show(stores, verb.thread)
+
+
+def show(stores: Stores, thread: str) -> ThreadView:
+    record = find_record(stores.ledger, thread)
+    live = head_of(stores, thread)
+    with live.lock:
+        catch_up(stores, thread, live)
+        return ThreadView(
+            **asdict(record),
+            version=live.version,
+            updated_at=datetime.fromisoformat(live.document["updated_at"]),
+            artifacts=weights_of(stores, thread, live).count,
+            events=live.seq,
+        )
+
+
+@answers(FindThreads)
+def find_threads(stores: Stores, verb: FindThreads, body: Body) -> list[ThreadView]:
+    found = _named(stores, verb.text)
+    if len(verb.text) >= 6 and not set(verb.text) - set("0123456789abcdef-"):
+        logs = stores.ledger.logs(thread_log(verb.text), "", FIND_ITEMS_MAX)
+        found += [log.removeprefix("t/") for log in logs]
+    return _shown(stores, dict.fromkeys(found))
+
+
+def _named(stores: Stores, name: str) -> list[str]:
+    """Threads of a name, newest first."""
+    rows = stores.ledger.rows(NAMES, "thread", f"{name}|", FIND_ITEMS_MAX)
+    # A name may hold the sign that ends it here; the rest is always as long.
+    chars = len(name) + 1 + len(_key(moment(0), "")) + REF_CHARS
+    here = [row.key for row in rows if row.key.startswith(f"{name}|") and len(row.key) == chars]
+    return [key[-REF_CHARS:] for key in here]
+
+
+@answers(OpenThread)
+def open_thread(stores: Stores, verb: OpenThread, body: Body) -> ThreadView:
+    for _ in range(RETRIES_MAX):
+        head = stores.ledger.last(NAMES)
+        there = _shown(stores, _named(stores, verb.name))
+        if there:
+            return there[0]
+        try:
+            return make(stores, verb.name, verb.by, None, None, names_head=head)
+        except Stale:
+            continue
+    raise Unavailable(f"others keep making threads called {verb.name}", "try again")
+
+
+@answers(ListThreads)
+def list_threads(stores: Stores, verb: ListThreads, body: Body) -> ThreadListing:
+    rows = stores.ledger.rows(INDEX, "thread", verb.after, verb.limit + 1)
+    page = rows[: verb.limit]
+    return ThreadListing(
+        threads=_shown(stores, (row.key.partition("-")[2] for row in page)),
+        next=page[-1].key if len(rows) > len(page) else "",
+    )
+
+
+def _shown(stores: Stores, threads: Any) -> list[ThreadView]:
+    """Those of the threads that are there."""
+    views: list[ThreadView] = []
+    for thread in threads:
+        try:
+            views.append(show(stores, thread))
+        except (NotFound, Gone):
+            continue
+    return views
+
+
+@answers(UseThread)
+def use_thread(stores: Stores, verb: UseThread, body: Body) -> ThreadView:
+    view = show(stores, verb.thread)
+    if stores.ledger.get(USED, "folder", verb.folder) != verb.thread.encode():
+        row = Row("folder", verb.folder, verb.thread.encode())
+        stores.ledger.commit(Write(USED, rows=(row,)))
+    return view
+
+
+@answers(LastUsedThread)
+def last_used_thread(stores: Stores, verb: LastUsedThread, body: Body) -> list[ThreadView]:
+    thread = stores.ledger.get(USED, "folder", verb.folder)
+    return [] if thread is None else _shown(stores, [thread.decode()])
+
+
+@answers(ListThreadArtifacts)
+def list_thread_artifacts(stores: Stores, verb: ListThreadArtifacts, body: Body) -> list[Artifact]:
+    find_record(stores.ledger, verb.thread)
+    every = (find(stores.ledger, ref) for ref, _ in held(stores.ledger, verb.thread))
+    there = [artifact for artifact in every if artifact is not None]
+    there.sort(key=lambda artifact: artifact.created_at, reverse=True)
+    return there[: verb.limit]
+
+
+# Events
+
+
+@answers(ReadEvents)
+def read_events(stores: Stores, verb: ReadEvents, body: Body) -> EventPage:
+    find_record(stores.ledger, verb.thread)
+    facts = stores.ledger.read(thread_log(verb.thread), verb.after, verb.limit)
+    return EventPage(
+        events=[Numbered(seq=fact.seq, event=event_chain.decode(fact.body)) for fact in facts]
+    )
+
+
+@answers(AddEvent)
+def add_event(stores: Stores, verb: AddEvent, body: Body) -> Numbered:
+    if verb.type.startswith(OUR_EVENTS):
+        raise Refused(f"events of type {verb.type} are relay's own", "choose another type")
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+    event = new_event(stores, verb.type, verb.by, verb.detail)
+    return _numbered(stores, verb.thread, append_event(stores, verb.thread, event), event)
+
+
+def _numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
+    """An event that was added; with a key, maybe by an earlier time of the same request."""
+    return Numbered(seq=seq, event=event if stores.once is None else event_at(stores, thread, seq))
+
+
+# What these say is acted on when a log is read, so nobody else may say it.
+OUR_EVENTS = ("state.", "thread.", "artifact.", "checkpoint.", "capability.", "handoff.")
+
+
+@answers(MakeCheckpoint)
+def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbered:
+    check_label(verb.label, "label")
+    version = show(stores, verb.thread).version
+    detail = {"label": verb.label, "version": version}
+    event = new_event(stores, "checkpoint.created", verb.by, detail)
+    row = Row("checkpoint", verb.label, b"%d" % version)
+    return _numbered(stores, verb.thread, append_event(stores, verb.thread, event, (row,)), event)
+
+
+# Ending
+
+
+@answers(CloseThread)
+def close_thread(stores: Stores, verb: CloseThread, body: Body) -> ThreadView:
+    record = find_record(stores.ledger, verb.thread)
+    if record.status == "open":
+        event = new_event(stores, "thread.closed", verb.by, {})
+        row = record_row(replace(record, status="closed"))
+        append_event(stores, verb.thread, event, (row,))
+    return show(stores, verb.thread)
+
+
+@answers(RemoveThread)
+def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
+    try:
+        view = _end(stores, verb.thread)
+    except Gone:
+        told = told_before(step(stores, "end"), thread_log(verb.thread))
+        if told is None:
+            raise
+        view = decode(told, type=ThreadView)
+    stores.live.drop(verb.thread)
+    unindexed = [Write(INDEX, rows=(Row("thread", _key(view.created_at, verb.thread), None),))]
+    if view.name:
+        unindexed.append(Write(NAMES, rows=(Row("thread", _name_key(view), None),)))
+    stores.ledger.commit(*unindexed)
+    # Also what the caller does not see may hold what this thread did.
+    settle_gone(stores if stores.caller is None else stores.caller.space, verb.thread)
+    return view
+
+
+def _end(stores: Stores, thread: str) -> ThreadView:
+    """Put a tombstone in the place of a thread; how it was before."""
+    view = show(stores, thread)
+    gone_at = moment(stores.now_ms())
+    told = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
+    rows = (Row("thread", ONLY, None), Row("gone", ONLY, encode(told), in_ms(gone_at)))
+    rows += once_rows(step(stores, "end"), encode(view))
+    append_event(stores, thread, new_event(stores, "thread.removed", "you", {}), rows)
+    return view
+
+
+def settle_gone(stores: Stores, thread: str) -> None:
+    """Let go of what a removed thread held, then, when its time is up, of its name as well.
+
+    A sweep comes here when the row `gone` is due: at once, if a crash cut the removal short.
+    """
+    log = thread_log(thread)
+    row = stores.ledger.get(log, "gone", ONLY)
+    if row is None:
+        return
+    told: dict[str, Any] = decode(row)
+    if told.get("is_settled"):
+        # Not `is_settled` alone: a removal beside us may have settled its own since it was due.
+        if in_ms(datetime.fromisoformat(told["gone_at"])) + _STAYS_MS <= stores.now_ms():
+            _forget(stores, log)
+        return
+    _let_go(stores, thread)
+    settled = encode({**told, "is_settled": True})
+    due_ms = stores.now_ms() + _STAYS_MS
+    stores.ledger.commit(Write(log, rows=(Row("gone", ONLY, settled, due_ms),)))
+
+
+_STAYS_MS = TOMBSTONE_S * 1000
+
+
+def _let_go(stores: Stores, thread: str) -> None:
+    log = thread_log(thread)
+    while refs := [ref for ref, _ in islice(held(stores.ledger, thread), PAGE_ROWS_MAX)]:
+        stores.ledger.commit(*(unhold_write(ref, thread) for ref in refs))
+        every = [find(stores.ledger, ref) for ref in refs if not is_held(stores.ledger, ref)]
+        # What was put into a thread goes with the last one that holds it.
+        bury(stores, [each for each in every if each and each.thread], "removed")
+        stores.ledger.commit(Write(log, rows=tuple(Row("artifact", ref, None) for ref in refs)))
+    for kind in ("snapshot", "checkpoint"):
+        while rows := stores.ledger.rows(log, kind, "", PAGE_ROWS_MAX):
+            gone = tuple(Row(kind, row.key, None) for row in rows)
+            stores.ledger.commit(Write(log, rows=gone))
+    stores.ledger.trim(log, stores.ledger.last(log) + 1)
+
+
+def _forget(stores: Stores, log: str) -> None:
+    """Drop what is left of a thread that was removed long ago."""
+    with suppress(Stale):  # Another sweep was faster.
+        stores.ledger.drop(log, expect=stores.ledger.last(log))
+
+
+def check_open(stores: Stores, thread: str) -> None:
+    """Refuse what would change a closed thread, before anything is done."""
+    if find_record(stores.ledger, thread).status == "closed":
+        raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")

@@ -1,0 +1,1 @@
+"""Transfer: threads as zip files, stores as backups."""

@@ -1,0 +1,263 @@
+"""Backups: a whole store as one tar file, and back, into any engine.
+
+`blobs/<name>` are the large bodies, `ledger/<number>` pages of logs, `end` what was counted: a
+backup without its end is refused. Facts keep their numbers and rows their due times.
+
+Rule: a backup is taken from a view that stands still, with blobs held, while others go on writing
+(where the engine has no such view, pause the writers or use the engine's own backup).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import IO
+
+from msgspec import DecodeError, Struct
+from msgspec import msgpack as codec
+from msgspec.structs import replace
+
+from contextrelay.core.answer import answers
+from contextrelay.core.artifacts.bodies import BLOB_NAME, where
+from contextrelay.core.maintenance.verify import all_logs
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken, Conflict, Invalid, RelayError
+from contextrelay.limits import CHUNK_BYTES, MIB, PAGE_ROWS_MAX
+from contextrelay.model.artifact import moment
+from contextrelay.model.reports import BackupReport, RestoreReport
+from contextrelay.store.ledger import ONLY, Reads, Row, Write
+from contextrelay.wire.verbs import Backup, Body, Restore, Stream
+
+_PAGE_BYTES = MIB
+_MEMBER_BYTES_MAX = 1024 * MIB
+_TAR_BLOCK = 512
+
+
+class Part(Struct, frozen=True):
+    """Some facts and rows of one log; `after` is the seq before its first fact."""
+
+    log: str
+    after: int
+    facts: list[bytes] = []
+    rows: list[Row] = []
+    is_first: bool = False
+
+
+class End(Struct, frozen=True):
+    """The last member of a backup."""
+
+    created_ms: int
+    logs: int
+    bodies: int
+    body_bytes: int
+
+
+# Out
+
+
+@answers(Backup)
+def backup(stores: Stores, verb: Backup, body: Body) -> Stream[BackupReport]:
+    created_ms = stores.now_ms()
+    report = BackupReport(created_at=moment(created_ms), address=stores.engine.address)
+    return Stream(report, lambda chunk_bytes: _tar(stores, created_ms))
+
+
+def _tar(stores: Stores, created_ms: int) -> Iterator[bytes]:
+    end = End(created_ms, 0, 0, 0)
+    with stores.blobs.hold(), stores.ledger.still() as view:
+        for log in all_logs(view, "b/"):
+            at = where(view, log.removeprefix("b/"))
+            if at is not None and at.blob is not None:
+                yield _header(f"blobs/{at.blob}", at.size_bytes)
+                yield from stores.blobs.read(at.blob, 0, at.size_bytes)
+                yield _padding(at.size_bytes)
+                end = replace(end, bodies=end.bodies + 1, body_bytes=end.body_bytes + at.size_bytes)
+        for number, parts in enumerate(_pages(view)):
+            yield _member(f"ledger/{number:08d}", codec.encode(parts))
+            end = replace(end, logs=end.logs + sum(part.is_first for part in parts))
+    yield _member("end", codec.encode(end))
+    yield bytes(2 * _TAR_BLOCK)
+
+
+def _pages(view: Reads) -> Iterator[list[Part]]:
+    """The parts of every log, about a megabyte at a time."""
+    page: list[Part] = []
+    page_bytes = 0
+    for log in all_logs(view, ""):
+        for part in _parts(view, log):
+            page.append(part)
+            page_bytes += 100 + sum(map(len, part.facts))
+            page_bytes += sum(100 + len(row.body or b"") for row in part.rows)
+            if page_bytes >= _PAGE_BYTES:
+                yield page
+                page, page_bytes = [], 0
+    if page:
+        yield page
+
+
+def _parts(view: Reads, log: str) -> Iterator[Part]:
+    found = view.read(log, 0, PAGE_ROWS_MAX)
+    after = found[0].seq - 1 if found else view.last(log)
+    yield Part(log, after, [fact.body for fact in found], is_first=True)
+    while found and (found := view.read(log, after := found[-1].seq, PAGE_ROWS_MAX)):
+        yield Part(log, after, [fact.body for fact in found])
+    head = view.last(log)
+    for kind in view.kinds(log):
+        key = ""
+        while rows := view.rows(log, kind, key, 100):
+            yield Part(log, head, rows=rows)
+            key = rows[-1].key
+
+
+def _member(name: str, content: bytes) -> bytes:
+    return _header(name, len(content)) + content + _padding(len(content))
+
+
+def _header(name: str, size_bytes: int) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size = size_bytes
+    info.mode = 0o600
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+def _padding(size_bytes: int) -> bytes:
+    return bytes(-size_bytes % _TAR_BLOCK)
+
+
+# In
+
+
+RESTORE_LOG = "restore"
+
+
+@answers(Restore)
+def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
+    """Read the whole backup twice: to check it, and, only if all of it is right, to store it."""
+    with tempfile.TemporaryFile() as spool:
+        for chunk in (body,) if isinstance(body, bytes) else body:
+            spool.write(chunk)
+        end = _guarded(lambda: _read(spool, _Check()))
+        _clear_unfinished(stores)
+        # A crash from here on leaves this mark, and the next restore begins anew.
+        stores.ledger.commit(Write(RESTORE_LOG, rows=(Row("unfinished", ONLY, b""),)))
+        try:
+            _guarded(lambda: _read(spool, _Fill(stores)))
+        except RelayError:
+            _clear_unfinished(stores)
+            stores.ledger.drop(RESTORE_LOG, expect=stores.ledger.last(RESTORE_LOG))
+            raise
+        stores.ledger.drop(RESTORE_LOG, expect=stores.ledger.last(RESTORE_LOG))
+    return RestoreReport(
+        logs=end.logs,
+        bodies=end.bodies,
+        body_bytes=end.body_bytes,
+        created_at=moment(end.created_ms),
+    )
+
+
+def _clear_unfinished(stores: Stores) -> None:
+    """Make sure that the store is empty; what an unfinished restore left is taken away."""
+    is_unfinished = stores.ledger.get(RESTORE_LOG, "unfinished", ONLY) is not None
+    if stores.ledger.logs("", "", 1) and not is_unfinished:
+        raise Conflict(
+            f"{stores.engine.address} is not empty",
+            "restore into a new one: relay --store FOLDER restore FILE",
+        )
+    for log in [each for each in all_logs(stores.ledger, "") if each != RESTORE_LOG]:
+        stores.ledger.drop(log, expect=stores.ledger.last(log))
+
+
+def _guarded(act: Callable[[], End]) -> End:
+    try:
+        return act()
+    except (tarfile.TarError, DecodeError, EOFError, ValueError, OverflowError) as error:
+        raise Invalid(f"this is no whole backup: {error}", "take another backup file") from error
+
+
+def _read(spool: IO[bytes], taker: _Check) -> End:
+    """Go through a backup from its beginning; `taker` is shown every member."""
+    spool.seek(0)
+    with tarfile.open(fileobj=spool, mode="r|") as tar:
+        for info in tar:
+            content = tar.extractfile(info)
+            folder, _, name = info.name.partition("/")
+            if content is None or not info.isreg() or info.size > _MEMBER_BYTES_MAX:
+                raise Invalid(f"{info.name[:80]!r} has no place in a backup", "check the file")
+            if folder == "blobs":
+                taker.take_blob(name, content, info.size)
+            elif folder == "ledger":
+                taker.take_page(codec.decode(content.read(), type=list[Part]))
+            elif info.name == "end":
+                return taker.take_end(codec.decode(content.read(), type=End))
+            else:
+                raise Invalid(f"{info.name[:80]!r} has no place in a backup", "check the file")
+    raise Invalid("this backup was cut short", "take another backup file")
+
+
+class _Check:
+    """Finds out whether a backup is whole and right, and stores nothing."""
+
+    def __init__(self) -> None:
+        self._heads: dict[str, int] = {}
+        self._bodies = self._body_bytes = 0
+
+    def take_blob(self, name: str, content: IO[bytes], size_bytes: int) -> None:
+        digest = hashlib.sha256()
+        for chunk in _chunks(content):
+            digest.update(chunk)
+        if not BLOB_NAME.fullmatch(name) or digest.hexdigest() != name.partition("-")[0]:
+            raise Broken(f"body {name[:12]!r} in the backup has changed", "take another backup")
+        self._bodies += 1
+        self._body_bytes += size_bytes
+
+    def take_page(self, parts: list[Part]) -> None:
+        for part in parts:
+            head = self._heads.get(part.log)
+            if not part.log or part.is_first != (head is None) or part.after < 0:
+                raise Invalid(f"{part.log[:40]!r} is out of order in the backup", "take another")
+            if head is not None and part.after != head:
+                raise Invalid(f"{part.log[:40]!r} lacks facts in the backup", "take another")
+            if any(row.body is None or not row.kind or not row.key for row in part.rows):
+                raise Invalid(f"{part.log[:40]!r} has a bad row in the backup", "take another")
+            self._heads[part.log] = part.after + len(part.facts)
+
+    def take_end(self, end: End) -> End:
+        if (end.logs, end.bodies, end.body_bytes) != (
+            len(self._heads),
+            self._bodies,
+            self._body_bytes,
+        ):
+            raise Invalid("this backup lacks a part", "take another backup file")
+        moment(end.created_ms)
+        return end
+
+
+class _Fill(_Check):
+    """Stores a backup that was checked: bodies first, then what points to them."""
+
+    def __init__(self, stores: Stores) -> None:
+        super().__init__()
+        self._stores = stores
+
+    def take_blob(self, name: str, content: IO[bytes], size_bytes: int) -> None:
+        with self._stores.blobs.draft() as draft:
+            for chunk in _chunks(content):
+                draft.write(chunk)
+            draft.keep(name)
+
+    def take_page(self, parts: list[Part]) -> None:
+        ledger = self._stores.ledger
+        for part in parts:
+            if part.after > ledger.last(part.log):
+                ledger.trim(part.log, part.after + 1)
+            ledger.commit(Write(part.log, tuple(part.facts), tuple(part.rows)))
+
+    def take_end(self, end: End) -> End:
+        return end
+
+
+def _chunks(content: IO[bytes]) -> Iterator[bytes]:
+    while chunk := content.read(CHUNK_BYTES):
+        yield chunk

@@ -1,0 +1,225 @@
+"""The command tree: every command, the file it is in, and one line of help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class Entry:
+    """One command. `takes_json`: its own --json brings a document, the answer is `relay --json`."""
+
+    __slots__ = ("file", "help", "takes_json", "usage")
+
+    def __init__(self, file: str, usage: str, help: str, takes_json: bool = False) -> None:
+        self.file = file
+        self.usage = usage
+        self.help = help
+        self.takes_json = takes_json
+
+
+COMMANDS = {
+    "demo": Entry("demo", "[--clean|--show-code]", "see it work: offline, no key, in seconds"),
+    "init": Entry("store", "", "make the store and its config.json"),
+    "push": Entry("push_pull", "[FILE|-]", "store a file or stdin, print its URL"),
+    "pull": Entry("push_pull", "REF [-o FILE]", "get a body back"),
+    "peek": Entry("push_pull", "REF", "what a ref is, without loading it"),
+    "get": Entry("get", "REF --lines A:B|--grep RE", "a piece of a ref instead of all of it"),
+    "grep": Entry("get", "PATTERN [REF]", "lines that match, in a ref, a thread or everything"),
+    "diff": Entry("get", "OLD NEW", "what differs between two refs"),
+    "search": Entry("search", "QUERY [-t THREAD|--ref REF]", "passages by words, best first"),
+    "subscribe": Entry("channels", "CHANNEL [--exec CMD]", "hear what is sent to a channel"),
+    "publish": Entry("channels", "CHANNEL MESSAGE", "send a message to a channel"),
+    "channels": Entry("channels", "", "list channels"),
+    "wait": Entry("channels", "CHANNEL [--since SEQ]", "wait for the next signals of a channel"),
+    "serve": Entry("serve", "[--port N]", "be a relay server, over HTTP"),
+    "mcp": Entry("mcp", "", "be an MCP server, for a coding agent to start"),
+    "events": Entry("events", "[THREAD]", "what happened in a thread"),
+    "tail": Entry("events", "[THREAD]", "follow what happens in a thread"),
+    "checkpoint": Entry("events", "LABEL", "give the version of now a label"),
+    "stats": Entry("stats", "[THREAD|--all]", "what refs have saved, and what they cost"),
+    "report": Entry("stats", "[THREAD]", "a thread to read: md, json or html"),
+    "export": Entry("export_import", "[THREAD] [-o FILE]", "write a thread to one zip"),
+    "import": Entry("export_import", "FILE [--name NAME]", "make a thread from an exported zip"),
+    "gc": Entry("store", "", "expire what is due, free what nothing holds"),
+    "verify": Entry("store", "", "re-derive every hash, follow every reference"),
+    "backup": Entry("store", "[-o FILE]", "write the whole store to one file"),
+    "restore": Entry("store", "FILE", "fill an empty store from a backup"),
+    "doctor": Entry("doctor", "", "is everything all right, and what to do if not"),
+    "prime": Entry("prime", "[--budget N]", "what an agent is told when it begins"),
+    "completion": Entry("completion", "bash|zsh|fish", "print a script that completes commands"),
+    "version": Entry("version", "", "print the version"),
+}
+GROUPS = {
+    "thread": {
+        "new": Entry("thread", "[--name NAME]", "make a thread, print its id"),
+        "list": Entry("thread", "", "list threads, newest first (also: relay runs)"),
+        "show": Entry("thread", "[THREAD]", "a thread as it stands (also: relay show)"),
+        "fork": Entry("thread", "THREAD[@vN]", "begin a thread with the state of another"),
+        "close": Entry("thread", "[THREAD]", "end a thread: it stays readable"),
+        "rm": Entry("thread", "THREAD", "remove a thread and what only it holds"),
+        "files": Entry("thread", "[THREAD]", "write the files to read a thread in"),
+    },
+    "state": {
+        "header": Entry("state", "[THREAD[@vN]]", "the bounded view that goes into a prompt"),
+        "show": Entry("state", "[THREAD][@vN][:/PATH]", "a whole state, or a place in it"),
+        "patch": Entry("state", "--json P | --file F | -", "change a state by JSON Patch", True),
+        "diff": Entry("state", "vA [vB]", "what changed between two versions"),
+        "log": Entry("state", "[THREAD]", "versions: when, who, what"),
+        "restore": Entry("state", "vN", "make an old version the newest"),
+        "add": Entry(
+            "state_entries", "fact|... TEXT", "add a fact, constraint, question, step, decision"
+        ),
+        "resolve": Entry("state_entries", "ID", "a question is resolved, a step is done"),
+        "compact": Entry("state", "[THREAD]", "shorten the lists that grow by themselves"),
+        "adopt": Entry("state", "[THREAD]", "take in a hand edit of state.json"),
+    },
+    "artifact": {
+        "put": Entry("artifact", "FILE|-", "store a file for good, print its ref"),
+        "get": Entry("artifact", "REF [--out FILE]", "get an artifact's content"),
+        "list": Entry("artifact", "", "list artifacts, newest first"),
+        "show": Entry("artifact", "REF", "everything about an artifact, with its preview"),
+        "pin": Entry("artifact", "REF", "keep an artifact until it is removed"),
+        "rm": Entry("artifact", "REF...", "remove artifacts; tombstones stay"),
+    },
+    "context": {
+        "add": Entry("context", "[TEXT]", "add a block to a thread's context"),
+        "pack": Entry("context", "[QUERY] [--budget N]", "what goes into a window"),
+        "score": Entry("context", "QUERY", "how much each block says to a query"),
+        "show": Entry("context", "", "every block, and what each takes"),
+        "prune": Entry("context", "[QUERY] [--budget N]", "take the least relevant out"),
+        "export": Entry("context", "[QUERY] [-o FILE]", "a package for other programs"),
+        "import": Entry("context", "FILE", "add the blocks of a package"),
+    },
+    "handoff": {
+        "give": Entry("handoff", "--to AGENT --ask TEXT", "hand a thread to another agent"),
+        "accept": Entry("handoff", "REF|FILE", "take a handoff, print what it says"),
+        "return": Entry("handoff", "REF [FILE]", "give back what came of it"),
+        "list": Entry("handoff", "[--to AGENT]", "list handoffs, newest first"),
+        "show": Entry("handoff", "REF [--why]", "look at one without taking it"),
+    },
+    "cap": {
+        "list": Entry("cap", "", "what can be invoked by name"),
+        "invoke": Entry("cap", "NAME [--arg K=V]", "run one, or take its cached result", True),
+        "purge": Entry("cap", "[NAME]", "forget cached results"),
+    },
+    "bridge": {
+        "start": Entry(
+            "bridge", "[--exec CMD|--tmux S]", "work on the tasks that come on a channel"
+        ),
+        "send": Entry("bridge", "TASK... [--wait]", "give a task to the agent behind a bridge"),
+    },
+    "bench": {
+        "context": Entry("bench", "[--out FOLDER]", "packing, measured beside the article's way"),
+    },
+    "keys": {
+        "new": Entry("keys", "[--scope SCOPE]", "make a key for a server, print its token once"),
+        "list": Entry("keys", "", "which keys there are"),
+        "revoke": Entry("keys", "ID", "let a key be good no more"),
+        "usage": Entry("keys", "[ID]", "what was done with which key"),
+    },
+    "project": {
+        "init": Entry("project_files", "[FOLDER]", "make the four files of a project"),
+        "start": Entry("project", "[--budget N] [--agent]", "the cold start: what to know"),
+        "finish": Entry("project_files", "[OPTIONS|-]", "write what changed, all or nothing"),
+        "status": Entry("project", "", "where the project stands"),
+        "next": Entry("project", "", "what to do now: at most five todos"),
+        "decide": Entry("project", "TITLE", "append a decision"),
+        "decisions": Entry("project", "[ADR]", "list the decisions, or print one"),
+        "note": Entry("project", "TEXT", "add a line to the notes"),
+        "doctor": Entry("project_files", "", "are the files right, and how to mend them"),
+        "restore": Entry("project_files", "vN", "write the files as a version has them"),
+        "heartbeat": Entry("project_tasks", "[--exec CMD]", "a scheduled run: at most five todos"),
+    },
+    "project todo": {
+        "add": Entry("project_todos", "TITLE", "add a todo, print its id"),
+        "start": Entry("project_todos", "TODO [NOTE]", "begin with a todo"),
+        "done": Entry("project_todos", "TODO [NOTE]", "complete a todo"),
+        "block": Entry("project_todos", "TODO [NOTE]", "hold a todo up, with a reason"),
+        "unblock": Entry("project_todos", "TODO [NOTE]", "let a todo go on"),
+        "cancel": Entry("project_todos", "TODO [NOTE]", "give a todo up"),
+        "list": Entry("project_todos", "", "list todos"),
+        "review": Entry("project_todos", "", "what is late, stale or stuck"),
+        "archive": Entry("project_todos", "", "put away what was done a week ago"),
+    },
+    "project task": {
+        "give": Entry("project_tasks", "TASK", "leave a task for a sub-agent"),
+        "take": Entry("project_tasks", "[TASK]", "take a task"),
+        "return": Entry("project_tasks", "RESULT", "return what came of a task"),
+        "list": Entry("project_tasks", "", "list the tasks"),
+    },
+    "config": {
+        "list": Entry("config", "", "every setting, its value and what it means"),
+        "get": Entry("config", "KEY", "one setting"),
+        "set": Entry("config", "KEY VALUE", "change a setting"),
+        "path": Entry("config", "", "where config.json is"),
+    },
+}
+ALIASES = {"runs": ("thread", "list"), "show": ("thread", "show")}
+
+
+def every_command() -> Iterator[tuple[str, Entry]]:
+    """All commands as they are typed, in the order of the overview."""
+    yield from COMMANDS.items()
+    for group, commands in GROUPS.items():
+        for name, entry in commands.items():
+            yield f"{group} {name}", entry
+
+
+def grouped(words: list[str]) -> list[str]:
+    """Words in which a group of two, such as `project todo`, is one."""
+    first = " ".join(words[:2])
+    return [first, *words[2:]] if len(words) > 1 and first in GROUPS else words
+
+
+def followers(group: str) -> list[str]:
+    """What can follow a group: its commands, and the groups in it."""
+    inside = [each.removeprefix(f"{group} ") for each in GROUPS if each.startswith(f"{group} ")]
+    return [*GROUPS[group], *inside]
+
+
+def overview(words: list[str]) -> str:
+    """What `relay help` prints."""
+    # `relay help project` tells of `project todo` too.
+    shown = [group for group in GROUPS if f"{group} ".startswith(f"{' '.join(words)} ")]
+    if words and shown:
+        lines = [f"relay {' '.join(words)} COMMAND", ""]
+        for group in shown:
+            lines += _lines((f"{group} {name}", entry) for name, entry in GROUPS[group].items())
+        return "\n".join(lines)
+    lines = [
+        "Context Relay: store content once, pass small refs.",
+        "",
+        "relay COMMAND [OPTIONS]",
+        "",
+    ]
+    lines += _lines(COMMANDS.items())
+    for group, commands in GROUPS.items():
+        lines += ["", *_lines((f"{group} {name}", entry) for name, entry in commands.items())]
+    lines += [
+        "",
+        "REF is a ref, its first six characters or more, a URL that ends in /pull/<ref>, or @last.",
+        "THREAD is an id, its first six characters or more, or a name; none for RELAY_THREAD, or",
+        "else the thread last used in this folder.",
+        "The store is that of --store or --url, else of CONTEXTRELAY_URL, else of RELAY_HOME, else",
+        "~/.relay; http://HOST:PORT asks a server, with CONTEXTRELAY_API_KEY if that is set.",
+        "relay COMMAND --help tells more. --json works everywhere.",
+    ]
+    return "\n".join(lines)
+
+
+def _lines(entries: Iterable[tuple[str, Entry]]) -> list[str]:
+    return [f"  {f'{name} {entry.usage}':36} {entry.help}" for name, entry in entries]
+
+
+def close_to(word: str, known: Mapping[str, object], group: str = "") -> str:
+    """The next step after a word that is no command."""
+    from difflib import get_close_matches
+
+    # Never what cannot be undone: a typo must not lead there.
+    close = get_close_matches(word, [each for each in known if each != "rm"], 1, 0.5)
+    start = f"relay {group} " if group else "relay "
+    return f"did you mean: {start}{close[0]}" if close else f"see: relay help {group}".rstrip()

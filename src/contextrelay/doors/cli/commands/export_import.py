@@ -1,0 +1,64 @@
+"""export and import: a thread as one file."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+
+from contextrelay.client.methods import build
+from contextrelay.doors.cli import display, thread_argument
+from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.parser import thread_arguments
+from contextrelay.doors.cli.thread_argument import Chosen, label
+from contextrelay.wire.verbs import ExportThread, ImportThread
+
+_NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
+_NAME_CHARS = 60
+
+
+def export_arguments(parser: ArgumentParser) -> None:
+    thread_arguments(parser)
+    parser.add_argument("-o", "--out", metavar="FILE", help="where to (NAME-ID.relay.zip)")
+
+
+def export(args: Namespace, desk: Desk) -> None:
+    """Write a thread to one zip: its history, events, and the bytes of its artifacts."""
+    chosen = thread_argument.choose_thread(desk, args)
+    stream = chosen.thread.ask(ExportThread(chosen.thread.id))
+    if args.out == "-":
+        for chunk in stream.chunks():
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+        return
+    file = args.out or _file_name(chosen)
+    with desk.busy("exporting"):
+        size_bytes = display.save(file, stream.chunks())
+    told = f"{file}  {display.size(size_bytes)}  {label(stream.value)} v{stream.value.version}"
+    desk.answer(
+        {"file": file, "size": size_bytes, "thread_id": stream.value.thread_id},
+        [told, f"  back: relay import {file}"],
+        file,
+    )
+
+
+def _file_name(chosen: Chosen) -> str:
+    name = _NOT_IN_A_NAME.sub("-", chosen.view.name or "thread").strip("-.")[:_NAME_CHARS]
+    return f"{name or 'thread'}-{display.short(chosen.thread.id)}.relay.zip"
+
+
+def import_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="an exported zip; - for stdin")
+    parser.add_argument("--name", help="a name for the thread, if not its own")
+    parser.add_argument("--by", default="you", help="who imports it")
+
+
+def import_(args: Namespace, desk: Desk) -> None:
+    """Make a new thread from an exported zip; print its id."""
+    verb = build(ImportThread, (args.name, args.by), {})
+    body = display.read_body(args.file)
+    with desk.busy("importing"):
+        view = desk.relay.transport.ask(verb, body)
+    thread_argument.remember(desk.relay, view.thread_id)
+    told = f"{label(view)} v{view.version}  {display.count(view.artifacts, 'artifact')}"
+    desk.answer(view, [f"thread_id  {view.thread_id}", told], view.thread_id)

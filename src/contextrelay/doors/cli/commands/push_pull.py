@@ -1,0 +1,179 @@
+"""push, pull and peek: content goes in once, and comes back by ref."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import get_args
+
+from msgspec import UNSET
+
+from contextrelay.client.seal.push import Pushed
+from contextrelay.doors.cli import display, thread_argument, url_argument
+from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.parser import pair, thread_option, ttl
+from contextrelay.errors import Invalid
+from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
+
+
+def describe_arguments(parser: ArgumentParser) -> None:
+    """The options that describe what is stored."""
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the file; - or none for stdin")
+    parser.add_argument("--name", help="its name, if not the file's")
+    types = get_args(ArtifactType)
+    parser.add_argument(
+        "--type", choices=types, metavar="TYPE", help=f"{', '.join(types)}; else found out"
+    )
+    parser.add_argument("--media-type", help="like text/markdown; else found out")
+    parser.add_argument(
+        "--meta", type=pair, action="append", default=[], metavar="KEY=VALUE", help="metadata"
+    )
+    parser.add_argument("--by", default="you", help="who made it")
+    parser.add_argument(
+        "--source", action="append", default=[], metavar="REF", help="what it was made from"
+    )
+
+
+def store(
+    args: Namespace,
+    desk: Desk,
+    ttl_s: object,
+    thread: str | None = None,
+    channel: str | None = None,
+    seal: SealFormat | bool = False,
+) -> Pushed:
+    """Push what the options describe, into a thread and to a channel if there is one."""
+    return desk.relay.push(
+        display.read_body(args.file),
+        name=display.name_of(args.file, args.name),
+        type=args.type,
+        media_type=args.media_type,
+        metadata=dict(args.meta),
+        created_by=args.by,
+        source_refs=tuple(display.resolve(desk.relay, text) for text in args.source),
+        ttl_s=ttl_s,  # pyright: ignore[reportArgumentType]
+        thread=thread,
+        channel=channel,
+        seal=seal,
+    )
+
+
+def push_arguments(parser: ArgumentParser) -> None:
+    describe_arguments(parser)
+    life = parser.add_mutually_exclusive_group()
+    life.add_argument(
+        "--ttl", type=ttl, default=UNSET, metavar="TIME", help="90s, 30m, 24h, 7d or never"
+    )
+    life.add_argument("--pin", action="store_true", help="keep it until it is removed")
+    parser.add_argument("--channel", metavar="CHANNEL", help="tell those who subscribe to it")
+    thread_option(parser, "put it into a thread, where it does not expire")
+    parser.add_argument(
+        "--encrypt", action="store_true", help="seal it: only who has the URL printed can read it"
+    )
+    parser.add_argument(
+        "--format",
+        choices=get_args(SealFormat),
+        help="with --encrypt: k2 for any body (what is taken), k1 for text that clients of "
+        "ContextRelay 0.2 are to read",
+    )
+
+
+def push(args: Namespace, desk: Desk) -> None:
+    """Store a file or stdin once and print the URL that stands for it."""
+    if args.format and not args.encrypt:
+        raise Invalid("--format is how it is encrypted", "say --encrypt too")
+    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
+    ttl_s = None if args.pin else args.ttl
+    thread = chosen.thread.id if chosen else None
+    made = store(args, desk, ttl_s, thread, args.channel, args.encrypt and (args.format or True))
+    head = display.short(made.ref)
+    told = f"  to channel {display.clean(args.channel)}" if args.channel else ""
+    next_step = f"  next: relay peek {head} · relay pull {head}"
+    if made.sealed:
+        next_step = "  who has the whole URL can read it, and nobody else · next: relay pull -"
+    url = made.url
+    desk.answer({"url": url, **_fields(made)}, [display.line(made) + told, url, next_step], url)
+
+
+def _fields(artifact: Artifact) -> dict[str, object]:
+    from msgspec import to_builtins
+
+    return to_builtins(artifact)
+
+
+def pull_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("ref", metavar="REF", help=url_argument.FROM_STDIN)
+    parser.add_argument("-o", "--out", metavar="FILE", help="write to a file, whole or not at all")
+    parser.add_argument("--bytes", metavar="A:B", help="only the bytes from A up to B")
+
+
+def pull(args: Namespace, desk: Desk) -> None:
+    """Get a body back, exactly as it was stored, or opened if REF is a URL with a key; from its own
+    server where REF is a URL of one."""
+    given = url_argument.read(desk, args.ref)
+    relay, ref = url_argument.resolved(desk, given)
+    start, stop = _range(args.bytes)
+    if args.out is not None and args.out != "-":
+        size_bytes = display.save(args.out, relay.stream(given.keyed(ref), start, stop))
+        desk.answer({"ref": ref, "file": args.out, "size": size_bytes}, args.out)
+        return
+    if given.key is None:
+        chunks = relay.stream(ref, start, stop)
+    else:
+        # Nothing is printed before all of it was opened.
+        chunks = iter((relay.pull(given.keyed(ref), start, stop),))
+    for chunk in chunks:
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()
+
+
+def _range(text: str | None) -> tuple[int, int | None]:
+    if text is None:
+        return 0, None
+    start, colon, stop = text.partition(":")
+    if not colon or not (start + stop).isdecimal() or not (start + stop).isascii():
+        raise Invalid(f"{text!r} is no range of bytes", "write it like 0:1000, 1000: or :1000")
+    return int(start or 0), int(stop) if stop else None
+
+
+def peek_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("ref", metavar="REF", help=url_argument.FROM_STDIN)
+    parser.add_argument("--full", action="store_true", help="everything, not the metadata alone")
+
+
+def peek(args: Namespace, desk: Desk) -> None:
+    """Tell what a ref is without loading it: its metadata, or with --full all about it."""
+    relay, ref = url_argument.resolved(desk, url_argument.read(desk, args.ref))
+    artifact = relay.peek(ref, args.full)
+    desk.answer(artifact if args.full else artifact.metadata, about(artifact, args.full))
+
+
+def about(artifact: Artifact, is_full: bool) -> list[str]:
+    """An artifact as people read it."""
+    size = display.amount(artifact)
+    made = f"{display.clean(artifact.provenance.created_by)} · {display.age(artifact.created_at)}"
+    lines = [
+        *(
+            f"{display.clean(key):10} {display.clean(str(value))}"
+            for key, value in artifact.metadata.items()
+        ),
+        f"{'type':10} {artifact.type}  {size}",
+        f"{'from':10} {made} · {display.life(artifact)}",
+    ]
+    if not is_full:
+        return lines
+    preview = artifact.preview
+    cut = f" of {preview.line_count} lines" if preview.truncated else ""
+    seen = f", defused: {', '.join(preview.patterns)}" if preview.patterns else ""
+    return [
+        f"{'ref':10} {artifact.ref}",
+        *([f"{'name':10} {display.clean(artifact.name)}"] if artifact.name else []),
+        *lines,
+        *([f"{'thread':10} {artifact.thread}"] if artifact.thread else []),
+        f"{'media type':10} {artifact.media_type}",
+        f"{'sha256':10} {artifact.sha256}",
+        *(f"{'made from':10} {ref}" for ref in artifact.provenance.source_refs),
+        *(["--- outline", artifact.outline] if artifact.outline else []),
+        f"--- preview{cut}{seen}",
+        preview.text.rstrip("\n"),
+    ]

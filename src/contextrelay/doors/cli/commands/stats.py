@@ -1,0 +1,102 @@
+"""stats and report: what a thread has saved, and all of it to read."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from msgspec.structs import asdict
+
+from contextrelay.doors.cli import display, thread_argument
+from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.parser import thread_arguments
+from contextrelay.errors import Invalid
+from contextrelay.model.savings import Savings
+from contextrelay.model.thread import Stats
+
+
+def stats_arguments(parser: ArgumentParser) -> None:
+    thread_arguments(parser)
+    parser.add_argument("--all", action="store_true", help="of the whole store, not of a thread")
+
+
+def stats(args: Namespace, desk: Desk) -> None:
+    """Tell what refs have saved: by the seed's formula, and as it was counted, costs taken off."""
+    if args.all:
+        if args.place or args.thread:
+            raise Invalid("--all is of the whole store", "leave out the thread")
+        counted = desk.relay.savings()
+        desk.answer(counted, [*_seed_rows(counted), *_counted(counted)])
+        return
+    chosen = thread_argument.choose_thread(desk, args)
+    told = chosen.thread.stats()
+    counted = desk.relay.savings(chosen.thread.id)
+    hits = _rows(("cache hits", told.cache_hits), ("session cache hits", told.session_cache_hits))
+    seed = [*_seed_rows(told), *hits, f"  {told.basis}; what was pulled back is not taken off"]
+    desk.answer({**asdict(told), "counted": counted}, [*seed, *_counted(counted)])
+
+
+def _rows(*rows: tuple[str, object]) -> list[str]:
+    return [f"  {name:24}{number:>9}" for name, number in rows]
+
+
+def _seed_rows(told: Stats | Savings) -> list[str]:
+    """The figures of the seed's formula."""
+    return _rows(
+        ("artifacts", told.artifacts),
+        ("naive tokens (if pasted)", told.naive_tokens),
+        ("actual tokens (via refs)", told.actual_tokens),
+        ("tokens avoided", told.tokens_avoided),
+    )
+
+
+def _counted(told: Savings) -> list[str]:
+    """What was counted, as it is told below the seed's formula."""
+    figures = (("whole", told.whole), ("sent", told.sent), ("pulled back", told.pulled_back))
+    lines = [f"  {name:24}{each.tokens:>9}  {each.basis}" for name, each in figures]
+    answers = f"{display.count(told.answers, 'answer')}, {display.count(told.pulls, 'pull')}"
+    priced = told.priced
+    return [
+        "",
+        f"counted  {answers}; {told.tokenizer} where measured",
+        lines[0] + ", of what was looked into, once each",
+        *lines[1:],
+        *_rows(("avoided (whole - sent)", told.avoided), ("net (less pulled back)", told.net)),
+        f"  priced in input tokens, over {priced.calls} calls {priced.uncached:>18,.0f}",
+        f"  the same if your provider caches prompts {priced.cached:>14,.0f}",
+        *([f"  {told.uncounted:,} answers came too fast to count"] if told.uncounted else []),
+        *(["  there are more artifacts than were looked at"] if told.is_partial else []),
+    ]
+
+
+def report_arguments(parser: ArgumentParser) -> None:
+    thread_arguments(parser)
+    parser.add_argument("--format", choices=("md", "json", "html"), help="md, unless --json")
+    parser.add_argument("-o", "--out", metavar="FILE", help="write to a file, whole or not at all")
+    parser.add_argument("--by", default="you", help="who asks for it")
+
+
+def report(args: Namespace, desk: Desk) -> None:
+    """Write a thread down to read: state, decisions, artifacts, timeline, savings."""
+    from contextrelay.doors.report.contents import gather
+
+    chosen = thread_argument.choose_thread(desk, args)
+    kind = args.format or ("json" if desk.is_json else "md")
+    with desk.busy("gathering"):
+        gathered = gather(chosen.thread)
+        if kind == "html":
+            from contextrelay.doors.report.page import page as write
+        elif kind == "json":
+            from contextrelay.doors.report.markdown import as_json as write
+        else:
+            from contextrelay.doors.report.markdown import markdown as write
+        text = write(gathered).encode()
+    if args.out is None or args.out == "-":
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+    else:
+        display.save(args.out, [text])
+        told = {"file": args.out, "size": len(text), "format": kind}
+        desk.answer(told, f"{args.out}  {display.size(len(text))}", args.out)
+    detail = {"format": kind, "version": gathered.version}
+    chosen.thread.add_event("report.generated", detail, args.by)

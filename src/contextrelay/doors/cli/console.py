@@ -1,0 +1,192 @@
+"""The desk: what every command has at hand: the relay, and a place to put the answer.
+
+Rule: stdout carries the answer and nothing else; stderr carries the rest. The answer is JSON with
+--json, made for people on a terminal, and bare when piped. RELAY_OUTPUT=human|plain|json decides
+where the terminal cannot.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from contextrelay.errors import Invalid, RelayError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
+
+    from contextrelay.client.relay import Relay
+
+
+class Desk:
+    """Output, settings and the relay of one command."""
+
+    def __init__(self) -> None:
+        wanted = os.environ.get("RELAY_OUTPUT", "")
+        self.is_json = wanted == "json"
+        self.is_human = wanted == "human" or (not wanted and sys.stdout.isatty())
+        self.has_color = (
+            sys.stdout.isatty()
+            and "NO_COLOR" not in os.environ
+            and os.environ.get("TERM") != "dumb"
+        )
+        self.is_quiet = False
+        self.store: str | None = None
+        self.exit_code = 0
+        self._relay: Relay | None = None
+        self._others: list[Relay] = []
+
+    def obey(self, args: Namespace) -> None:
+        """Take the options that every command has."""
+        self.is_json = self.is_json or args.json
+        self.is_quiet = args.quiet
+        self.has_color = self.has_color and not args.no_color
+        self.store = args.store
+
+    @property
+    def address(self) -> str | None:
+        """Where the relay is: as the option says, else CONTEXTRELAY_URL; None for the own store."""
+        return self.store or os.environ.get("CONTEXTRELAY_URL") or None
+
+    @property
+    def relay(self) -> Relay:
+        """The relay, opened when first asked for."""
+        if self._relay is None:
+            from contextrelay.client.relay import Relay
+
+            self._relay = Relay(self.address)
+        return self._relay
+
+    def relay_of(self, text: str) -> Relay:
+        """The relay that a ref is read from: for the URL of another server that one, without a key.
+
+        Raises:
+            Invalid: it is no URL of a server.
+        """
+        place, pull, _ = text.rpartition("/pull/")
+        if not pull or not place.startswith(("http://", "https://")):
+            return self.relay
+        from contextrelay.client.relay import Relay
+        from contextrelay.client.transport.address import is_server, server_at
+
+        address = self.address
+        if is_server(address) and server_at(address or "", "").url == server_at(place, "").url:
+            return self.relay
+        self._others.append(Relay(place, api_key=""))
+        return self._others[-1]
+
+    def own_address(self, what: str) -> str | None:
+        """The address of a store that is in reach of this machine, for what needs its files.
+
+        Raises:
+            Invalid: it is that of a server.
+        """
+        from contextrelay.client.transport.address import is_server
+
+        if is_server(self.address):
+            raise Invalid(
+                f"{what}, and {self.address} is a server",
+                "do it on the machine of the store, or name a folder: --store FOLDER",
+            )
+        return self.address
+
+    def close(self) -> None:
+        for relay in (self._relay, *self._others):
+            if relay is not None:
+                relay.close()
+
+    # Output
+
+    def answer(self, value: object, human: Iterable[str] | str, plain: str | None = None) -> None:
+        """Give the answer in the form that is wanted: the value, lines for people, or bare text."""
+        if self.is_json:
+            from msgspec.json import encode
+
+            self.show(encode(value).decode())
+        elif self.is_human or plain is None:
+            self.show(human if isinstance(human, str) else "\n".join(human))
+        else:
+            self.show(plain)
+
+    def show(self, text: str) -> None:
+        if text:
+            print(text, flush=True)
+
+    def bold(self, text: str) -> str:
+        return f"\x1b[1m{text}\x1b[0m" if self.has_color else text
+
+    def line(self, value: object, human: str) -> None:
+        """Give one line of an answer that comes in lines: as JSON, or for people."""
+        if self.is_json:
+            from msgspec.json import encode
+
+            human = encode(value).decode()
+        print(human, flush=True)
+
+    def confirm(self, question: str, is_said: bool) -> None:
+        """Go on only if a person says yes, or has said so beforehand with --yes.
+
+        Raises:
+            Invalid: there is nobody to ask; RelayError where the answer is no.
+        """
+        if is_said:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise Invalid(f"not asked: {question}", "there is nobody to ask; say --yes")
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise RelayError("nothing was done", "say y, or --yes")
+
+    def note(self, text: str) -> None:
+        """Tell people something beside the answer."""
+        if not self.is_quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def fail(self, error: RelayError) -> None:
+        """Tell what went wrong and what to do about it; what was typed may hold a key."""
+        from contextrelay.logic.seal.keys import hide_keys
+
+        message, hint = hide_keys(error.message), hide_keys(error.hint)
+        if self.is_json:
+            from msgspec.json import encode
+
+            told = {"error": error.code, "message": message, "hint": hint}
+            print(encode({**told, **error.details}).decode(), file=sys.stderr)
+            return
+        print(f"error: {message}", file=sys.stderr)
+        if hint:
+            print(f"  {hint}", file=sys.stderr)
+
+    def busy(self, doing: str) -> Busy:
+        """Show on a terminal that long work goes on."""
+        return Busy(doing, self.is_quiet or not sys.stderr.isatty())
+
+
+class Busy:
+    """A line on stderr that counts the seconds, from the first second on."""
+
+    def __init__(self, doing: str, is_silent: bool) -> None:
+        from threading import Event, Thread
+
+        self._doing = doing
+        self._done = Event()
+        self._thread = None if is_silent else Thread(target=self._count, daemon=True)
+
+    def __enter__(self) -> None:
+        if self._thread is not None:
+            self._thread.start()
+
+    def __exit__(self, *ended: object) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _count(self) -> None:
+        seconds = 0
+        while not self._done.wait(1):
+            seconds += 1
+            print(f"\r{self._doing} … {seconds} s", end="", file=sys.stderr, flush=True)
+        if seconds:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,199 @@
+"""Forms: how sizes, times and artifacts are told to people, and how refs are read from them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from contextrelay.client.relay import Relay
+from contextrelay.errors import Invalid, NotFound, RelayError
+from contextrelay.limits import CHUNK_BYTES
+from contextrelay.logic.untrusted.hidden_chars import spell_hidden
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import is_ref, parse_ref
+from contextrelay.store.durable_files import write_whole
+
+SHORT_REF_CHARS = 8
+PREFIX_CHARS_MIN = 6
+
+
+def size(size_bytes: int) -> str:
+    """1,234 as 1.2 kB."""
+    amount = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    raise AssertionError
+
+
+def tokens(size_bytes: int) -> str:
+    """A rough count, marked as one: a quarter of the bytes."""
+    return f"~{(size_bytes + 3) // 4:,} tok"
+
+
+def tokens_of(artifact: Artifact) -> str:
+    """The count that was told, with a mark if it is an estimate; else a rough one."""
+    if not isinstance(artifact.tokens, int):
+        return tokens(artifact.size_bytes)
+    return f"{'' if artifact.token_basis == 'measured' else '~'}{artifact.tokens:,} tok"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """1 body, 2 bodies."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def span(seconds: float) -> str:
+    """Seconds as people say them."""
+    for unit, unit_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= unit_s:
+            return f"{seconds / unit_s:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
+
+
+def life(artifact: Artifact) -> str:
+    """How long an artifact has to live."""
+    if artifact.expires_at is None:
+        return "pinned"
+    return f"expires in {span((artifact.expires_at - datetime.now(UTC)).total_seconds())}"
+
+
+def age(at: datetime) -> str:
+    return f"{span((datetime.now(UTC) - at).total_seconds())} ago"
+
+
+def short(ref: str) -> str:
+    return ref[:SHORT_REF_CHARS]
+
+
+def clean(text: str) -> str:
+    """Somebody's text in one line, with nothing in it that would command a terminal."""
+    return spell_hidden(" ".join(text.split()))
+
+
+def cut(text: str, chars_max: int) -> str:
+    """A text of at most so many characters, with a mark where it was cut."""
+    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
+
+
+def line(artifact: Artifact) -> str:
+    """An artifact in one line."""
+    name = f"  {clean(artifact.name)}" if artifact.name else ""
+    told = f"{artifact.type}  {amount(artifact)}"
+    return f"{short(artifact.ref)}  {told}  {life(artifact)}{name}"
+
+
+def amount(artifact: Artifact) -> str:
+    """How much there is of it; of what is sealed nobody knows the tokens."""
+    size_bytes = artifact.size_bytes
+    known = f"sealed {artifact.sealed}" if artifact.sealed else tokens_of(artifact)
+    return f"{size(size_bytes)}  {known}"
+
+
+def resolve(relay: Relay, text: str) -> str:
+    """The ref that a person means: a ref, its beginning, a URL, or @last.
+
+    Raises:
+        NotFound: nothing starts so.
+        Invalid: several things do, or it is no form of a ref.
+    """
+    if is_ref(text) or "/pull/" in text:
+        return parse_ref(text)
+    if text == "@last":
+        newest = relay.list(limit=1).artifacts
+        if not newest:
+            raise NotFound("there is no artifact yet", "make one: relay push FILE")
+        return newest[0].ref
+    prefix = text.lower()
+    if len(prefix) < PREFIX_CHARS_MIN or len(prefix) > 36 or set(prefix) - set("0123456789abcdef-"):
+        raise _unknown(relay, text)
+    found = relay.find(prefix)
+    if not found:
+        raise _unknown(relay, text)
+    if len(found) > 1:
+        raise Invalid(
+            f"{len(found)} refs start with {text}",
+            "say more of it: " + ", ".join(artifact.ref[: len(text) + 4] for artifact in found[:3]),
+        )
+    return found[0].ref
+
+
+def _unknown(relay: Relay, text: str) -> NotFound:
+    from difflib import get_close_matches
+
+    recent = relay.list(limit=200).artifacts
+    names = {(artifact.name or artifact.ref): artifact for artifact in reversed(recent)}
+    starts = {artifact.ref[: max(len(text), PREFIX_CHARS_MIN)]: artifact for artifact in recent}
+    close = [known[match] for known in (names, starts) for match in get_close_matches(text, known)]
+    message = f"no ref starts with {text[:40]}"
+    if len(text) < PREFIX_CHARS_MIN:
+        message = f"{text[:40]!r} is too short for a ref"
+    if not close:
+        return NotFound(message, "see what there is with: relay artifact list")
+    name = f" ({close[0].name})" if close[0].name else ""
+    return NotFound(message, f"did you mean {short(close[0].ref)}{name}?")
+
+
+def read_body(file: str | None) -> Iterator[bytes]:
+    """The bytes of a file, or of stdin for `-`, chunk by chunk.
+
+    Raises:
+        Invalid: it cannot be read.
+    """
+    if file is None and sys.stdin.isatty():
+        raise Invalid("nothing to store", "name a FILE, or pipe something in")
+    if file is None or file == "-":
+        return _chunks_of_stdin()
+    if "\0" in file:
+        raise Invalid(f"{file!r} is no file name", "name a FILE, or - for stdin")
+    path = Path(file)
+    if path.is_dir():
+        raise Invalid(
+            f"{file} is a folder", "name a file in it, or pack it: tar c FOLDER | relay push"
+        )
+    if not path.exists():
+        raise Invalid(f"there is no file {file}", "check the name, or use - for stdin")
+    return _chunks_of(path)
+
+
+def _chunks_of(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+    except OSError as error:
+        raise Invalid(
+            f"{path} cannot be read: {error.strerror}", "check its permissions"
+        ) from error
+
+
+def _chunks_of_stdin() -> Iterator[bytes]:
+    while chunk := sys.stdin.buffer.read(CHUNK_BYTES):
+        yield chunk
+
+
+def save(file: str, chunks: Iterable[bytes]) -> int:
+    """Write a file, whole or not at all; its size in bytes.
+
+    Raises:
+        Invalid: it cannot be written there.
+    """
+    try:
+        return write_whole(Path(file), chunks)
+    except RelayError:
+        raise  # It is what comes that is not right, not where it goes.
+    except (OSError, ValueError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise Invalid(
+            f"{file} cannot be written: {why}", "name a file in a folder that exists"
+        ) from error
+
+
+def name_of(file: str | None, given: str | None) -> str | None:
+    """The artifact's name: as given, else the file's."""
+    if given is not None or file in (None, "-"):
+        return given
+    return Path(file).name

@@ -1,0 +1,73 @@
+"""Projects on the command line: which one is meant, and how its values are told.
+
+Rule: no store is opened here, and nothing that would be slow to import: `start` is run often.
+"""
+
+from __future__ import annotations
+
+import os
+
+from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.project.files.folder import find_folder
+from contextrelay.doors.project.project import Project
+from contextrelay.doors.project.thread_link import Link, link_at
+from contextrelay.model.project import as_fields as as_fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from contextrelay.model.todo import Todo
+
+
+def project_options(parser: ArgumentParser, writes: bool = True) -> None:
+    """Take what every command about a project takes."""
+    parser.add_argument(
+        "--project", metavar="FOLDER", help="else RELAY_PROJECT, else from here upwards"
+    )
+    parser.add_argument(
+        "--no-thread", action="store_true", help="leave the project's thread as it is"
+    )
+    if writes:
+        parser.add_argument("--by", default="you", help="who does it")
+        parser.add_argument("--strict", action="store_true", help="refuse what looks like a secret")
+
+
+def open_project(args: Namespace, desk: Desk, folder: str | None = None) -> Project:
+    """The project that the arguments, or the current folder, name.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found = folder or find_folder(args.project)
+    link = None if args.no_thread else link_of(desk, str(found))
+    is_strict = getattr(args, "strict", False)
+    return Project(found, link=link, by=getattr(args, "by", "you"), is_strict=is_strict)
+
+
+def link_of(desk: Desk, folder: str) -> Link:
+    """The link to the project's thread; the store is opened when that has to learn something."""
+    address = desk.address or os.environ.get("RELAY_HOME") or "~/.relay"
+    return link_at(folder, address, lambda: desk.relay)
+
+
+def tell_warnings(project: Project, desk: Desk) -> None:
+    """Tell what a call had to say beside its answer."""
+    for warning in project.warnings:
+        desk.note(f"⚠ {clean(warning)}")
+
+
+def todo_line(todo: Todo) -> str:
+    """A todo in one line."""
+    due = f"  due {clean(todo.due_date)}" if todo.due_date else ""
+    waits = f"  waits for {clean(', '.join(todo.blocked_by))}" if todo.status == "blocked" else ""
+    waits = waits if todo.blocked_by else ""
+    head = f"{clean(todo.id):9} {clean(todo.priority):8} {clean(todo.status):11}"
+    return f"{head} {clean(todo.title)}{due}{waits}"
+
+
+def clean(text: str) -> str:
+    """Somebody's text in one line, with nothing in it that would command a terminal."""
+    from contextrelay.logic.untrusted.hidden_chars import spell_hidden
+
+    return spell_hidden(" ".join(text.split()))

@@ -1,0 +1,298 @@
+"""OpenAPI: what can be asked here, told to machines: GET /openapi.json.
+
+Operations of verbs come from the table of routes and from the verbs' own types; the others from
+described.py. Nothing is told twice, so nothing can be told wrongly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Any
+
+from msgspec.json import encode, schema_components
+
+import contextrelay
+from contextrelay.core.idempotency import KEYED
+from contextrelay.doors.http.openapi.operations import (
+    KEY,
+    PROBLEMS,
+    SECURITY,
+    SECURITY_SCHEMES,
+    WAIT,
+    Json,
+    Operation,
+    header,
+    query,
+)
+from contextrelay.doors.http.openapi.seed_operations import OPERATIONS, SCHEMAS, TAGS
+from contextrelay.doors.http.routes.send_artifact import has_tag
+from contextrelay.doors.http.server.request import JSON, Exchange
+from contextrelay.limits import KEY_CHARS_MAX
+from contextrelay.model.capability import CapabilityListing, Invoked
+from contextrelay.wire import verbs
+from contextrelay.wire.routes import FRAMED, ROUTES, Route, reply_type
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.server.router import Paths
+
+ABOUT = f"""Content goes in once; small refs travel; look before you load; state is patched, never
+re-sent.
+
+`HEAD` is answered wherever `GET` is, and `OPTIONS` tells the methods of a path. Another method gets
+405 with `Allow`. Errors are problems (RFC 9457) with the message in `error` and the next step in
+`hint`; on the routes of tag `relay` they are plain text. A write with the header `Idempotency-Key`
+(up to {KEY_CHARS_MAX} printable characters) is done once in a day, however often it is sent.
+
+Who asks is known by a token: `Authorization: Bearer TOKEN`. A server on loopback may do without.
+
+`{FRAMED}` is one line of JSON and bytes behind it. A request that brings a body comes framed, its
+fields on that line, or bare, with its fields in the query. A reply with a body is framed for those
+who accept that, and bare for the rest."""
+
+BYTES: Json = {"type": "string", "format": "binary"}
+
+_IN_QUERY_AS_JSON = ("object", "array")
+_THREADS = {verbs.Push, verbs.PushMany, verbs.Invoke, verbs.UseThread, verbs.ReadSavings}
+_REFUSED = {verbs.UseThread, verbs.Pin, verbs.Extend}
+_FILLS = {
+    verbs.Push,
+    verbs.PushMany,
+    verbs.ImportThread,
+    verbs.Invoke,
+    verbs.GiveHandoff,
+    verbs.ReturnHandoff,
+}
+_CLASHES = {
+    verbs.Push,
+    verbs.PushMany,
+    verbs.Pin,
+    verbs.Extend,
+    verbs.Remove,
+    verbs.RemoveThread,
+    verbs.CloseThread,
+    verbs.PatchState,
+    verbs.RestoreState,
+    verbs.CompactState,
+    verbs.AddEvent,
+    verbs.MakeCheckpoint,
+    verbs.ImportThread,
+    verbs.Restore,
+    verbs.Publish,
+    verbs.Invoke,
+}
+
+
+def add_to(paths: Paths) -> None:
+    paths.add("GET", "/openapi.json", tell)
+
+
+async def tell(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    body, tag = _spelled()
+    headers = [(b"etag", tag), (b"cache-control", b"no-cache")]
+    if has_tag(exchange, tag):
+        await exchange.start(304, headers)
+        await exchange.send(b"", more=False)
+        return
+    await exchange.reply(200, body, JSON, headers)
+
+
+@cache
+def _spelled() -> tuple[bytes, bytes]:
+    body = encode(document())
+    return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
+
+
+@cache
+def document() -> Json:
+    """The whole document."""
+    types: list[Any] = [route.verb for route in ROUTES]
+    types += [reply_type(route.verb) for route in ROUTES] + [CapabilityListing, Invoked]
+    spelled, components = schema_components(types, ref_template="#/components/schemas/{name}")
+    paths: dict[str, Json] = {}
+    for route, reply in zip(ROUTES, spelled[len(ROUTES) :], strict=False):
+        asked = _cleaned(components[route.verb.__name__])
+        _add(paths, _operation(route, asked, reply))
+    for operation in OPERATIONS:
+        _add(paths, operation)
+    schemas = {name: _cleaned(schema) for name, schema in components.items()} | SCHEMAS
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Context Relay",
+            "version": contextrelay.__version__,
+            "description": ABOUT,
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "paths": paths,
+        "security": SECURITY,
+        "components": {
+            "schemas": _used(schemas, paths),
+            "responses": PROBLEMS,
+            "securitySchemes": SECURITY_SCHEMES,
+        },
+    }
+
+
+def _add(paths: dict[str, Json], operation: Operation) -> None:
+    at = paths.setdefault(operation.path, {})
+    method = operation.method.lower()
+    assert method not in at, f"{operation.method} {operation.path} is described twice"
+    at[method] = operation.told()
+
+
+# The operations of verbs
+
+
+def _operation(route: Route, asked: Json, reply: Json) -> Operation:
+    text = cleandoc(route.verb.__doc__ or "")
+    summary, _, description = text.partition("\n\n")
+    return Operation(
+        method=route.method,
+        path=route.path,
+        id=route.name or route.verb.__name__,
+        tag=_tag(route),
+        summary=" ".join(summary.split()),
+        description=description,
+        parameters=_parameters(route, asked),
+        body=_body(route, asked),
+        replies={str(route.status): _replies(route, reply), **_more_replies(route)},
+        errors=_errors(route),
+    )
+
+
+def _tag(route: Route) -> str:
+    part = route.path.split("/")[2]
+    return {each: each for each in ("artifacts", "threads", "channels", "keys")}.get(
+        part, "capabilities" if part in ("capabilities", "cache") else "store"
+    )
+
+
+def _parameters(route: Route, asked: Json) -> list[Json]:
+    """What stands in the path, the query and the headers."""
+    properties: Json = asked["properties"]
+    told = [
+        {"name": name, "in": "path", "required": True, "schema": properties[name]}
+        for name in route.in_path
+    ]
+    # Many pushes come framed only.
+    if route.in_query or (route.takes_body and route.verb is not verbs.PushMany):
+        required: list[str] = asked["required"] if route.in_query else []
+        told += [
+            _in_query(name, schema, name in required)
+            for name, schema in properties.items()
+            if name not in route.in_path
+        ]
+    if route.verb in (verbs.ReadEvents, verbs.ReadSignals):
+        told.append(WAIT)
+    if route.verb.__name__ in KEYED:
+        told.append(KEY)
+    if route.verb is verbs.Pull:
+        told.append(header("range", {"type": "string"}, "One range of bytes, like bytes=0-99."))
+        told.append(header("if-none-match", {"type": "string"}, "Tags of what the client has."))
+    return told
+
+
+def _in_query(name: str, schema: Json, is_required: bool) -> Json:
+    """A field in the query; what is no text, number or truth value is JSON there."""
+    if schema.get("type") in _IN_QUERY_AS_JSON:
+        return {
+            "name": name,
+            "in": "query",
+            "required": is_required,
+            "content": {"application/json": {"schema": schema}},
+        }
+    return query(name, schema, is_required=is_required)
+
+
+def _body(route: Route, asked: Json) -> Json | None:
+    fields = {
+        "type": "object",
+        "properties": {
+            name: schema
+            for name, schema in asked["properties"].items()
+            if name not in route.in_path
+        },
+        "required": [name for name in asked["required"] if name not in route.in_path],
+        "additionalProperties": False,
+    }
+    if route.takes_body:
+        framed: Json = {FRAMED: {"schema": BYTES, "x-first-line": fields}}
+        bare: Json = {} if route.verb is verbs.PushMany else {"*/*": {"schema": BYTES}}
+        return {"required": route.verb is verbs.PushMany, "content": {**framed, **bare}}
+    if route.in_query:
+        return None
+    return {
+        "required": bool(fields["required"]),
+        "content": {"application/json": {"schema": fields}},
+    }
+
+
+def _replies(route: Route, reply: Json) -> Json:
+    if not route.media_type:
+        return {"application/json": {"schema": reply}}
+    bare = "*/*" if route.verb is verbs.Pull else route.media_type
+    return {bare: {}, FRAMED: {"x-first-line": reply}}
+
+
+def _more_replies(route: Route) -> dict[str, Json]:
+    return {"206": {"*/*": {}}, "304": {}} if route.verb is verbs.Pull else {}
+
+
+def _errors(route: Route) -> tuple[int, ...]:
+    """The statuses of what can go wrong."""
+    may = {400, 403, 421, 500, 503}
+    if "{ref}" in route.path or "{thread}" in route.path or route.verb in _THREADS:
+        may |= {404, 410}
+    if route.method in ("POST", "PATCH"):
+        may |= {408, 413}
+    if route.method != "GET":
+        may |= {507}
+    if route.verb.__name__ in KEYED or route.verb in _REFUSED:
+        may |= {422}
+    if route.verb in _CLASHES:
+        may |= {409}
+    if route.verb in (verbs.Slice, verbs.Grep, verbs.DiffRefs):
+        may |= {423}
+    if route.verb in (verbs.Slice, verbs.Grep, verbs.DiffRefs, verbs.Search):
+        may |= {404, 410, 413}
+    if route.verb in _FILLS:
+        may |= {402}
+    if "{id}" in route.path:
+        may |= {404}
+    if route.verb is verbs.Pull:
+        may |= {416}
+    if route.verb is verbs.Invoke:
+        may |= {429, 502}
+    return tuple(sorted(may))
+
+
+# Schemas
+
+
+def _cleaned(schema: Json) -> Json:
+    """A schema whose description is not indented as in the code."""
+    if "description" not in schema:
+        return schema
+    return {**schema, "description": cleandoc(schema["description"])}
+
+
+def _used(schemas: dict[str, Json], told: Any) -> dict[str, Json]:
+    """The schemas that something refers to."""
+    wanted = _references([told, PROBLEMS])
+    used: dict[str, Json] = {}
+    while wanted:
+        name = wanted.pop()
+        if name not in used:
+            used[name] = schemas[name]
+            wanted += _references(schemas[name])
+    return dict(sorted(used.items()))
+
+
+def _references(told: Any) -> list[str]:
+    return re.findall(r'"#/components/schemas/(\w+)"', encode(told).decode())

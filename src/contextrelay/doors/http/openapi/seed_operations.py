@@ -1,0 +1,317 @@
+"""What is asked otherwise than by a verb's own route, described: one table.
+
+Rule: a test compares it with what is registered, and another asks everything in it.
+"""
+
+from __future__ import annotations
+
+from contextrelay.doors.http.openapi.operations import (
+    ALWAYS,
+    ANY_OBJECT,
+    BYTES,
+    CHANNEL,
+    COUNT,
+    FINDS,
+    FROM,
+    KEY,
+    LIMIT,
+    PROBLEM,
+    RANGE,
+    READS,
+    REF,
+    REF_IN_PATH,
+    STRING,
+    TAGS_HELD,
+    TEXT,
+    WRITES,
+    Json,
+    Operation,
+    as_json,
+    header,
+    in_path,
+    nullable,
+    query,
+    record,
+    schema,
+)
+from contextrelay.doors.http.openapi.seed002_operations import THREADS
+from contextrelay.limits import TTL_S_MAX
+from contextrelay.wire.problems import MEDIA_TYPE
+
+TAGS = {
+    "relay": "Push once, pass a URL. Errors are plain text.",
+    "artifacts": "Content and what describes it, by ref.",
+    "threads": "Execution contexts and their state.",
+    "channels": "Signals: who listens learns of pushes and messages.",
+    "capabilities": "What can be invoked by name, its results cached.",
+    "keys": "Who may ask, for what, and what they did.",
+    "store": "Looking after the store.",
+    "threads, plain": "Threads under the paths of relay's own clients.",
+    "server": "What the server tells of itself.",
+}
+
+
+SCHEMAS: dict[str, Json] = {
+    "ProblemDetails": PROBLEM,
+    "Thread": {
+        "allOf": [
+            schema("ThreadView"),
+            {"properties": {"state_ref": STRING}, "required": ["state_ref"]},
+        ]
+    },
+    "ThreadArtifact": {
+        "allOf": [
+            schema("Artifact"),
+            {
+                "properties": {
+                    "artifact_ref": STRING,
+                    "mime": STRING,
+                    "hash": STRING,
+                    "thread_id": nullable(STRING),
+                },
+                "required": ["artifact_ref", "mime", "hash", "thread_id"],
+            },
+        ]
+    },
+    "ThreadEvent": {
+        "type": "object",
+        "properties": {
+            "seq": COUNT,
+            "id": STRING,
+            "type": STRING,
+            "at": STRING,
+            "by": STRING,
+            "detail": ANY_OBJECT,
+            "hash": STRING,
+        },
+        "required": ["seq", "id", "type", "at", "by", "detail", "hash"],
+    },
+    "Described": {
+        "type": "object",
+        "properties": {
+            "metadata": ANY_OBJECT,
+            "size": COUNT,
+            "tokens": COUNT,
+            "token_basis": STRING,
+            "media_type": STRING,
+            "sha256": STRING,
+            "created_at": STRING,
+            "expires_at": nullable(STRING),
+            "preview": schema("Preview"),
+            "outline": {},
+        },
+        "required": ["metadata", "size", "tokens", "media_type", "sha256", "preview"],
+    },
+}
+
+_RELAY = [
+    Operation(
+        method="POST",
+        path="/push",
+        id="push",
+        tag="relay",
+        summary="Store content and get a URL for it",
+        description="As JSON, with what is said of it; or bare, whatever it is.",
+        parameters=[KEY, FROM],
+        body={
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {
+                        "type": "object",
+                        "properties": {
+                            "data": {"type": "string", "minLength": 1},
+                            "channel": {"description": "A string; anything else is ignored."},
+                            "metadata": {"description": "An object; anything else is ignored."},
+                            "ttl": nullable(
+                                {"type": "integer", "minimum": 1, "maximum": TTL_S_MAX}
+                            ),
+                            "thread": nullable(REF),
+                        },
+                        "required": ["data"],
+                    }
+                },
+                "*/*": {"schema": BYTES},
+            },
+        },
+        replies={
+            "200": as_json(
+                record(
+                    {"url": STRING, "id": STRING, "channel": nullable(STRING)},
+                    *("url", "id", "channel"),
+                )
+            )
+        },
+        errors=(*WRITES, 402, 404, 409, 410),
+        tells_text=True,
+    ),
+    Operation(
+        method="GET",
+        path="/pull/{ref}",
+        id="pull",
+        tag="relay",
+        summary="Get content back",
+        description="Text comes as `{data, metadata}`, anything else bare, as all does with raw=1.",
+        parameters=[
+            REF_IN_PATH,
+            query("raw", STRING, "1: the bare bytes."),
+            query("full", STRING, "1: if it is gone, tell when and why."),
+            RANGE,
+            TAGS_HELD,
+        ],
+        replies={
+            "200": {TEXT: {"schema": STRING}, "*/*": {}},
+            "206": {"*/*": {}},
+            "304": {},
+        },
+        errors=(*FINDS, 416),
+        tells_text=True,
+    ),
+    Operation(
+        method="GET",
+        path="/peek/{ref}",
+        id="peek",
+        tag="relay",
+        summary="See what content is before you load it",
+        description="Its metadata alone; with full=1 everything but the content.",
+        parameters=[REF_IN_PATH, query("full", STRING, "1: tell all there is to tell.")],
+        replies={"200": as_json({"anyOf": [schema("Described"), ANY_OBJECT]})},
+        errors=FINDS,
+        tells_text=True,
+    ),
+    Operation(
+        method="GET",
+        path="/ws",
+        id="noChannel",
+        tag="relay",
+        summary="Answers that a channel is missing",
+        replies={},
+        errors=ALWAYS,
+        tells_text=True,
+    ),
+    Operation(
+        method="GET",
+        path="/ws/{channel}",
+        id="subscribe",
+        tag="relay",
+        summary="Hear of every push to a channel, over a WebSocket",
+        description=(
+            "Each signal is a text frame: `{url, ts, seq, from}` of a push, `{message, ts, seq, "
+            "from}` of a message, `{gap: [from, to]}` where some are no longer kept. The channel "
+            "is all the rest of the path."
+        ),
+        parameters=[
+            in_path("channel", STRING),
+            query("after", STRING, "The seq of the last signal that was heard."),
+        ],
+        replies={},
+        errors=(*ALWAYS, 426, 503),
+        tells_text=True,
+        is_stream=True,
+    ),
+]
+
+_EVENT_STREAM: Json = {"text/event-stream": {}}
+_LAST = header("last-event-id", {"type": "string", "pattern": "^[0-9]{1,18}$"}, "Goes on there.")
+_AFTER = query("after", COUNT, "The seq of the last one that was heard.")
+
+_STREAMS = [
+    Operation(
+        method="GET",
+        path="/v1/channels/{channel}/events",
+        id="streamSignals",
+        tag="channels",
+        summary="The signals of a channel as they come, as server-sent events",
+        parameters=[in_path("channel", CHANNEL), _AFTER, _LAST],
+        replies={"200": _EVENT_STREAM},
+        errors=(*READS, 413),
+        is_stream=True,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/threads/{thread}/events/stream",
+        id="streamEvents",
+        tag="threads",
+        summary="The events of a thread as they come, as server-sent events",
+        parameters=[in_path("thread", REF), _AFTER, query("limit", LIMIT), _LAST],
+        replies={"200": _EVENT_STREAM},
+        errors=FINDS,
+        is_stream=True,
+    ),
+]
+
+_RPC: Json = as_json(ANY_OBJECT)
+_RPC_ERROR: Json = {**_RPC, MEDIA_TYPE: {"schema": schema("ProblemDetails")}, TEXT: {}}
+_MCP = [
+    Operation(
+        method="POST",
+        path="/mcp",
+        id="mcp",
+        tag="server",
+        summary="The Model Context Protocol, for models",
+        description="One JSON-RPC message in, its answer out, or a stream of events with it.",
+        body={
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {
+                        "type": "object",
+                        "properties": {"jsonrpc": {"const": "2.0"}, "method": STRING},
+                        "required": ["jsonrpc", "method"],
+                    }
+                }
+            },
+        },
+        replies={
+            "200": {**_RPC, **_EVENT_STREAM},
+            "202": {},
+            **{str(status): _RPC_ERROR for status in (400, 404, 406, 415)},
+        },
+        errors=(*READS, 408, 413),
+    ),
+]
+
+
+def _server(path: str, name: str, summary: str, replies: dict[str, Json], *more: int) -> Operation:
+    return Operation(
+        method="GET",
+        path=path,
+        id=name,
+        tag="server",
+        summary=summary,
+        replies=replies,
+        errors=(*ALWAYS, *more),
+    )
+
+
+_STATUS = as_json(record({"status": STRING}, "status"))
+_PAGE: Json = {"text/html": {}}
+_SERVER = [
+    _server("/", "root", "Say that this is a relay", {"200": {TEXT: {}}, "307": {TEXT: {}}}),
+    _server("/health", "health", "Whether the server runs", {"200": _STATUS}),
+    _server("/healthz", "healthz", "Whether the server runs", {"200": _STATUS}),
+    _server("/readyz", "readyz", "Whether the store answers", {"200": _STATUS}, 500, 503),
+    _server(
+        *("/version", "version", "Which version this is"),
+        {
+            "200": as_json(
+                record(
+                    {"version": STRING, "commit": STRING, "built": STRING},
+                    *("version", "commit", "built"),
+                )
+            )
+        },
+    ),
+    _server("/ui", "toPage", "Leads to the page", {"308": {TEXT: {}}}),
+    _server("/ui/", "page", "The page, for a browser", {"200": _PAGE}),
+    _server("/docs", "docs", "This document, for people", {"200": _PAGE, "304": {}}),
+    _server("/openapi.json", "openapi", "This document", {"200": as_json(ANY_OBJECT), "304": {}}),
+    _server(
+        *("/metrics", "metrics", "What the server did, for Prometheus"),
+        {"200": {TEXT: {}, "application/openmetrics-text": {}}},
+        500,
+        503,
+    ),
+]
+
+OPERATIONS = [*_RELAY, *_STREAMS, *THREADS, *_MCP, *_SERVER]

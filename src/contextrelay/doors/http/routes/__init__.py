@@ -1,0 +1,1 @@
+"""HTTP routes: /v1, and the seeds' own paths."""

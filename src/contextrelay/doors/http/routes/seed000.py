@@ -1,0 +1,309 @@
+"""Seed 000's routes: push, pull and peek, spelled exactly as clients written by others expect.
+
+Errors here are plain text, with the seed's own words where it has some.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
+from msgspec.json import Decoder, decode, encode
+
+from contextrelay.client.transport.local import in_thread
+from contextrelay.doors.http.routes.send_artifact import (
+    CHOSEN,
+    OWN,
+    chunks,
+    gzipped,
+    has_tag,
+    packed_headers,
+    send_artifact,
+    tag_in,
+    tag_of,
+    wants_gzip,
+    whole,
+)
+from contextrelay.doors.http.routes.v1 import count
+from contextrelay.doors.http.server.request import TEXT, Exchange, Headers
+from contextrelay.doors.http.server.request_body import Upload
+from contextrelay.errors import Gone, Invalid, NotFound, TooLarge
+from contextrelay.limits import (
+    CHANNEL_CHARS_MAX,
+    HEAD_BYTES_MAX,
+    INLINE_BODY_BYTES_MAX,
+    JSON_ESCAPE_RATIO_MAX,
+    METADATA_BYTES_MAX,
+    TTL_S_MAX,
+)
+from contextrelay.logic.content.artifact_type import is_media_type
+from contextrelay.logic.seal.envelope_check import is_k1
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import is_ref
+from contextrelay.wire.routes import FROM_HEADER
+from contextrelay.wire.verbs import Peek, Pull, Push, Stream
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.server.router import Paths
+
+NOT_FOUND = "Context not found or expired"
+# Content types that say nothing about the content: what a tool sends when it was told nothing.
+SAY_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencoded")
+
+
+def add_to(paths: Paths) -> None:
+    paths.add("POST", "/push", push, tells_text=True)
+    paths.add("GET", "/pull/{ref}", pull, tells_text=True)
+    paths.add("GET", "/peek/{ref}", peek, tells_text=True)
+
+
+# Push
+
+
+class _Sent(Struct):
+    """What a JSON push may hold, not read yet: only what is small and of the right kind is."""
+
+    data: Raw = Raw(b"null")
+    channel: Raw = Raw(b"null")
+    metadata: Raw = Raw(b"null")
+    ttl: Raw | UnsetType = UNSET
+    thread: Raw = Raw(b"null")
+
+
+class _Pushed(Struct):
+    url: str
+    id: str
+    channel: str | None
+
+
+_sent = Decoder(_Sent)
+
+
+async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    body_bytes_max = door.relay.stores.settings.body_bytes_max
+    by = exchange.header(FROM_HEADER) or "http"
+    is_json = exchange.media_type() == "application/json"
+    bytes_max = body_bytes_max
+    if is_json:
+        bytes_max = JSON_ESCAPE_RATIO_MAX * body_bytes_max + METADATA_BYTES_MAX
+    upload = await exchange.upload(bytes_max)
+    try:
+        if not upload.size_bytes:
+            raise Invalid("Missing body")
+        if is_json:
+            verb, artifact = await _push_json(door, exchange, upload, by)
+        else:
+            verb = _bare(exchange, by)
+            artifact = await door.pushing.push(exchange.relay, verb, upload.body(), exchange.key())
+    finally:
+        upload.close()
+    count(door, verb)
+    url = f"{exchange.origin}/pull/{artifact.ref}"
+    await exchange.reply_json(_Pushed(url, artifact.ref, artifact.channel))
+
+
+def _bare(exchange: Exchange, by: str) -> Push:
+    told = exchange.media_type()
+    is_told = told not in SAY_NOTHING and is_media_type(told)
+    return Push(created_by=by, media_type=told if is_told else None)
+
+
+async def _push_json(
+    door: Door, exchange: Exchange, upload: Upload, by: str
+) -> tuple[Push, Artifact]:
+    if upload.size_bytes <= INLINE_BODY_BYTES_MAX:
+        verb, body = _from_json(upload.whole(), by)
+        return verb, await door.pushing.push(exchange.relay, verb, body, exchange.key())
+    # JSON has to be in memory whole; how much of it there is at once is bounded.
+    async with door.large_json:
+        verb, body = await in_thread(lambda: _from_json(upload.whole(), by))
+        return verb, await door.pushing.push(exchange.relay, verb, body, exchange.key())
+
+
+def _from_json(raw: bytes, by: str) -> tuple[Push, bytes]:
+    """What a JSON push asks for, by the seed's rules: odd metadata and channels are ignored."""
+    try:
+        sent = _sent.decode(raw)
+    except ValidationError:
+        raise Invalid('JSON body must include "data" as a string') from None
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        raise Invalid("Invalid JSON body") from None
+    if _first(sent.data) != b'"' or len(sent.data) <= len('""'):
+        raise Invalid('JSON body must include "data" as a string')
+    body = _read(sent.data).encode()
+    verb = Push(
+        created_by=by,
+        metadata=_metadata(sent.metadata),
+        channel=_text(sent.channel),
+        ttl_s=_ttl_s(sent.ttl),
+        thread=_thread(sent.thread),
+        # The seed's clients seal, and have no way to say so.
+        sealed="k1" if is_k1(body[:HEAD_BYTES_MAX], len(body)) else None,
+    )
+    return verb, body
+
+
+def _first(raw: Raw) -> bytes:
+    """The first sign of a value, which tells its kind."""
+    return bytes(memoryview(raw)[:1])
+
+
+def _read(raw: Raw) -> Any:
+    """A value of the body, of which only now anything is made."""
+    try:
+        return decode(raw)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        raise Invalid("Invalid JSON body") from None
+
+
+def _metadata(raw: Raw) -> dict[str, Any]:
+    if _first(raw) != b"{":
+        return {}
+    if len(raw) > JSON_ESCAPE_RATIO_MAX * METADATA_BYTES_MAX:
+        raise TooLarge(f"the metadata is longer than {METADATA_BYTES_MAX:,} bytes")
+    return _read(raw)
+
+
+def _text(raw: Raw) -> str | None:
+    if _first(raw) != b'"':
+        return None
+    if len(raw) > JSON_ESCAPE_RATIO_MAX * CHANNEL_CHARS_MAX + len('""'):
+        raise Invalid(f"the channel is longer than {CHANNEL_CHARS_MAX} characters")
+    return _read(raw) or None
+
+
+def _ttl_s(raw: Raw | UnsetType) -> Any:
+    if raw is UNSET:
+        return UNSET
+    ttl: Any = _read(raw) if len(raw) <= _SMALL_BYTES_MAX else ""
+    if ttl is None:
+        return None
+    if isinstance(ttl, bool) or not isinstance(ttl, int) or not 1 <= ttl <= TTL_S_MAX:
+        raise Invalid(f"ttl must be null or an integer from 1 to {TTL_S_MAX}")
+    return ttl
+
+
+def _thread(raw: Raw) -> str | None:
+    thread: Any = _read(raw) if len(raw) <= _SMALL_BYTES_MAX else ""
+    if thread is not None and not (isinstance(thread, str) and is_ref(thread)):
+        raise Invalid("thread must be a thread's id")
+    return thread
+
+
+# A time to live and a thread's id, with room for how JSON may spell them.
+_SMALL_BYTES_MAX = 300
+
+
+# Pull and peek
+
+
+async def pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    query = exchange.query() if exchange.scope["query_string"] else {}
+    verb = Pull(_ref(values))
+    try:
+        if query.get("raw") == "1" or exchange.accepts("application/octet-stream"):
+            await send_artifact(door, exchange, verb)
+            return
+        stream = await exchange.relay.ask(verb, inline=True)
+        if not stream.value.is_text:
+            await send_artifact(door, exchange, verb)
+            return
+        await _send_envelope(door, exchange, stream)
+    except (NotFound, Gone) as error:
+        await _tell_gone(exchange, query, error)
+
+
+async def _send_envelope(door: Door, exchange: Exchange, stream: Stream[Artifact]) -> None:
+    """Answer with `{"data": "...", "metadata": {...}}`."""
+    artifact = stream.value
+    headers = envelope_headers(artifact)
+    is_packed = wants_gzip(exchange, headers, artifact.size_bytes)
+    if is_packed:
+        headers = packed_headers(headers)
+    if not artifact.metadata and has_tag(exchange, tag_in(headers)):
+        await exchange.start(304, headers)
+        await exchange.send(b"", more=False)
+        return
+    if artifact.size_bytes <= INLINE_BODY_BYTES_MAX and not is_packed:
+        text = (await whole(door, stream)).decode()
+        body = b'{"data":' + encode(text) + metadata_end(artifact)
+        await exchange.start(200, [(b"content-length", b"%d" % len(body)), *headers])
+        await exchange.send(body, more=False)
+        return
+    parts = _envelope(chunks(door, stream, artifact.size_bytes), metadata_end(artifact))
+    if is_packed:
+        parts = gzipped(parts)
+    await exchange.start(200, headers)
+    if exchange.method != "HEAD":
+        async for part in parts:
+            await exchange.send(part)
+    await exchange.send(b"", more=False)
+
+
+def envelope_headers(artifact: Artifact) -> Headers:
+    headers: Headers = [(b"content-type", TEXT), CHOSEN, OWN]
+    if not artifact.metadata:  # The tag names the content, and metadata may differ for the same.
+        headers.append((b"etag", tag_of(artifact, b"-e")))
+    return headers
+
+
+def metadata_end(artifact: Artifact) -> bytes:
+    """What follows the text in an envelope."""
+    return b',"metadata":' + encode(artifact.metadata) + b"}"
+
+
+async def _envelope(parts: AsyncIterator[bytes], metadata: bytes) -> AsyncIterator[bytes]:
+    """The envelope in pieces: each piece of the text is escaped by itself."""
+    reader = codecs.getincrementaldecoder("utf-8")()
+    yield b'{"data":"'
+    async for part in parts:
+        if text := reader.decode(part):
+            yield encode(text)[1:-1]
+    yield b'"' + metadata
+
+
+async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    query = exchange.query() if exchange.scope["query_string"] else {}
+    try:
+        asked = Peek(_ref(values), is_full=query.get("full") == "1")
+        artifact = await exchange.relay.ask(asked, inline=True)
+    except (NotFound, Gone) as error:
+        await _tell_gone(exchange, query, error)
+        return
+    if query.get("full") == "1":
+        await exchange.reply_json(described(artifact))
+    else:
+        await exchange.reply_json(artifact.metadata)
+
+
+def described(artifact: Artifact) -> dict[str, Any]:
+    """What `?full=1` tells of an artifact."""
+    return {
+        "metadata": artifact.metadata,
+        "size": artifact.size_bytes,
+        "tokens": artifact.tokens,
+        "token_basis": artifact.token_basis,
+        "media_type": artifact.media_type,
+        "sha256": artifact.sha256,
+        "created_at": artifact.created_at,
+        "expires_at": artifact.expires_at,
+        "preview": artifact.preview,
+        "outline": artifact.outline,
+    }
+
+
+def _ref(values: dict[str, str]) -> str:
+    if not is_ref(values["ref"]):
+        raise NotFound(NOT_FOUND)
+    return values["ref"]
+
+
+async def _tell_gone(exchange: Exchange, query: dict[str, str], error: NotFound | Gone) -> None:
+    """Say in the seed's words that there is nothing; asked for all, tell what became of it."""
+    if query.get("full") == "1" and isinstance(error, Gone):
+        await exchange.reply_json({**error.details, "error": error.message}, error.status)
+        return
+    raise NotFound(NOT_FOUND) from error

@@ -1,0 +1,1 @@
+"""Seed 002's routes: threads, states, artifacts, capabilities, reports."""

@@ -1,0 +1,129 @@
+"""Asked: what a request to seed 002's routes says, read strictly and once.
+
+Rule: JSON that two readers could understand differently is refused, and so are fields nobody asked
+for; a thread that is not there, or cannot be, is `thread not found` everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, ValidationError, convert
+
+from contextrelay.client.transport.local import in_thread
+from contextrelay.doors.http.routes.v1 import ask
+from contextrelay.doors.http.server.request import Exchange
+from contextrelay.errors import Invalid, NotFound
+from contextrelay.limits import ASKED_BYTES_MAX
+from contextrelay.logic.document.values import read_json
+from contextrelay.model.ref import is_ref
+from contextrelay.model.thread import ThreadView
+from contextrelay.wire.routes import FROM_HEADER
+from contextrelay.wire.verbs import Body, ShowThread, Verb
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.server.app import Door
+
+Kind = TypeVar("Kind", bound=Struct)
+Reply = TypeVar("Reply")
+
+# A body up to this size is parsed on the event loop: a thread costs more than it.
+_PARSED_AT_ONCE_BYTES = 16 * 1024
+_VERSION = re.compile(r"v?([1-9][0-9]{0,11})")
+
+
+async def json_of(exchange: Exchange, bytes_max: int) -> Any:
+    """The JSON value that a request brings; an empty object where it brings nothing.
+
+    Raises:
+        Invalid: it is no JSON, or not one that all readers understand alike.
+        TooLarge: it is longer than that.
+    """
+    return await parsed(await exchange.whole(bytes_max), bytes_max)
+
+
+async def parsed(raw: bytes, bytes_max: int) -> Any:
+    """The JSON value of a body, read strictly."""
+    if len(raw) <= _PARSED_AT_ONCE_BYTES:
+        return read_json(raw, "the body", bytes_max) if raw.strip() else {}
+    return await in_thread(lambda: read_json(raw, "the body", bytes_max))
+
+
+async def fields_of(exchange: Exchange, kind: type[Kind], bytes_max: int = ASKED_BYTES_MAX) -> Kind:
+    """The JSON object that a request brings; without one, as if it were empty."""
+    return fitted(await json_of(exchange, bytes_max), kind)
+
+
+def fitted(value: Any, kind: type[Kind]) -> Kind:
+    """A JSON value as what it has to be.
+
+    Raises:
+        Invalid: it is something else.
+    """
+    try:
+        return convert(value, kind)
+    except ValidationError as error:
+        reason, _, place = str(error).replace("`", "").partition(" - at $.")
+        reason = f"{place}: {reason}" if place else f"the body: {reason}"
+        takes = ", ".join(kind.__struct_encode_fields__)
+        raise Invalid(reason, f"send a JSON object with: {takes}") from None
+
+
+def thread_of(values: dict[str, str]) -> str:
+    """The thread that a path names.
+
+    Raises:
+        NotFound: it cannot be the id of one.
+    """
+    if not is_ref(values["thread"]):
+        raise _unknown_thread()
+    return values["thread"]
+
+
+def version_of(text: str) -> int:
+    """A version as people and refs write it: 7, or v7.
+
+    Raises:
+        Invalid: it is neither.
+    """
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise Invalid(f"{text[:40]!r} is no version", "write it like 7 or v7")
+    return int(match[1])
+
+
+def caller(exchange: Exchange, by: str | None = None) -> str:
+    """Who asks, as far as they say."""
+    return by or exchange.header(FROM_HEADER) or "http"
+
+
+async def ask_of(
+    door: Door, exchange: Exchange, thread: str, verb: Verb[Reply], body: Body = b""
+) -> Reply:
+    """Ask something about a thread.
+
+    Raises:
+        NotFound: there is no such thread, in the seed's words; or something else is not there.
+    """
+    try:
+        return await ask(door, exchange, verb, body)
+    except NotFound:
+        await check_there(exchange, thread)
+        raise
+
+
+async def check_there(exchange: Exchange, thread: str) -> ThreadView:
+    """Refuse an unknown thread before more is done.
+
+    Raises:
+        NotFound: in the seed's words; Gone: it was removed.
+    """
+    try:
+        return await exchange.relay.ask(ShowThread(thread))
+    except NotFound as error:
+        raise _unknown_thread() from error
+
+
+def _unknown_thread() -> NotFound:
+    return NotFound("thread not found", "see what there is with GET /threads")

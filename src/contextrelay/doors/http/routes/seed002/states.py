@@ -1,0 +1,183 @@
+"""States over HTTP: the document, its header, and patches under the conditions a client sets.
+
+Rule: `If-Match` is a condition of HTTP and fails with 412; `expected` and `test` are conditions of
+the patch and fail with 409. Both are decided where the patch is done, never before it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
+from msgspec.json import decode
+
+from contextrelay.doors.http.routes.seed002.parsing import (
+    ask_of,
+    caller,
+    check_there,
+    fitted,
+    json_of,
+    thread_of,
+    version_of,
+)
+from contextrelay.doors.http.routes.send_artifact import has_tag
+from contextrelay.doors.http.routes.v1 import ask
+from contextrelay.doors.http.server.request import JSON, Exchange, Headers
+from contextrelay.errors import Conflict, Invalid, NotFound, RelayError
+from contextrelay.limits import JSON_BODY_BYTES_MAX, QUERY_FIELDS_MAX
+from contextrelay.model.thread import HeaderView, Patched, StateView
+from contextrelay.wire.verbs import Label, PatchState, ReadHeader, ReadState
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.server.router import Paths
+
+_TAGS = re.compile(r'\s*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')
+_STRONG = re.compile(r'"v([1-9][0-9]{0,11})"')
+
+
+class Unmatched(Conflict):
+    """The state is not at the version that `If-Match` names."""
+
+    code, status = "unmatched", 412
+
+
+def add_to(paths: Paths) -> None:
+    paths.add("GET", "/threads/{thread}/state", read_state)
+    paths.add("GET", "/threads/{thread}/state/header", read_header)
+    paths.add("POST", "/threads/{thread}/state/patch", patch_state)
+
+
+# Reading
+
+
+async def read_state(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """The whole state as it is, or was at a version."""
+    thread = thread_of(values)
+    verb = ReadState(thread, _asked_version(exchange))
+    view: StateView = await ask_of(door, exchange, thread, verb)
+    await _reply(exchange, bytes(view.state), view.version)
+
+
+async def read_header(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """The bounded view of a state, byte for byte as it goes into a prompt."""
+    thread = thread_of(values)
+    verb = ReadHeader(thread, _asked_version(exchange))
+    view: HeaderView = await ask_of(door, exchange, thread, verb)
+    header = bytes(view.header)
+    more: Headers = [(b"x-relay-truncated", b"true")] if view.truncated else []
+    await _reply(exchange, header, decode(header, type=_Versioned).version, more)
+
+
+class _Versioned(Struct):
+    version: int
+
+
+def _asked_version(exchange: Exchange) -> int | None:
+    query = exchange.query()
+    if unknown := sorted(query.keys() - {"version"}):
+        raise Invalid(f"there is no {unknown[0][:80]!r} here", "the query takes version")
+    return version_of(query["version"]) if "version" in query else None
+
+
+async def _reply(exchange: Exchange, document: bytes, version: int, more: Headers = []) -> None:  # noqa: B006
+    tag = b'"v%d"' % version
+    headers = [(b"etag", tag), (b"cache-control", b"private, no-cache"), *more]
+    if has_tag(exchange, tag):
+        await exchange.start(304, headers)
+        await exchange.send(b"", more=False)
+        return
+    await exchange.reply(200, document, JSON, headers)
+
+
+# Patching
+
+
+class _Patch(Struct, forbid_unknown_fields=True):
+    operations: list[Any]
+    expected: Annotated[int, Meta(ge=1, lt=10**12)] | str | None = None
+    merge: bool = False
+    by: Label | None = None
+
+
+async def patch_state(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """Change a state by JSON Patch operations: all of them, or none."""
+    thread = thread_of(values)
+    sent = await json_of(exchange, JSON_BODY_BYTES_MAX)
+    patch = fitted({"operations": sent} if isinstance(sent, list) else sent, _Patch)
+    told = version_of(patch.expected) if isinstance(patch.expected, str) else patch.expected
+    tags = _tags(exchange)
+    if tags is not None and patch.merge:
+        raise Invalid("If-Match and merge exclude each other", "send one of them")
+    expected, is_tagged = told, False
+    if tags is not None:
+        expected, is_tagged = await _matched(exchange, thread, tags, told)
+    by = caller(exchange, patch.by)
+    verb = PatchState(thread, patch.operations, expected, patch.merge, by)
+    try:
+        patched: Patched = await ask(door, exchange, verb)
+    except (Conflict, NotFound) as error:
+        raise await _told(exchange, verb, error, is_tagged) from error
+    reply = {
+        "thread_id": patched.thread_id,
+        "version": patched.version,
+        "state_ref": f"v{patched.version}",
+        "operations": patched.operations,
+    }
+    await exchange.reply_json(reply, more=[(b"etag", b'"v%d"' % patched.version)])
+
+
+def _tags(exchange: Exchange) -> set[str] | None:
+    """The tags of If-Match; None where there is none, or any will do.
+
+    Raises:
+        Invalid: it is no list of tags.
+    """
+    asked = exchange.header("if-match").strip()
+    if asked in ("", "*"):
+        return None
+    tags: set[str] = set()
+    start = 0
+    while start < len(asked) and len(tags) < QUERY_FIELDS_MAX:
+        match = _TAGS.match(asked, start)
+        if match is None:
+            break
+        tags.add(match[1])
+        start = match.end()
+    if start < len(asked):
+        raise Invalid("If-Match is no list of tags", 'write it like If-Match: "v7"')
+    return tags
+
+
+async def _matched(
+    exchange: Exchange, thread: str, tags: set[str], told: int | None
+) -> tuple[int, bool]:
+    """The version at which the patch is to be done, and whether it is If-Match that says so.
+
+    Raises:
+        Unmatched: it is not one of several, or none of ours.
+    """
+    versions = [int(match[1]) for tag in tags if (match := _STRONG.fullmatch(tag))]
+    if len(versions) == 1 and told in (None, versions[0]):
+        return versions[0], True
+    now = (await check_there(exchange, thread)).version
+    if now not in versions:
+        raise Unmatched(
+            f"thread {thread} is at version {now}, which If-Match does not name",
+            "read the state again, then patch that version",
+            {"version": now},
+        )
+    return (now, True) if told in (None, now) else (told, False)
+
+
+async def _told(
+    exchange: Exchange, verb: PatchState, error: Conflict | NotFound, is_tagged: bool
+) -> RelayError:
+    """What went wrong, in HTTP's terms, and always with the version of now."""
+    now = (await check_there(exchange, verb.thread)).version
+    if isinstance(error, NotFound) and (verb.expected is None or verb.expected <= now):
+        return error
+    is_moved = isinstance(error, NotFound) or "version" in error.details
+    kind = Unmatched if is_tagged and is_moved else Conflict
+    return kind(error.message, error.hint, {"version": now, **error.details})

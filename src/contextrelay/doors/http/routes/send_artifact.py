@@ -1,0 +1,216 @@
+"""Content: an artifact's bare bytes over HTTP, whole or a range, tagged by their hash.
+
+Rule: what somebody pushed is never trusted by a browser: it is served as what it says it is, may
+not be guessed to be anything else, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from contextrelay.doors.http.server.request import Exchange, Headers
+from contextrelay.errors import RelayError
+from contextrelay.limits import COMPRESS_BYTES_MIN, INLINE_BODY_BYTES_MAX, SEND_CHUNK_BYTES
+from contextrelay.model.artifact import Artifact
+from contextrelay.wire.verbs import Pull, Stream
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.server.app import Door
+
+CHOSEN = (b"vary", b"accept, accept-encoding")
+"""One URL has several forms, and these headers of a request choose. Each has a tag of its own."""
+OWN = (b"cache-control", b"private, no-cache")
+UNTRUSTED: Headers = [(b"content-security-policy", b"sandbox; default-src 'none'"), OWN]
+PACKED = (b"content-encoding", b"gzip")
+COMPRESSED_TYPES = ("text/", "application/json", "application/xml", "image/svg")
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+
+
+class NoSuchRange(RelayError):
+    """The range lies behind the end."""
+
+    code, status = "no_such_range", 416
+
+
+async def send_artifact(door: Door, exchange: Exchange, verb: Pull) -> None:
+    """Answer with a body: 200, 206 for a range, 304 if the client has it."""
+    stream = await exchange.relay.ask(verb, inline=True)
+    artifact = stream.value
+    size = artifact.size_bytes
+    start, stop = min(verb.start, size), size if verb.stop is None else min(verb.stop, size)
+    headers = raw_headers(artifact)
+    # A range is one of the bytes as they are.
+    if b"range" not in exchange.headers and wants_gzip(exchange, headers, stop - start):
+        headers = packed_headers(headers)
+    tag = tag_in(headers)
+    if has_tag(exchange, tag):
+        await exchange.start(304, headers)
+        await exchange.send(b"", more=False)
+        return
+    status = 200
+    span = None if (verb.start or verb.stop is not None) else _range(exchange, tag, size)
+    if span is not None:
+        start, stop = span
+        status = 206
+        headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
+        stream = await exchange.relay.ask(Pull(verb.ref, start, stop), inline=True)
+    await send_body(door, exchange, stream, status, headers, max(0, stop - start))
+
+
+def tag_of(artifact: Artifact, form: bytes = b"") -> bytes:
+    """The tag of a form of an artifact; bare bytes have none but their hash."""
+    return b'"%s%s"' % (artifact.sha256.encode(), form)
+
+
+def tag_in(headers: Headers) -> bytes:
+    """The tag that a reply will have; b"" where it has none."""
+    return next((value for name, value in headers if name == b"etag"), b"")
+
+
+def raw_headers(artifact: Artifact) -> Headers:
+    """The headers of bare bytes."""
+    return [
+        (b"content-type", _media_type(artifact)),
+        (b"etag", tag_of(artifact)),
+        (b"accept-ranges", b"bytes"),
+        CHOSEN,
+        *UNTRUSTED,
+    ]
+
+
+def packed_headers(headers: Headers) -> Headers:
+    """The headers of the same, packed: it has another tag, and no ranges."""
+    packed = [
+        (name, value[:-1] + b'-gz"' if name == b"etag" else value)
+        for name, value in headers
+        if name != b"accept-ranges"
+    ]
+    return [*packed, PACKED]
+
+
+def has_tag(exchange: Exchange, tag: bytes) -> bool:
+    """Whether the client has the content already."""
+    asked = exchange.headers.get(b"if-none-match")
+    if asked is None:
+        return False
+    return asked.strip() == b"*" or tag in [
+        each.strip().removeprefix(b"W/") for each in asked.split(b",")
+    ]
+
+
+def _media_type(artifact: Artifact) -> bytes:
+    told = "application/octet-stream" if artifact.sealed else artifact.media_type
+    if artifact.is_text and told.startswith("text/") and "charset" not in told:
+        told += "; charset=utf-8"
+    return told.encode("latin-1", "replace")
+
+
+def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
+    """The bytes start:stop that are asked for; None for all, also where several ranges are."""
+    asked = exchange.header("range")
+    if not asked or exchange.headers.get(b"if-range", tag) != tag:
+        return None
+    match = _RANGE.fullmatch(asked.strip())
+    if match is None or match.groups() == ("", ""):
+        return None
+    first, last = match.groups()
+    if first and last and int(last) < int(first):
+        return None
+    if not first:
+        start, stop = max(0, size - int(last)), size
+    else:
+        start, stop = int(first), min(size, int(last) + 1) if last else size
+    if start >= size:
+        raise NoSuchRange(
+            f"the content has {size} bytes", "ask for a range within them", {"size": size}
+        )
+    return start, stop
+
+
+async def send_body(
+    door: Door,
+    exchange: Exchange,
+    stream: Stream[Any],
+    status: int,
+    headers: Headers,
+    size_bytes: int,
+) -> None:
+    """Send a body of a known size, compressed where the headers say so."""
+    if PACKED in headers:
+        await exchange.start(status, headers)
+        if exchange.method != "HEAD":
+            async for part in gzipped(chunks(door, stream, size_bytes)):
+                await exchange.send(part)
+        await exchange.send(b"", more=False)
+        return
+    await exchange.start(status, [(b"content-length", b"%d" % size_bytes), *headers])
+    if exchange.method == "HEAD":
+        await exchange.send(b"", more=False)
+    elif size_bytes <= INLINE_BODY_BYTES_MAX:
+        await exchange.send(await whole(door, stream), more=False)
+    else:
+        async for chunk in chunks(door, stream, size_bytes):
+            await exchange.send(chunk)
+        await exchange.send(b"", more=False)
+
+
+async def whole(door: Door, stream: Stream[Any]) -> bytes:
+    """A small body: read at once where reading does not wait."""
+    if door.relay.stores.ledger.reads_wait:
+        return await door.relay.whole(stream)
+    return stream.whole()
+
+
+async def chunks(door: Door, stream: Stream[Any], size_bytes: int) -> AsyncIterator[bytes]:
+    """An artifact's body in pieces, each read at once where reading does not wait."""
+    if size_bytes <= INLINE_BODY_BYTES_MAX:
+        yield await whole(door, stream)
+    elif not door.relay.stores.ledger.reads_wait:
+        for chunk in stream.chunks():
+            yield chunk
+    else:
+        async for chunk in door.relay.chunks(stream, SEND_CHUNK_BYTES):
+            yield chunk
+
+
+async def send_chunks(
+    door: Door, exchange: Exchange, stream: Stream[Any], before: bytes = b""
+) -> None:
+    """Send a body chunk by chunk, and what comes before it."""
+    if before:
+        await exchange.send(before)
+    async for chunk in door.relay.chunks(stream, SEND_CHUNK_BYTES):
+        await exchange.send(chunk)
+    await exchange.send(b"", more=False)
+
+
+def wants_gzip(exchange: Exchange, headers: Headers, size_bytes: int) -> bool:
+    asked = exchange.headers.get(b"accept-encoding")
+    if asked is None or b"gzip" not in asked or not is_worth_packing(headers, size_bytes):
+        return False
+    for part in asked.lower().split(b","):
+        name, _, quality = part.partition(b";")
+        if name.strip() == b"gzip" and quality.replace(b" ", b"") in (b"q=0", b"q=0.0"):
+            return False
+    return True
+
+
+def is_worth_packing(headers: Headers, size_bytes: int) -> bool:
+    """Whether content of the type that the headers tell, and of that size, gets smaller."""
+    if size_bytes < COMPRESS_BYTES_MIN:
+        return False
+    told = next(value for name, value in headers if name == b"content-type").decode("latin-1")
+    return told.startswith(COMPRESSED_TYPES)
+
+
+async def gzipped(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Compress as the parts come; the fastest level, which is most of the gain."""
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    async for part in parts:
+        for start in range(0, len(part), INLINE_BODY_BYTES_MAX):
+            if packed := packer.compress(part[start : start + INLINE_BODY_BYTES_MAX]):
+                yield packed
+    yield packer.flush()

@@ -1,0 +1,96 @@
+"""What every server tells of itself: that it is there, ready, which version, and where to look."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from contextrelay.client.transport.local import in_thread
+from contextrelay.doors.build import build
+from contextrelay.doors.http.server import security_headers
+from contextrelay.doors.http.server.request import TEXT, Exchange, Headers
+from contextrelay.errors import Unavailable
+from contextrelay.limits import READY_S_MAX
+from contextrelay.wire.verbs import ListThreads
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.server.router import Paths
+
+FRESH: Headers = [(b"cache-control", b"no-store")]
+
+
+def add_to(paths: Paths) -> None:
+    paths.add("GET", "/", root)
+    paths.add("GET", "/health", health)
+    paths.add("GET", "/healthz", health)
+    paths.add("GET", "/readyz", ready)
+    paths.add("GET", "/version", version)
+    paths.add("GET", "/ui", to_page)
+    paths.add("GET", "/ui/", page)
+
+
+async def root(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """Say that this is a relay; browsers are sent to its page."""
+    vary = (b"vary", b"accept")
+    if exchange.accepts("text/html"):
+        place = [(b"location", b"/ui/"), vary, *FRESH]
+        await exchange.reply(307, b"", TEXT, place)
+    else:
+        await exchange.reply(200, b"ContextRelay API is running.", TEXT, [vary])
+
+
+async def health(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """The process is alive; whether its store is, /readyz tells."""
+    await exchange.reply_json({"status": "ok"}, more=FRESH)
+
+
+async def ready(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """Whether requests can be answered now: the store is there, and the server is to stay."""
+    if door.hub.is_closing:
+        raise Unavailable("the server is shutting down", "ask another one")
+    try:
+        await asyncio.wait_for(door.relay.ask(ListThreads(1)), READY_S_MAX)
+    except TimeoutError:
+        raise Unavailable(
+            f"the store does not answer within {READY_S_MAX} s", "see whether its engine runs"
+        ) from None
+    await exchange.reply_json({"status": "ready"}, more=FRESH)
+
+
+async def version(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """Which version this is, of which commit, built when."""
+    await exchange.reply_json(await in_thread(build), more=FRESH)
+
+
+# The page
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { margin: 3rem auto; max-width: 40rem; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif; }
+code { font: .9rem ui-monospace, monospace; }
+"""
+_PAGE = f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Context Relay</title><style>{_STYLE}</style></head><body><main>
+<h1>Context Relay</h1>
+<p>Content goes in once; small refs travel. This is a relay: agents push what they made, and pass
+each other refs to it.</p>
+<ul>
+<li><a href="/docs">What can be asked here</a>, and the same as
+<a href="/openapi.json">OpenAPI</a></li>
+<li><a href="/version">Which version this is</a>, and <a href="/readyz">whether it is ready</a></li>
+</ul>
+</main></body></html>
+""".encode()
+_GUARDED = security_headers.page(_STYLE)
+
+
+async def page(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """Say in a browser what this is."""
+    await exchange.reply(200, _PAGE, b"text/html; charset=utf-8", _GUARDED)
+
+
+async def to_page(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    await exchange.reply(308, b"", TEXT, [(b"location", b"/ui/")])

@@ -1,0 +1,202 @@
+"""Verbs over HTTP: everything under /v1/, by the table of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.json import encode
+
+from contextrelay.client.transport.local import in_thread
+from contextrelay.doors.http.metrics.metrics import PUSHES, SIGNALS
+from contextrelay.doors.http.routes.send_artifact import (
+    CHOSEN,
+    OWN,
+    has_tag,
+    send_artifact,
+    send_chunks,
+    whole,
+)
+from contextrelay.doors.http.server.request import Exchange
+from contextrelay.doors.http.server.request_body import Upload
+from contextrelay.doors.http.server.slow_pool import SLOW
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    ARCHIVE_BYTES_MAX,
+    ASKED_AT_ONCE_BYTES_MAX,
+    ASKED_BYTES_MAX,
+    INLINE_BODY_BYTES_MAX,
+    JSON_BODY_BYTES_MAX,
+)
+from contextrelay.model.artifact import Artifact
+from contextrelay.wire.routes import BY_VERB, FRAMED, FROM_HEADER, ROUTES, Route, framed_tag, read
+from contextrelay.wire.verbs import (
+    Body,
+    PatchState,
+    Peek,
+    Publish,
+    Pull,
+    Push,
+    PushMany,
+    ReadEvents,
+    ReadSignals,
+    Stream,
+    Verb,
+)
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.server.router import Paths
+
+# Reads that are quick enough to be done between two others on the event loop.
+INLINE = {Peek, Pull}
+# Answered in signals.py, which can wait until there is something to tell.
+WAITING = {ReadEvents, ReadSignals}
+
+
+def add_to(paths: Paths) -> None:
+    for route in ROUTES:
+        if route.verb not in WAITING:
+            paths.add(route.method, route.path, _answering(route))
+
+
+def _answering(route: Route) -> Callable[[Door, Exchange, dict[str, str]], Awaitable[None]]:
+    if route.verb is Pull:
+        return _pull
+    if route.takes_body:
+
+        async def take(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+            upload = await exchange.upload(_bytes_max(door, route))
+            try:
+                if upload.size_bytes <= INLINE_BODY_BYTES_MAX:
+                    verb, body = _with_body(route, values, exchange, upload)
+                else:
+                    verb, body = await in_thread(
+                        lambda: _with_body(route, values, exchange, upload)
+                    )
+                await _reply(door, exchange, route, await ask(door, exchange, verb, body))
+            finally:
+                upload.close()
+
+        return take
+
+    async def answer(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+        query = exchange.query()
+        json = None if route.in_query else await exchange.whole(_json_bytes_max(route))
+        if json is None or len(json) <= ASKED_AT_ONCE_BYTES_MAX:
+            verb = read(route, values, query, json, _who(exchange))
+        else:
+            async with door.large_json:
+                verb = await in_thread(lambda: read(route, values, query, json))
+        await _reply(door, exchange, route, await ask(door, exchange, verb))
+
+    return answer
+
+
+def _json_bytes_max(route: Route) -> int:
+    """A patch may bring a whole state; all others are small."""
+    return JSON_BODY_BYTES_MAX if route.verb is PatchState else ASKED_BYTES_MAX
+
+
+def _who(exchange: Exchange) -> str:
+    return exchange.header(FROM_HEADER) or "http"
+
+
+async def ask(door: Door, exchange: Exchange, verb: Verb[Any], body: Body = b"") -> Any:
+    """Ask the relay, with the key by which the client may ask again."""
+    key = exchange.key()
+    if type(verb) in SLOW:
+        reply = await door.slowly.ask(exchange.relay, verb, body, key)
+    else:
+        reply = await exchange.relay.ask(verb, body, inline=type(verb) in INLINE, key=key)
+    count(door, verb)
+    return reply
+
+
+def count(door: Door, verb: Verb[Any]) -> None:
+    """Count what came with a verb that was answered."""
+    if isinstance(verb, Push):
+        door.metrics.add(PUSHES)
+        if verb.channel is not None:
+            door.metrics.add(SIGNALS)
+    elif isinstance(verb, Publish):
+        door.metrics.add(SIGNALS)
+    elif isinstance(verb, PushMany):
+        for each in verb.items:
+            count(door, each)
+
+
+def _bytes_max(door: Door, route: Route) -> int:
+    if route.verb is Push:
+        return door.relay.stores.settings.body_bytes_max + JSON_BODY_BYTES_MAX
+    return ARCHIVE_BYTES_MAX
+
+
+def _with_body(
+    route: Route, values: dict[str, str], exchange: Exchange, upload: Upload
+) -> tuple[Verb[Any], Body]:
+    """A verb and the body beside it: framed, or with its fields in the query."""
+    if exchange.media_type() != FRAMED:
+        if route.verb is PushMany:
+            raise Invalid("many pushes come framed", f"send them as {FRAMED}")
+        return read(route, values, exchange.query(), None, _who(exchange)), upload.body()
+    if exchange.scope["query_string"]:
+        raise Invalid("a framed request has its fields on its first line", "leave out the query")
+    body = upload.body()
+    chunks = iter((body,) if isinstance(body, bytes) else body)
+    line, rest = _line(chunks)
+    verb = read(route, values, {}, line, _who(exchange))
+    if isinstance(body, bytes):
+        return verb, rest
+    return verb, _after(rest, chunks)
+
+
+def _line(chunks: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """The first line of a stream, and what came with it of the rest."""
+    start = b""
+    for chunk in chunks:
+        start += chunk
+        line, newline, rest = start.partition(b"\n")
+        if newline:
+            return line, rest
+        if len(start) > JSON_BODY_BYTES_MAX:
+            break
+    raise Invalid("there is no line of JSON before the body", f"see {FRAMED} in the documentation")
+
+
+def _after(rest: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    if rest:
+        yield rest
+    yield from chunks
+
+
+async def _reply(door: Door, exchange: Exchange, route: Route, reply: Any) -> None:
+    if not isinstance(reply, Stream):
+        await exchange.reply_json(reply, route.status)
+        return
+    stream = cast("Stream[Any]", reply)
+    framed = exchange.accepts(FRAMED)
+    media_type = FRAMED if framed else route.media_type
+    before = encode(stream.value) + b"\n" if framed else b""
+    await exchange.start(route.status, [(b"content-type", media_type.encode())])
+    await send_chunks(door, exchange, stream, before)
+
+
+async def _pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """A body: framed for our own clients, else bare, with ranges and tags."""
+    route = BY_VERB[Pull]
+    verb = read(route, values, exchange.query(), None)
+    if not exchange.accepts(FRAMED):
+        await send_artifact(door, exchange, verb)  # pyright: ignore[reportArgumentType]
+        return
+    stream: Stream[Artifact] = await ask(door, exchange, verb)
+    tag = framed_tag(stream.value.sha256).encode()
+    headers = [(b"etag", tag), CHOSEN, OWN]
+    if has_tag(exchange, tag):
+        await exchange.start(304, headers)
+        await exchange.send(b"", more=False)
+    elif stream.value.size_bytes <= INLINE_BODY_BYTES_MAX:
+        framed = encode(stream.value) + b"\n" + await whole(door, stream)
+        await exchange.reply(route.status, framed, FRAMED.encode(), headers)
+    else:
+        await _reply(door, exchange, route, stream)

@@ -1,0 +1,237 @@
+"""The HTTP door: from a request to the function that answers it, and from an error to its reply.
+
+Rule: a handler parses, asks one verb, replies. Only here are errors turned into replies: plain text
+on the routes of seed 000, problem+json everywhere else; a fault of our own is logged, and told
+without details.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.doors.http.metrics import scrape
+from contextrelay.doors.http.metrics.metrics import NO_PLACE, SUBSCRIBERS, Metrics
+from contextrelay.doors.http.openapi import manual, openapi
+from contextrelay.doors.http.routes import seed000, v1
+from contextrelay.doors.http.routes import status as fixed
+from contextrelay.doors.http.routes.push_batches import Pushing
+from contextrelay.doors.http.routes.seed000_fast import Quick
+from contextrelay.doors.http.routes.seed002 import threads
+from contextrelay.doors.http.routes.send_artifact import NoSuchRange
+from contextrelay.doors.http.server.auth import (
+    OPEN,
+    RETRY_AFTER,
+    Callers,
+    Visitor,
+    address_in,
+    token_in,
+)
+from contextrelay.doors.http.server.body_memory import Shelf
+from contextrelay.doors.http.server.hosts import Guard
+from contextrelay.doors.http.server.request import TEXT, Exchange, Left, Receive, Scope, Send
+from contextrelay.doors.http.server.router import Paths, Place
+from contextrelay.doors.http.server.slow_pool import Slowly
+from contextrelay.doors.http.server.timeouts import Patience
+from contextrelay.doors.http.streams import signals
+from contextrelay.doors.http.streams.hub import Hub
+from contextrelay.doors.mcp import http_transport
+from contextrelay.doors.mcp.http_transport import Mounted
+from contextrelay.errors import Broken, Limited, NotFound, RelayError, Unavailable
+from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX, SWEEP_EVERY_S
+from contextrelay.wire.problems import MEDIA_TYPE, problem
+
+log = logging.getLogger("contextrelay.http")
+
+UNKNOWN = 401
+
+
+class NotAllowed(RelayError):
+    """The path is there, but not for this method."""
+
+    code, status = "method_not_allowed", 405
+
+
+class Door:
+    """What every handler works with."""
+
+    def __init__(
+        self, local: AsyncLocal, guard: Guard, figures: str = "", needs_token: bool = False
+    ) -> None:
+        self.relay = local
+        """The owner's; for what a request asks, `exchange.relay`."""
+        self.guard = guard
+        self.callers = Callers(local, needs_token)
+        self.hub = Hub(local)
+        self.pushing = Pushing()
+        self.slowly = Slowly()
+        self.large_json = asyncio.Semaphore(LARGE_JSON_AT_ONCE_MAX)
+        self.paths = Paths()
+        self.mcp = Mounted()
+        for room in (seed000, threads, signals, v1, fixed, scrape, openapi, manual, http_transport):
+            room.add_to(self.paths)
+        self.metrics = Metrics(self.paths, figures)
+        self.hub.counted = partial(self.metrics.add, SUBSCRIBERS)
+
+
+class App:
+    """The ASGI application; `open_door` is called once its event loop runs."""
+
+    def __init__(self, open_door: Callable[[], Door], patience: Patience | None = None) -> None:
+        self._open_door = open_door
+        self.patience = patience or Patience()
+        self.shelf = Shelf(self.patience.held_bytes)
+        self.door: Door | None = None
+        self.quick: Quick | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        assert self.door is not None, "the server has not started"
+        if scope["type"] == "websocket":
+            await signals.websocket(self.door, scope, receive, send)
+            return
+        exchange = Exchange(scope, receive, send, self.patience.body_s, self.shelf)
+        place: Place | None = None
+        begun = self.door.metrics.begin()
+        try:
+            exchange.origin = self.door.guard.origin(scope["headers"], scope["scheme"])
+            found = self.door.paths.find(exchange.segments())
+            place = found[0] if found else None
+            exchange.visitor = await _visitor(self.door, exchange, place)
+            if found is None or place is None:
+                raise NotFound("there is nothing at this path", "see /openapi.json for what is")
+            handler = _handler(place, exchange.method)
+            if exchange.visitor.key is None:
+                await handler(self.door, exchange, found[1])
+            else:
+                with exchange.visitor.staying(_ending(exchange)):
+                    await handler(self.door, exchange, found[1])
+        except Left:
+            return
+        except asyncio.CancelledError:
+            # The key was revoked; or the server ends, and this took longer than it waits.
+            if not exchange.is_answered:
+                ending = Unavailable("the server ends", "ask again, here or elsewhere")
+                await _tell(exchange, place, exchange.ended or ending)
+            elif exchange.ended is not None:
+                await exchange.cut()
+        except Exception as error:
+            await _tell(exchange, place, error)
+        finally:
+            exchange.let_go()
+            if exchange.is_known:
+                exchange.visitor.count(exchange.bytes_in, exchange.bytes_out)
+            path = place.path if place else NO_PLACE
+            self.door.metrics.end(
+                begun, path, exchange.method, exchange.status, exchange.bytes_in, exchange.bytes_out
+            )
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Open the store when the server starts, and close it when the last request is done."""
+        await receive()
+        try:
+            loop = asyncio.get_running_loop()
+            loop.set_default_executor(ThreadPoolExecutor(SERVER_THREADS_MAX, "relay-core"))
+            self.door = self._open_door()
+            self.door.hub.start()
+            self.door.callers.start()
+            sweeping = loop.create_task(_sweep(self.door.relay))
+            quick = Quick(self.door)
+            self.quick = quick if quick.is_possible else None
+        except RelayError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        sweeping.cancel()
+        self.door.hub.stop()
+        await self.door.callers.stop()
+        await self.door.mcp.stop()
+        await self.door.relay.close()
+        self.door.metrics.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _sweep(relay: AsyncLocal) -> None:
+    """Look now and then for what is due: also where nobody pushes, signals wait to be sent."""
+    while True:
+        await in_thread(relay.sweep_if_due)
+        await asyncio.sleep(SWEEP_EVERY_S)
+
+
+Answering = Callable[[Door, Exchange, dict[str, str]], Awaitable[None]]
+
+
+def _handler(place: Place, method: str) -> Answering:
+    handler = place.methods.get("GET" if method == "HEAD" else method)
+    if handler is not None:
+        return handler
+    if method == "OPTIONS":
+
+        async def tell_methods(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+            await exchange.start(204, [(b"allow", place.allowed().encode())])
+            await exchange.send(b"", more=False)
+
+        return tell_methods
+    raise NotAllowed(
+        f"{method} is not answered here", f"use {place.allowed()}", {"allow": place.allowed()}
+    )
+
+
+async def _visitor(door: Door, exchange: Exchange, place: Place | None) -> Visitor:
+    """Who asks. What a server tells everybody of itself, it tells without asking that."""
+    if place is not None and place.path in OPEN:
+        return door.callers.owner
+    token = token_in(exchange.scope["headers"])
+    if token is None and place is not None and place.path in signals.STREAMS:
+        token = exchange.query().get(signals.TOKEN)
+    return await door.callers.admit(token, address_in(exchange.scope))
+
+
+def _ending(exchange: Exchange) -> Callable[[RelayError], None]:
+    task = asyncio.current_task()
+    assert task is not None
+
+    def end(error: RelayError) -> None:
+        exchange.ended = error
+        task.cancel()
+
+    return end
+
+
+async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> None:
+    """Answer with an error; where the answer was begun, the connection has to end."""
+    if not isinstance(error, RelayError):
+        log.error("a fault of ours in %s", place.path if place else "?", exc_info=error)
+        error = Broken("something went wrong here", "the server's log tells what")
+    if exchange.is_answered:
+        log.warning("cut off in the middle of an answer: %s", error)
+        raise error
+    more = [(b"cache-control", b"no-store")]
+    if error.status in (408, 413, 503):
+        more.append((b"connection", b"close"))  # The rest of the body is not read.
+    if error.status == UNKNOWN:
+        more.append((b"www-authenticate", _asks_for(exchange)))
+    if isinstance(error, Limited) and RETRY_AFTER in error.details:
+        more.append((b"retry-after", b"%d" % error.details[RETRY_AFTER]))
+    if isinstance(error, NotAllowed):
+        more.append((b"allow", str(error.details["allow"]).encode()))
+    if isinstance(error, NoSuchRange):
+        more.append((b"content-range", b"bytes */%d" % error.details["size"]))
+    if place is not None and place.tells_text:
+        await exchange.reply(error.status, error.message.encode(), TEXT, more)
+        return
+    from msgspec.json import encode
+
+    await exchange.reply(error.status, encode(problem(error)), MEDIA_TYPE.encode(), more)
+
+
+def _asks_for(exchange: Exchange) -> bytes:
+    """How a token is to be sent; a browser asks a person for it, as for a password."""
+    return b'Basic realm="relay"' if exchange.accepts("text/html") else b"Bearer"

@@ -1,0 +1,362 @@
+"""Callers: who asks, by the token that comes with a request.
+
+A token that was found good is remembered, with the store as its key sees it. That the key is as it
+was is asked of the ledger again after KEY_TRUSTED_S, and at once when there is a hint that it is
+not. Whoever still sends, reads or listens when a key ends is sent away.
+
+Rule: without a token one is the owner, where that is allowed at all; with a wrong one, nobody. A
+token is told to nobody, in no error and no log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from base64 import b64decode
+from collections.abc import Callable, Generator, MutableMapping
+from contextlib import contextmanager, suppress
+from time import monotonic
+from typing import Any, TypeVar
+
+from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.core.access.callers import seen_by
+from contextrelay.core.access.keys import PREFIX, count_use, key_in, key_log, row_of
+from contextrelay.errors import Limited, Refused, RelayError
+from contextrelay.limits import (
+    KEY_TRUSTED_S,
+    KEYS_REMEMBERED_MAX,
+    LOOK_EVERY_S,
+    USAGE_EVERY_S,
+    WRONG_ADDRESSES_MAX,
+    WRONG_TOKENS_PER_MINUTE,
+)
+from contextrelay.logic.access.permissions import is_good
+from contextrelay.logic.access.rate_limit import Bucket, spend
+from contextrelay.model.key import Key
+from contextrelay.store.ledger import ONLY
+
+log = logging.getLogger("contextrelay.http")
+
+Result = TypeVar("Result")
+Headers = list[tuple[bytes, bytes]]
+End = Callable[[RelayError], None]
+
+OPEN = frozenset({"/", "/health", "/healthz", "/readyz", "/version"})
+"""Where everybody is answered, with a token or without."""
+MISSING = "Missing or invalid API key"
+RETRY_AFTER = "retry_after"
+# Hints may come by the thousand; looking at once at each of them is worth nothing.
+_REST_S = 0.01
+
+
+class Visitor:
+    """Who asks: the owner, or the holder of a key."""
+
+    __slots__ = (
+        "_bucket",
+        "_counts",
+        "_is_sent_away",
+        "_open",
+        "checked_s",
+        "key",
+        "log",
+        "relay",
+        "row",
+        "used_ms",
+    )
+
+    def __init__(self, relay: AsyncLocal, key: Key | None = None, row: bytes = b"") -> None:
+        self.relay = relay
+        """The store as they have it."""
+        self.key = key
+        self.row = row
+        """What the ledger had of the key when it was found good."""
+        self.log = "" if key is None else key_log(key.id)
+        self.checked_s = monotonic()
+        self.used_ms = 0
+        self._bucket: Bucket | None = None
+        self._counts = [0, 0, 0]
+        self._open: set[End] = set()
+        self._is_sent_away = False
+
+    @property
+    def is_staying(self) -> bool:
+        return bool(self._open)
+
+    @contextmanager
+    def staying(self, end: End) -> Generator[None]:
+        """Be told, while something is under way, that the key is good no more."""
+        self._open.add(end)
+        if self._is_sent_away:
+            end(unknown())
+        try:
+            yield
+        finally:
+            self._open.discard(end)
+
+    def send_away(self) -> None:
+        self._is_sent_away = True
+        for end in tuple(self._open):
+            end(unknown())
+
+    def pace(self, now_ms: int) -> float:
+        """Take one of the requests that the key has in a minute; how long to wait if none is left.
+
+        It is counted as a use either way.
+        """
+        self.used_ms = now_ms
+        self._counts[0] += 1
+        if self.key is None or self.key.requests_per_minute is None:
+            return 0.0
+        self._bucket, wait_s = spend(self._bucket, self.key.requests_per_minute, now_ms)
+        return wait_s
+
+    def count(self, bytes_in: int, bytes_out: int) -> None:
+        self._counts[1] += bytes_in
+        self._counts[2] += bytes_out
+
+    def counted(self) -> dict[str, int]:
+        """What was done since this was asked last."""
+        requests, bytes_in, bytes_out = self._counts
+        self._counts = [0, 0, 0]
+        if not requests + bytes_in + bytes_out:
+            return {}
+        return {"requests": requests, "bytes_in": bytes_in, "bytes_out": bytes_out}
+
+
+class Callers:
+    """The callers of one server process."""
+
+    def __init__(self, relay: AsyncLocal, needs_token: bool) -> None:
+        self.owner = Visitor(relay)
+        self.needs_token = needs_token
+        self._relay = relay
+        self._stores = relay.stores
+        self._ledger = relay.stores.ledger
+        self._visitors: dict[str, Visitor] = {}
+        self._wrong: dict[str, Bucket] = {}
+        self._stop_listening: Callable[[], None] = lambda: None
+        self._watching: asyncio.Task[None] | None = None
+
+    # Letting in
+
+    async def admit(self, token: str | None, address: str) -> Visitor:
+        """Find out who asks.
+
+        Raises:
+            Refused: nobody who is known. Limited: too often.
+        """
+        if token is None:
+            if self.needs_token:
+                raise unknown()
+            return self.owner
+        visitor = self._visitors.get(token)
+        if visitor is None or not await self._is_current(visitor):
+            visitor = await self._found(token)
+        if visitor is None:
+            raise self._turned_away(address)
+        wait_s = visitor.pace(self._stores.now_ms())
+        if wait_s:
+            raise _too_often("this key asks more often than it may", wait_s)
+        return visitor
+
+    def at_once(self, token: str | None) -> Visitor | None:
+        """As `admit`, where that takes no waiting and finds nothing wrong; else None."""
+        if token is None:
+            return None if self.needs_token else self.owner
+        visitor = self._visitors.get(token)
+        if visitor is None or visitor.key is None or visitor.key.requests_per_minute is not None:
+            return None
+        now_s, now_ms = monotonic(), self._stores.now_ms()
+        if not is_good(visitor.key, now_ms):
+            return None
+        if now_s - visitor.checked_s >= KEY_TRUSTED_S:
+            if not self._is_same(visitor):
+                return None
+            visitor.checked_s = now_s
+        visitor.pace(now_ms)
+        return visitor
+
+    async def _is_current(self, visitor: Visitor) -> bool:
+        """Whether a key that was good still is."""
+        assert visitor.key is not None
+        if not is_good(visitor.key, self._stores.now_ms()):
+            return False
+        now_s = monotonic()
+        if now_s - visitor.checked_s < KEY_TRUSTED_S:
+            return True
+        if not await self._read(lambda: self._is_same(visitor)):
+            return False
+        visitor.checked_s = now_s
+        return True
+
+    def _is_same(self, visitor: Visitor) -> bool:
+        return self._ledger.get(visitor.log, "key", ONLY) == visitor.row
+
+    async def _found(self, token: str) -> Visitor | None:
+        """Who has a token, from now on remembered; None if nobody has it, or has it still."""
+        row = await self._read(lambda: row_of(self._ledger, token))
+        key = None if row is None else key_in(row, token)
+        # Only now: another request may have found it while this one read.
+        known = self._visitors.get(token)
+        if row is None or key is None or not is_good(key, self._stores.now_ms()):
+            if known is not None:
+                del self._visitors[token]
+                known.send_away()
+                await self._keep_usage([known])
+            return None
+        visitor = known
+        if visitor is None or visitor.row != row:
+            if known is not None:
+                known.send_away()
+            visitor = Visitor(self._relay.over(seen_by(self._stores, key)), key, row)
+        visitor.checked_s = monotonic()
+        self._visitors[token] = visitor
+        await self._forget_some()
+        return visitor
+
+    async def _forget_some(self) -> None:
+        """Forget the key that was remembered longest, unless something of it is under way."""
+        if len(self._visitors) <= KEYS_REMEMBERED_MAX:
+            return
+        oldest = next(iter(self._visitors))
+        visitor = self._visitors.pop(oldest)
+        if visitor.is_staying:
+            self._visitors[oldest] = visitor
+        else:
+            await self._keep_usage([visitor])
+
+    def _turned_away(self, address: str) -> RelayError:
+        """What who brings a wrong token is told; after many of them, to wait."""
+        now_ms = self._stores.now_ms()
+        bucket, wait_s = spend(self._wrong.pop(address, None), WRONG_TOKENS_PER_MINUTE, now_ms)
+        self._wrong[address] = bucket
+        if len(self._wrong) > WRONG_ADDRESSES_MAX:
+            del self._wrong[next(iter(self._wrong))]
+        if wait_s:
+            return _too_often("too many wrong tokens came from this address", wait_s)
+        return unknown()
+
+    # Sending away
+
+    def start(self) -> None:
+        """Begin to look after keys; in the event loop that is to serve."""
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self._stop_listening = self._ledger.listen(self._hear)
+        self._watching = self._loop.create_task(self._watch())
+
+    async def stop(self) -> None:
+        """Write down what is not yet; in the event loop, when all is answered."""
+        if self._watching is not None:
+            self._watching.cancel()
+        self._stop_listening()
+        await self._keep_usage(list(self._visitors.values()))
+
+    def _hear(self, heard: str | None) -> None:
+        """Take a hint, in whatever thread it comes."""
+        if heard is None or heard.startswith(PREFIX):
+            with suppress(RuntimeError):  # The loop is closed: nobody asks any more.
+                self._loop.call_soon_threadsafe(self._doubt, heard)
+
+    def _doubt(self, heard: str | None) -> None:
+        for visitor in self._visitors.values():
+            if heard in (None, visitor.log):
+                visitor.checked_s = float("-inf")
+        self._news.set()
+
+    async def _watch(self) -> None:
+        kept_s = monotonic()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._news.wait()
+            self._news.clear()
+            try:
+                await self._look()
+                if monotonic() - kept_s >= USAGE_EVERY_S:
+                    kept_s = monotonic()
+                    await self._keep_usage(list(self._visitors.values()))
+            except RelayError as error:
+                log.warning("cannot look after keys: %s", error)
+            await asyncio.sleep(_REST_S)
+
+    async def _look(self) -> None:
+        """Send away whose key is good no more, of those who are here for long."""
+        staying = [(token, each) for token, each in self._visitors.items() if each.is_staying]
+        if not staying:
+            return
+        now_ms = self._stores.now_ms()
+        same = await self._read(lambda: [self._is_same(each) for _, each in staying])
+        for (token, visitor), is_same in zip(staying, same, strict=True):
+            assert visitor.key is not None
+            if not is_same or not is_good(visitor.key, now_ms):
+                await self._found(token)
+
+    async def _keep_usage(self, visitors: list[Visitor]) -> None:
+        """Write down what was done with keys."""
+        found = [(each, counts) for each in visitors if (counts := each.counted())]
+
+        def keep() -> None:
+            for visitor, counts in found:
+                assert visitor.key is not None
+                count_use(self._stores, visitor.key.id, counts, visitor.used_ms)
+
+        if found:
+            await in_thread(keep)
+
+    async def _read(self, read: Callable[[], Result]) -> Result:
+        """Read the ledger, in a thread if that may wait."""
+        return await in_thread(read) if self._ledger.reads_wait else read()
+
+
+def token_in(headers: Headers) -> str | None:
+    """The token that a request brings, right or wrong; None if it brings none."""
+    token = None
+    for name, value in headers:
+        if name == b"authorization":
+            if token is not None:
+                return ""  # Of two, nobody can say which is meant.
+            token = token_of(value)
+    return token
+
+
+def token_of(authorization: bytes) -> str:
+    """The token in an Authorization header: a bearer's, or the password that a browser asked for.
+
+    "" is a token that nobody has.
+    """
+    if authorization.startswith(b"Bearer "):
+        return authorization[7:].strip().decode("latin-1")
+    scheme, _, told = authorization.partition(b" ")
+    told = told.strip()
+    match scheme.lower():
+        case b"bearer":
+            return told.decode("latin-1")
+        case b"basic":
+            try:
+                return b64decode(told, validate=True).partition(b":")[2].decode("latin-1")
+            except ValueError:
+                return ""
+        case _:
+            return ""
+
+
+def address_in(scope: MutableMapping[str, Any]) -> str:
+    """Where a request comes from; "" where that cannot be told."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def unknown() -> Refused:
+    """The error for who is not known."""
+    return Refused(
+        MISSING,
+        "send one as `Authorization: Bearer TOKEN`; who runs this relay makes it: relay keys new",
+        status=401,
+    )
+
+
+def _too_often(what: str, wait_s: float) -> Limited:
+    seconds = int(wait_s) + 1
+    return Limited(what, f"wait {seconds} s, then ask again", {RETRY_AFTER: seconds})

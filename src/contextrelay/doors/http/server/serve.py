@@ -1,0 +1,219 @@
+"""Serving: one or several processes on one socket, over one store.
+
+Rule: it listens before it says so, and ends only when what it accepted is answered.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from msgspec import Struct
+from msgspec.json import decode, encode
+from msgspec.structs import replace
+from uvicorn.supervisors import Multiprocess
+
+from contextrelay.client.transport.local import AsyncLocal, open_stores
+from contextrelay.core.access.keys import keep
+from contextrelay.doors.http.server.app import App, Door
+from contextrelay.doors.http.server.hosts import guard, is_loopback
+from contextrelay.doors.http.server.http_connection import Protocol
+from contextrelay.doors.http.server.security_headers import SAFE
+from contextrelay.doors.http.server.timeouts import Patience
+from contextrelay.doors.http.server.ws_connection import Socket
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    FILES_KEPT,
+    FRAME_BYTES_IN_MAX,
+    KEEPALIVE_S,
+    SHUTDOWN_S_MAX,
+    SOCKET_BACKLOG,
+)
+from contextrelay.model.key import KeptKey
+from contextrelay.store.ledger import Stale
+
+try:
+    import resource
+except ImportError:  # Windows has no such limits.
+    resource = None
+
+OPTIONS_VARIABLE = "CONTEXTRELAY_SERVE"
+"""How the options reach the processes of a server with several."""
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+# How long a thread that stores a push may keep the event loop waiting: Python's 5 ms show in the
+# slowest answers to others.
+SWITCH_S = 0.0005
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """How a server is to be run."""
+
+    store: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 8787
+    public_url: str = ""
+    allowed_hosts: tuple[str, ...] = ()
+    workers: int = 1
+    needs_token: bool = False
+    """Whether one has to have a key also on loopback; elsewhere one has to anyway."""
+    first_key: KeptKey | None = None
+    """One that is to be there, for a store that is gone with its process."""
+    patience: Patience = Patience()
+    figures: str = ""
+    """The folder in which several processes count together; `run` makes it."""
+
+
+def listen(options: Options) -> socket.socket:
+    """Take the port, before anything else is done.
+
+    Raises:
+        Invalid: it cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((options.host, options.port))
+    except OSError as error:
+        listener.close()
+        raise Invalid(
+            f"{options.host}:{options.port} cannot be listened on: {error.strerror or error}",
+            "choose another with --port, or --port 0 for any that is free",
+        ) from error
+    listener.listen(SOCKET_BACKLOG)
+    listener.set_inheritable(True)
+    return listener
+
+
+def application(options: Options) -> App:
+    """The application of one process; the store is opened when it starts."""
+    watch = guard(options.host, options.port, options.public_url, options.allowed_hosts)
+
+    def open_door() -> Door:
+        stores = open_stores(options.store, None)
+        if options.first_key is not None:
+            with suppress(Stale):  # It is there.
+                keep(stores, options.first_key)
+        needs_token = options.needs_token or not is_loopback(options.host)
+        return Door(AsyncLocal(stores), watch, options.figures, needs_token)
+
+    return App(open_door, _affordable(options.patience))
+
+
+def _affordable(patience: Patience) -> Patience:
+    """No more connections than the system lets this process have files, less those of the store."""
+    if resource is None:
+        return patience
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return patience
+    return replace(patience, connections=max(1, min(patience.connections, files - FILES_KEPT)))
+
+
+def _allow_files() -> None:
+    """Take as many files as the system gives without asking anybody."""
+    if resource is None:
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS says infinite, and means less.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def from_environment() -> App:
+    """The application of one process of several; the server around it is one of uvicorn's own."""
+    quiet_logs()
+    sys.setswitchinterval(SWITCH_S)
+    app = application(decode(os.environ[OPTIONS_VARIABLE], type=Options))
+    for number in END_SIGNALS:
+        _end_waits_first(app, number)
+    return app
+
+
+def _end_waits_first(app: App, number: int) -> None:
+    """On a signal, do first what `Server` does, then what is done already."""
+    then = signal.getsignal(number)
+
+    def end(sig: int, frame: FrameType | None) -> None:
+        if app.door is not None:
+            app.door.hub.close()
+        if callable(then):
+            then(sig, frame)
+
+    signal.signal(number, end)
+
+
+def run(options: Options, listener: socket.socket) -> None:
+    """Serve until told to stop."""
+    _allow_files()
+    if options.workers == 1:
+        sys.setswitchinterval(SWITCH_S)
+        Server(config(application(options))).run([listener])
+        return
+    with TemporaryDirectory(prefix="contextrelay-", ignore_cleanup_errors=True) as figures:
+        os.environ[OPTIONS_VARIABLE] = encode(replace(options, figures=figures)).decode()
+        shared = config("contextrelay.doors.http.server.serve:from_environment", options.workers)
+        processes = Multiprocess(shared, sockets=[listener])
+        _hear_signals()
+        processes.run()
+
+
+def _hear_signals() -> None:
+    """Let signals through, now that they are listened to: who starts us may have held them back."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
+
+
+def config(app: App | str, workers: int = 1) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=isinstance(app, str),
+        workers=workers,
+        loop="uvloop",
+        http=Protocol,
+        ws=Socket,
+        ws_max_size=FRAME_BYTES_IN_MAX,
+        ws_ping_interval=KEEPALIVE_S,
+        ws_ping_timeout=KEEPALIVE_S,
+        ws_per_message_deflate=False,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        headers=SAFE,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=SHUTDOWN_S_MAX,
+    )
+
+
+class Server(uvicorn.Server):
+    """A server that tells those who wait for news to go before it waits for them."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        _hear_signals()
+        await super().startup(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.end_waits()
+        super().handle_exit(sig, frame)
+
+    def end_waits(self) -> None:
+        app: Any = getattr(self.config, "loaded_app", None)
+        if isinstance(app, App) and app.door is not None:
+            app.door.hub.close()
+
+
+def quiet_logs() -> None:
+    """Say only what somebody should know; on stderr."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    for name in ("uvicorn.error", "websockets"):
+        logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,0 +1,84 @@
+"""Slowly: verbs that may take long, each in a thread of its own, so that they hold up nobody else.
+
+Rule: they are few at once, and a server that ends does not wait for them: the threads end with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import Any
+
+from contextrelay.client.transport.local import AsyncLocal
+from contextrelay.errors import Unavailable
+from contextrelay.limits import SLOW_AT_ONCE_MAX
+from contextrelay.wire.verbs import (
+    Backup,
+    Body,
+    DiffRefs,
+    ExportThread,
+    Grep,
+    ImportThread,
+    Invoke,
+    RebuildSearch,
+    Restore,
+    Sweep,
+    Verb,
+    Verify,
+)
+
+SLOW = {
+    Grep,
+    DiffRefs,
+    Invoke,
+    RebuildSearch,
+    Verify,
+    Backup,
+    Restore,
+    Sweep,
+    ExportThread,
+    ImportThread,
+}
+
+
+class Slowly:
+    """The long requests of one server."""
+
+    def __init__(self) -> None:
+        self._running = 0
+
+    async def ask(self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str) -> Any:
+        """Ask in a thread of its own.
+
+        Raises:
+            Unavailable: too many such requests are being answered.
+        """
+        if self._running >= SLOW_AT_ONCE_MAX:
+            raise Unavailable(
+                f"{SLOW_AT_ONCE_MAX} requests that take long are being answered", "ask again later"
+            )
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+
+        def give(reply: Any, error: BaseException | None) -> None:
+            self._running -= 1
+            if future.done():
+                return  # Its client is gone, or the server ends.
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(reply)
+
+        def work() -> None:
+            reply = error = None
+            try:
+                reply = relay.answer(verb, body, key)
+            except Exception as raised:
+                error = raised
+            with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+                loop.call_soon_threadsafe(give, reply, error)
+
+        self._running += 1
+        threading.Thread(target=work, name="relay-slow", daemon=True).start()
+        return await future

@@ -1,0 +1,1 @@
+"""Streams: WebSockets, server-sent events and long-polls."""

@@ -1,0 +1,337 @@
+"""Signals over HTTP: WebSockets, streams of events and long-polls.
+
+Rule: whoever listens holds a place in the hub and nothing else. It is let go the moment its client
+leaves, the server closes, or it stops reading; the seq tells it where to go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from msgspec.json import encode
+
+from contextrelay.core.channels.channels import channel_log
+from contextrelay.core.threads.threads import thread_log
+from contextrelay.doors.http.server.auth import RETRY_AFTER, address_in, token_in
+from contextrelay.doors.http.server.request import (
+    TEXT,
+    Exchange,
+    Left,
+    Receive,
+    Scope,
+    Send,
+    decoded,
+)
+from contextrelay.doors.http.server.security_headers import SAFE_BYTES
+from contextrelay.doors.http.server.ws_connection import EXTENSION, Socket
+from contextrelay.doors.http.streams import tails
+from contextrelay.doors.http.streams.hub import Follower
+from contextrelay.errors import Invalid, NotFound, RelayError
+from contextrelay.limits import EVENTS_KEEPALIVE_S, SLOW_READER_S, WAIT_S_MAX
+from contextrelay.model.signal import SignalPage
+from contextrelay.model.thread import EventPage
+from contextrelay.wire.routes import BY_VERB, read
+from contextrelay.wire.verbs import ReadEvents, ReadSignals
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.server.router import Paths
+
+log = logging.getLogger("contextrelay.http")
+
+SOCKETS = b"/ws/"
+SEQ_HEADER = b"x-relay-seq"
+EVENT_STREAM = "text/event-stream"
+
+TRY_AGAIN_LATER = 1013
+INTERNAL_ERROR = 1011
+NOT_ALLOWED = 1008
+
+TOKEN = "token"
+"""Where a browser, which can send no header with these, has its token in the query."""
+STREAMS = frozenset(
+    f"{BY_VERB[verb].path}/{end}" for verb, end in ((ReadSignals, "events"), (ReadEvents, "stream"))
+)
+
+
+def add_to(paths: Paths) -> None:
+    paths.add("GET", "/ws", _no_channel, tells_text=True)
+    paths.add("GET", "/ws/{channel...}", _no_upgrade, tells_text=True)
+    signals, events = BY_VERB[ReadSignals].path, BY_VERB[ReadEvents].path
+    paths.add("GET", signals, _read_signals)
+    paths.add("GET", f"{signals}/events", _stream_signals)
+    paths.add("GET", events, _read_events)
+    paths.add("GET", f"{events}/stream", _stream_events)
+
+
+# WebSockets
+
+
+async def websocket(door: Door, scope: Scope, receive: Receive, send: Send) -> None:
+    """Send what is signalled on a channel, from now on or after a seq."""
+    await receive()
+    try:
+        scheme = "https" if scope["scheme"] == "wss" else "http"
+        origin = door.guard.origin(scope["headers"], scheme)
+        query = Exchange(scope, _nothing, _nothing).query()
+        token = token_in(scope["headers"])
+        visitor = await door.callers.admit(
+            query.get(TOKEN) if token is None else token, address_in(scope)
+        )
+        asked = _asked(scope, query)
+        stores = visitor.relay.stores
+        guest = _Guest(scope["extensions"][EXTENSION])
+        # From here on, before anything is waited for: its key may end at any time.
+        with (
+            visitor.staying(guest.leave),
+            door.hub.following(stores, asked.channel, origin, tails.frame) as follower,
+        ):
+            seq = await follower.begin(asked.after)
+            await send({"type": "websocket.accept", "headers": [(SEQ_HEADER, b"%d" % seq)]})
+            guest.enter()
+            await _follow(follower, guest.socket, receive)
+    except RelayError as error:
+        await _refuse(send, error)
+
+
+class _Guest:
+    """Who is cut off when its key ends, or, where that is sooner, once it is let in."""
+
+    def __init__(self, socket: Socket) -> None:
+        self.socket = socket
+        self._is_in = False
+        self._ended: RelayError | None = None
+
+    def enter(self) -> None:
+        self._is_in = True
+        if self._ended is not None:
+            self.leave(self._ended)
+
+    def leave(self, error: RelayError) -> None:
+        self._ended = error
+        if self._is_in:
+            self.socket.cut(NOT_ALLOWED, error.message)
+
+
+def _asked(scope: Scope, query: dict[str, str]) -> ReadSignals:
+    path: bytes = scope["raw_path"]
+    if not path.startswith(SOCKETS) and path != SOCKETS[:-1]:
+        raise NotFound("there is no WebSocket here", "open /ws/CHANNEL")
+    channel = decoded(path[len(SOCKETS) :])
+    if not channel:
+        raise Invalid("Missing channel", "open /ws/CHANNEL")
+    return _signals_after(channel, query)
+
+
+async def _nothing(message: object = None) -> Any:
+    raise AssertionError("a WebSocket's request has no body")
+
+
+async def _follow(follower: Follower, socket: Socket, receive: Receive) -> None:
+    """Write what comes until the client leaves; what it sends is read and dropped."""
+    writing = asyncio.create_task(_write(follower, socket))
+    try:
+        while (await receive())["type"] != "websocket.disconnect":
+            pass
+    finally:
+        writing.cancel()
+        await asyncio.wait([writing])
+
+
+async def _write(follower: Follower, socket: Socket) -> None:
+    try:
+        while await follower.hand_to(socket.write) and not socket.is_gone:
+            async with asyncio.timeout(SLOW_READER_S):
+                await socket.written()
+    except TimeoutError:
+        socket.cut(TRY_AGAIN_LATER, f"too slow; resume with ?after={follower.seq}")
+    except RelayError as error:
+        log.warning("cannot go on with a subscriber: %s", error)
+        socket.cut(TRY_AGAIN_LATER, f"try again; resume with ?after={follower.seq}")
+    except Exception:
+        log.exception("a fault of ours in a WebSocket")
+        socket.cut(INTERNAL_ERROR, f"resume with ?after={follower.seq}")
+
+
+async def _refuse(send: Send, error: RelayError) -> None:
+    headers = [(b"content-type", TEXT), *SAFE_BYTES]
+    if RETRY_AFTER in error.details:
+        headers.append((b"retry-after", b"%d" % error.details[RETRY_AFTER]))
+    start = {"type": "websocket.http.response.start", "status": error.status, "headers": headers}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": error.message.encode()})
+
+
+async def _no_upgrade(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    if not values["channel"]:
+        raise Invalid("Missing channel", "open /ws/CHANNEL")
+    upgrade = [(b"upgrade", b"websocket"), (b"connection", b"upgrade")]
+    await exchange.reply(426, b"Expected WebSocket upgrade", TEXT, upgrade)
+
+
+async def _no_channel(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    raise Invalid("Missing channel", "open /ws/CHANNEL")
+
+
+# Streams of events
+
+
+async def _stream_signals(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    asked = _signals_after(values["channel"], _resumed(exchange))
+    stores = exchange.relay.stores
+    with door.hub.following(stores, asked.channel, exchange.origin, tails.event) as follower:
+        seq = await follower.begin(asked.after)
+        await _stream(exchange, seq, follower.next)
+
+
+async def _stream_events(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """A thread's events as they come; like `ReadEvents`, from the first one unless it is told."""
+    asked = read(BY_VERB[ReadEvents], values, _resumed(exchange), None)
+    assert isinstance(asked, ReadEvents)
+    page = await _events_after(exchange, asked.thread, asked.after)
+    seq = asked.after
+
+    async def following() -> bytes:
+        nonlocal page, seq
+        while not page.events and not door.hub.is_closing:
+            log = thread_log(asked.thread)
+            await door.hub.wait_for(exchange.relay.stores, log, seq, EVENTS_KEEPALIVE_S)
+            page = await _events_after(exchange, asked.thread, seq)
+        spelled = b"".join(b"id: %d\ndata: %s\n\n" % (e.seq, encode(e)) for e in page.events)
+        if page.events:
+            seq = page.events[-1].seq
+            page = EventPage(events=[])
+        return spelled
+
+    await _stream(exchange, seq, following)
+
+
+async def _events_after(exchange: Exchange, thread: str, after: int) -> EventPage:
+    return await exchange.relay.ask(ReadEvents(thread, after), inline=True)
+
+
+def _resumed(exchange: Exchange) -> dict[str, str]:
+    """The query; where a client comes back by itself, it says in a header where it was."""
+    query = exchange.query()
+    query.pop(TOKEN, None)
+    last = exchange.header("last-event-id")
+    return {**query, "after": last} if last else query
+
+
+async def _stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable[bytes]]) -> None:
+    """Send what follows until there is no more, or the client leaves."""
+    headers = [
+        (b"content-type", EVENT_STREAM.encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-accel-buffering", b"no"),
+        (SEQ_HEADER, b"%d" % seq),
+    ]
+    await exchange.start(200, headers)
+    if exchange.method == "HEAD":
+        await exchange.send(b"", more=False)
+        return
+    # An id alone is no event, but the client knows from then on where to resume.
+    await exchange.send(b"id: %d\n\n" % seq)
+
+    async def sending() -> None:
+        while (text := await _or_sign_of_life(following)) != b"":
+            async with asyncio.timeout(SLOW_READER_S):
+                await exchange.send(text)
+        await exchange.send(b"", more=False)
+
+    await _unless_left(exchange, sending())
+
+
+async def _or_sign_of_life(following: Callable[[], Awaitable[bytes]]) -> bytes:
+    try:
+        async with asyncio.timeout(EVENTS_KEEPALIVE_S):
+            return await following()
+    except TimeoutError:
+        return b": still here\n\n"
+
+
+# Long-polls
+
+
+async def _read_signals(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """A page of signals; with `wait`, once there is something in it or the time is up."""
+    query = exchange.query()
+    wait_s = _wait_s(query)
+    asked = read(BY_VERB[ReadSignals], values, query, None)
+    assert isinstance(asked, ReadSignals)
+    page: SignalPage = await exchange.relay.ask(asked, inline=True)
+    if wait_s and not page.signals and page.gap is None:
+        after = page.head if asked.after is None else asked.after
+        log = channel_log(asked.channel)
+        waiting = door.hub.wait_for(exchange.relay.stores, log, after, wait_s)
+        if await _unless_left(exchange, waiting):
+            more = ReadSignals(asked.channel, after, asked.limit)
+            page = await exchange.relay.ask(more, inline=True)
+    await exchange.reply_json(page)
+
+
+async def _read_events(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """A page of a thread's events; with `wait`, once there is one or the time is up."""
+    query = exchange.query()
+    wait_s = _wait_s(query)
+    asked = read(BY_VERB[ReadEvents], values, query, None)
+    assert isinstance(asked, ReadEvents)
+    page: EventPage = await exchange.relay.ask(asked, inline=True)
+    if wait_s and not page.events:
+        log = thread_log(asked.thread)
+        waiting = door.hub.wait_for(exchange.relay.stores, log, asked.after, wait_s)
+        if await _unless_left(exchange, waiting):
+            page = await exchange.relay.ask(asked, inline=True)
+    await exchange.reply_json(page)
+
+
+def _wait_s(query: dict[str, str]) -> float:
+    """Take out of a query how long to wait.
+
+    Raises:
+        Invalid: it is no such time.
+    """
+    told = query.pop("wait", "0")
+    try:
+        wait_s = float(told)
+    except ValueError:
+        wait_s = -1.0
+    if not 0 <= wait_s <= WAIT_S_MAX:
+        raise Invalid(f"wait is {told[:80]!r}", f"write seconds, from 0 to {WAIT_S_MAX}")
+    return wait_s
+
+
+async def _unless_left(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> Any:
+    """Do something that takes long, and stop the moment the client leaves.
+
+    Raises:
+        Left: it did.
+    """
+    done = asyncio.create_task(doing)
+    left = asyncio.create_task(exchange.until_left())
+    try:
+        await asyncio.wait([done, left], return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            raise Left
+        return done.result()
+    finally:
+        done.cancel()
+        left.cancel()
+        await asyncio.wait([done, left])
+
+
+def _signals_after(channel: str, query: dict[str, str]) -> ReadSignals:
+    """Where to begin on a channel.
+
+    Raises:
+        Invalid: the channel, or what is asked of it, cannot be.
+    """
+    if extra := query.keys() - {"after", TOKEN}:
+        raise Invalid(f"there is no {min(extra)[:80]!r} here", "it takes: after")
+    fields = {name: value for name, value in query.items() if name != TOKEN}
+    asked = read(BY_VERB[ReadSignals], {"channel": channel}, fields, None)
+    assert isinstance(asked, ReadSignals)
+    return asked

@@ -1,0 +1,163 @@
+"""Reading for models: pieces of an artifact, and search in all of them.
+
+Rule: a piece has a budget in tokens, says what it leaves out, and how to read on from there.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from contextrelay.doors.mcp import body_text, ref_argument
+from contextrelay.doors.mcp.push_pull import Url
+from contextrelay.doors.mcp.ref_argument import Named
+from contextrelay.doors.mcp.tool import Answer, Tool, Visit, of_verb
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    GREP_PATTERN_CHARS_MAX,
+    MCP_TEXT_BYTES_MAX,
+    MCP_TOKENS_MAX,
+    PIECE_TOKENS_DEFAULT,
+    POINTER_CHARS_MAX,
+)
+from contextrelay.model.outline import Digested, Outlined
+from contextrelay.model.piece import Found, Piece
+from contextrelay.model.search import Hits
+from contextrelay.wire import verbs
+
+_WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")
+
+
+class RelayGet(Struct, frozen=True, kw_only=True):
+    url: Url
+    outline: Annotated[bool, Meta(description="The shape of it: headings, names, keys.")] = False
+    lines: (
+        Annotated[
+            verbs.SpanText, Meta(description="Lines A:B from 1, B not included; -20: the end.")
+        ]
+        | None
+    ) = None
+    grep: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=GREP_PATTERN_CHARS_MAX,
+                description="Lines that match a regular expression (RE2), with their numbers.",
+            ),
+        ]
+        | None
+    ) = None
+    context: Annotated[int, Meta(ge=0, le=20, description="Lines beside each match.")] = 0
+    after_line: Annotated[int, Meta(ge=0, description="Matches behind this line only.")] = 0
+    json_pointer: (
+        Annotated[str, Meta(max_length=POINTER_CHARS_MAX, description="/a/0/b of a JSON document.")]
+        | None
+    ) = None
+    heading: Annotated[verbs.Title, Meta(description="A section of a document.")] | None = None
+    symbol: Annotated[verbs.Title, Meta(description="A function or class of code.")] | None = None
+    rows: Annotated[verbs.SpanText, Meta(description="Rows A:B of a table, from 0.")] | None = None
+    bytes: Annotated[verbs.SpanText, Meta(description="Bytes A:B, from 0.")] | None = None
+    tokens_max: Annotated[
+        int, Meta(ge=50, le=MCP_TOKENS_MAX, description="How long the answer may be.")
+    ] = PIECE_TOKENS_DEFAULT
+
+
+async def _get(visit: Visit, asked: RelayGet) -> Answer:
+    named = await ref_argument.artifact_of(visit, asked.url)
+    ways = {way: value for way in _WAYS if (value := getattr(asked, way)) is not None}
+    if len(ways) + asked.outline + (asked.grep is not None) > 1:
+        raise Invalid("this asks for several pieces at once", "ask for one of them")
+    if named.key is not None:
+        return await _opened(named, asked, ways)
+    ask = named.relay.transport.ask
+    if asked.grep is not None:
+        grep = verbs.Grep(
+            asked.grep,
+            named.ref,
+            context=asked.context,
+            after_line=asked.after_line,
+            tokens_max=asked.tokens_max,
+        )
+        return _piece(await ask(grep))
+    if asked.outline:
+        return _piece(await ask(verbs.Outline(named.ref, asked.tokens_max)))
+    if ways:
+        return _piece(await ask(verbs.Slice(named.ref, **ways, tokens_max=asked.tokens_max)))
+    return _piece(await ask(verbs.Digest(named.ref, asked.tokens_max)))
+
+
+def _piece(piece: Piece | Found | Outlined | Digested) -> Answer:
+    """A piece as it is, and below it what a reader has to know."""
+    told = [f"left out: {piece.left_out}"] if piece.left_out else []
+    if piece.next_args:
+        told.append(f"read on: relay_get {_spelled(piece.next_args)}")
+    told += piece.notes
+    spent = piece.spent
+    told.append(f"{spent.tokens:,} of {spent.whole_tokens:,} tokens, {spent.basis}")
+    text = piece.text or "(nothing)"
+    return Answer(f"{text}{'' if text.endswith(chr(10)) else chr(10)}[{'; '.join(told)}]")
+
+
+_ARGUMENTS = {"pattern": "grep"}
+
+
+def _spelled(arguments: dict[str, Any]) -> str:
+    return " ".join(
+        f"{_ARGUMENTS.get(name, name)}={value!r}"
+        for name, value in arguments.items()
+        if name != "ref"
+    )
+
+
+async def _opened(named: Named, asked: RelayGet, ways: dict[str, str]) -> Answer:
+    """A piece of what is sealed: nobody but the holder of the key can look into it."""
+    if set(ways) != {"bytes"}:
+        raise Invalid(
+            "it is sealed, so that only its bytes can be read in parts",
+            f"give bytes, such as 0:{MCP_TEXT_BYTES_MAX}",
+        )
+    start_text, colon, stop_text = ways["bytes"].partition(":")
+    if not colon or not (start_text + stop_text).isdecimal():
+        raise Invalid(f"{ways['bytes']!r} is no range of bytes", "write it like 0:8000")
+    start = int(start_text or 0)
+    stop = int(stop_text) if stop_text else start + MCP_TEXT_BYTES_MAX
+    if not 0 < stop - start <= MCP_TEXT_BYTES_MAX:
+        raise Invalid(f"at most {MCP_TEXT_BYTES_MAX:,} bytes fit here", "ask for less at once")
+    return Answer(body_text.as_text(await named.relay.pull(named.url, start, stop)))
+
+
+def _hits(hits: Hits) -> Answer:
+    told = [f"{len(hits.hits)} of {hits.found} passages shown"]
+    told += [f"left out: {hits.left_out}"] if hits.left_out else []
+    told += hits.notes
+    text = hits.text or "nothing was found\n"
+    return Answer(f"{text}[{'; '.join(told)}; read around a hit: relay_get with its ref and lines]")
+
+
+TOOLS = (
+    Tool(
+        name="relay_get",
+        title="Read a piece of what a URL stands for",
+        told=(
+            "Read a piece of an artifact, by its URL or ref, without loading all of it: its"
+            " outline, lines, lines that match a pattern, a place in JSON, a section, a symbol."
+            " Without any of these: a digest of it (shape, head, tail, lines with errors). Peek"
+            " first (peek_context) to know what it is."
+        ),
+        takes=RelayGet,
+        act=_get,
+        is_read_only=True,
+        is_idempotent=True,
+    ),
+    of_verb(
+        "relay_search",
+        verbs.Search,
+        "Search everything that was stored",
+        "Find passages by words, best first, in everything that was stored, in a thread, or in one"
+        " artifact. Use it when you do not know which ref holds what you need.",
+        _hits,
+        is_read_only=True,
+    ),
+)

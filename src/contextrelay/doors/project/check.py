@@ -1,0 +1,127 @@
+"""Checking: what is not right with a project's files, where, and how to mend it.
+
+Rule: it looks and tells; it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+from contextrelay.doors.project.files.folder import read_text
+from contextrelay.doors.project.project import Project
+from contextrelay.errors import RelayError
+from contextrelay.limits import REVIEW_DUE_S
+from contextrelay.logic.document.value_types import is_object
+from contextrelay.logic.project import todos as logic
+from contextrelay.logic.project.dates import older_than, parsed
+from contextrelay.logic.project.decisions import read_decisions
+from contextrelay.logic.project.dependencies import blockers, circles
+from contextrelay.logic.project.files.json_text import read
+from contextrelay.logic.project.files.secrets import secrets_in
+from contextrelay.logic.project.progress import clashes_of, state_of
+from contextrelay.model.project import ABOUT, DECISIONS, FILES, STATE, TODOS
+from contextrelay.model.todo import PRIORITIES, STATUSES
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    file: str
+    state: Literal["ok", "hint", "failure"]
+    told: str
+    next_step: str = ""
+
+
+def check(project: Project) -> list[Finding]:
+    """Look at every file by itself, so that one that is broken does not hide another."""
+    found: list[Finding] = []
+    for name in FILES:
+        problems: list[Finding] = []
+        try:
+            text = read_text(project.folder, name)
+            if text is None:
+                hint = Finding(name, "hint", "is missing", "relay project init makes it")
+                problems.append(hint)
+            else:
+                problems += _LOOKS[name](text, project.now())
+                problems += _secrets(name, text)
+        except RelayError as error:
+            problems.append(Finding(name, "failure", error.message, error.hint))
+        found += problems or [Finding(name, "ok", "is as it should be")]
+    return found
+
+
+def _about(text: str, now: str) -> Iterator[Finding]:
+    if not any(line.startswith("# ") for line in text.lstrip("\ufeff").splitlines()):
+        yield Finding(ABOUT, "hint", "has no heading with a name", "begin it with: # Name")
+
+
+def _state(text: str, now: str) -> Iterator[Finding]:
+    state = state_of(read(text, STATE))
+    if "progress" in state and not is_object(state["progress"]):
+        yield Finding(STATE, "failure", "/progress is no object", 'write "progress": {}')
+    update = state.get("last_update")
+    if isinstance(update, str) and update and parsed(update) is None:
+        yield Finding(
+            STATE, "hint", f"/last_update {update!r} is no time", "write 2026-05-01T10:00Z"
+        )
+    for clash in clashes_of(state):
+        yield Finding(
+            STATE,
+            "hint",
+            f"two writers changed {clash.get('field')}: {clash.get('kept')!r} stands, "
+            f"{clash.get('other')!r} was wanted too",
+            f"choose: relay project finish --set {clash.get('field')}=VALUE",
+        )
+
+
+def _todos(text: str, now: str) -> Iterator[Finding]:
+    document: Any = read(text, TODOS)
+    every = logic.read_todos(document)
+    logic.items_of(document, "completed")
+    counted = Counter(todo.id for todo in every)
+    for id, number in counted.items():
+        if number > 1:
+            yield Finding(TODOS, "failure", f"{id} is there {number} times", "give one a new id")
+    for todo in every:
+        if not todo.id or not todo.title:
+            told = f"a todo has no {'title' if todo.id else 'id'}"
+            yield Finding(TODOS, "failure", f"{told}: {todo.id or todo.title!r}", "give it one")
+        if todo.status not in STATUSES:
+            told = f"{todo.id} has the status {todo.status!r}"
+            yield Finding(TODOS, "hint", told, f"use {', '.join(STATUSES)}")
+        if todo.priority not in PRIORITIES:
+            told = f"{todo.id} has the priority {todo.priority!r}"
+            yield Finding(TODOS, "hint", told, f"use {', '.join(PRIORITIES)}")
+    archived = {str(item.get("id")) for item in logic.items_of(document, "completed")}
+    for id, others in blockers(document).items():
+        for other in sorted(others - set(counted) - archived):
+            yield Finding(TODOS, "hint", f"{id} waits for {other}, which is not there", "remove it")
+    for circle in circles(document):
+        told = " waits for ".join(circle)
+        yield Finding(TODOS, "failure", told, f"relay project todo unblock {circle[0]}")
+    if older_than(logic.last_review(document), now, REVIEW_DUE_S):
+        yield Finding(TODOS, "hint", "was not reviewed for a day", "relay project todo review")
+
+
+def _decisions(text: str, now: str) -> Iterator[Finding]:
+    counted = Counter(each.number for each in read_decisions(text))
+    for number, times in sorted(counted.items()):
+        if times > 1:
+            told = f"ADR-{number:03d} is there {times} times"
+            yield Finding(DECISIONS, "failure", told, "give the newer one the next number")
+    missing = sorted(set(range(1, max(counted, default=0))) - set(counted))
+    if missing:
+        told = ", ".join(f"ADR-{number:03d}" for number in missing[:5])
+        yield Finding(DECISIONS, "hint", f"{told} is not there", "decisions are never deleted")
+
+
+def _secrets(name: str, text: str) -> Iterator[Finding]:
+    for secret in secrets_in(name, text):
+        told = f"line {secret.line} looks like a secret ({secret.kind} {secret.shown})"
+        yield Finding(name, "failure", told, "take it out, and make it invalid where it came from")
+
+
+_LOOKS = {ABOUT: _about, STATE: _state, TODOS: _todos, DECISIONS: _decisions}

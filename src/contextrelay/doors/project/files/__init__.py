@@ -1,0 +1,1 @@
+"""The files of a project: read, locked, replaced, journalled, backed up."""

@@ -1,0 +1,64 @@
+"""Making: the files of a new project; what is there is kept, or copied before it is overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from contextrelay.doors.project.files import backups
+from contextrelay.doors.project.files.folder import read_text
+from contextrelay.doors.project.project import Project
+from contextrelay.errors import Broken, Invalid, TooLarge
+from contextrelay.logic.project.files.templates import new_files
+from contextrelay.model.project import FILES, Texts
+
+
+class Made(NamedTuple):
+    """What `init` did."""
+
+    folder: str
+    made: list[str]
+    kept: list[str]
+    backup: str
+    """Where the overwritten ones are; "" where none was."""
+
+
+def make_project(
+    project: Project, name: str = "", description: str = "", is_forced: bool = False
+) -> Made:
+    """Make the files that are not there; with `is_forced` all of them, after a copy.
+
+    Raises:
+        Invalid: they cannot be written there.
+    """
+    folder = project.folder
+    if not folder.is_dir():
+        raise Invalid(f"{folder} is no folder", "make it first")
+    if "\n" in name or "\n" in description:
+        raise Invalid("a name and a description are one line each", "leave the rest to PROJECT.md")
+    there = [each for each in FILES if (folder / each).exists() or (folder / each).is_symlink()]
+    backup: Path | None = None
+    if is_forced and there:
+        backup = backups.back_up(folder, there, project.now())
+        _clear_broken(folder, there)
+    new = new_files(name or folder.name, project.now(), description)
+
+    def make(texts: Texts) -> Texts:
+        for each, text in new.named().items():
+            if is_forced or texts.of(each) is None:
+                texts = texts.having(each, text)
+        return texts
+
+    project.change(make)
+    made = [each for each in FILES if is_forced or each not in there]
+    kept = [] if is_forced else there
+    return Made(str(folder), made, kept, str(backup) if backup else "")
+
+
+def _clear_broken(folder: Path, names: list[str]) -> None:
+    """Take away what cannot be read as text, now that there is a copy of it."""
+    for name in names:
+        try:
+            read_text(folder, name)
+        except (Broken, TooLarge):
+            (folder / name).unlink()

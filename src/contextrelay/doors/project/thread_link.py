@@ -1,0 +1,125 @@
+"""The link: what changed in a project's files is taken into its thread, as one patch.
+
+Rule: one way. The thread learns from the files; the files learn nothing from it unless that is
+asked. Where nothing changed since the last time, no store is opened at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from contextrelay.doors.project.files.lock import alone, cannot_write, own_folder
+from contextrelay.errors import Conflict, Gone, NotFound, Unavailable
+from contextrelay.limits import RETRIES_MAX
+from contextrelay.logic.project.files.decode import stamp_of
+from contextrelay.model.project import OWN_FOLDER, Texts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from contextrelay.client.relay import Relay
+    from contextrelay.client.thread import Thread
+
+_FILE = "link.json"
+
+
+def link_at(folder: str | os.PathLike[str], address: str, open_relay: Callable[[], Relay]) -> Link:
+    """The link to the thread in the store at an address, however that is spelled."""
+    if "://" not in address and address != "memory:":
+        address = str(Path(address).expanduser().absolute())
+    return Link(Path(folder).absolute(), address, open_relay)
+
+
+class Link:
+    """The thread of a project, in the store at an address."""
+
+    def __init__(self, folder: Path, address: str, open_relay: Callable[[], Relay]) -> None:
+        self._folder = folder
+        self._address = address
+        self._open = open_relay
+
+    def learn(self, read: Callable[[], Texts], name: str, by: str) -> int | None:
+        """Take in what changed; the version that it led to, or None where nothing did."""
+        if self._known().get("stamp") == stamp_of(read()):
+            return None
+        with alone(self._folder, "link"):
+            # Read only now: who comes second must not bring what is older.
+            texts = read()
+            version = self._patch(texts, name, by)
+            self._remember(stamp=stamp_of(texts))
+            return version
+
+    @property
+    def thread_id(self) -> str:
+        """The thread's id, or "" where there is none yet."""
+        return str(self._known().get("thread", ""))
+
+    def facts(self, version: int | None) -> dict[str, Any]:
+        """What a version of the thread says of the project, by key.
+
+        Raises:
+            NotFound: there is no such thread, or version.
+        """
+        if not self.thread_id:
+            raise NotFound(
+                "this project has no thread yet", "it gets one with: relay project start"
+            )
+        state = self._open().thread(self.thread_id).state(version)
+        return {fact["key"]: fact["value"] for fact in state["facts"]}
+
+    def _patch(self, texts: Texts, name: str, by: str) -> int | None:
+        from datetime import UTC, datetime
+
+        from msgspec import to_builtins
+
+        from contextrelay.logic.document.diff import difference
+        from contextrelay.logic.project.thread_facts import facts_of, with_facts
+
+        wanted = facts_of(texts)
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        thread = self._thread(name, by)
+        for _ in range(RETRIES_MAX):
+            state = thread.state()
+            facts = with_facts(state["facts"], wanted, now)
+            found = [to_builtins(each) for each in difference(state["facts"], facts, "/facts")]
+            if not found:
+                return None
+            with suppress(Conflict):
+                return thread.patch(found, expected=state["version"], by=by).version
+        raise Unavailable(f"others keep changing thread {thread.id}", "try again")
+
+    def _thread(self, name: str, by: str) -> Thread:
+        relay = self._open()
+        if self.thread_id:
+            with suppress(NotFound, Gone):
+                thread = relay.thread(self.thread_id)
+                if thread.show().status == "open":
+                    return thread
+        thread = relay.new_thread(f"project {name}"[:100], by=by)
+        self._remember(thread=thread.id)
+        return thread
+
+    def _known(self) -> dict[str, Any]:
+        return self._all().get(self._address, {})
+
+    def _all(self) -> dict[str, Any]:
+        try:
+            found = json.loads((self._folder / OWN_FOLDER / _FILE).read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+    def _remember(self, **fields: str) -> None:
+        everything = {**self._all(), self._address: {**self._known(), **fields}}
+        path = own_folder(self._folder) / _FILE
+        draft = path.with_suffix(".part")
+        try:
+            draft.write_text(json.dumps(everything, indent=2) + "\n")
+            draft.replace(path)
+        except OSError as error:
+            raise cannot_write(path, error) from error

@@ -1,0 +1,1 @@
+"""Access: permissions, rate limits, public addresses."""

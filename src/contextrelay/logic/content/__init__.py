@@ -1,0 +1,1 @@
+"""Content: its type, description, preview and digest."""

@@ -1,0 +1,1 @@
+"""Diffs of texts, line by line."""

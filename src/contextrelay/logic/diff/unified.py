@@ -1,0 +1,293 @@
+"""Differing: two bodies side by side, as a unified diff that fits, in bounded room and time.
+
+Rule: what both begin and end with is never held. Of what lies between, DIFF_MIDDLE_BYTES_MAX of
+each side are compared, and the answer says when there was more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+from msgspec import Struct
+
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    CHUNK_BYTES,
+    DIFF_CHANGES_MAX,
+    DIFF_JSON_BYTES_MAX,
+    DIFF_MIDDLE_BYTES_MAX,
+    LINE_BYTES_SHOWN,
+    LINE_MARK_BYTES,
+    MATCH_BYTES_SHOWN,
+)
+from contextrelay.logic.diff.lines import find_edits, unified
+from contextrelay.logic.document.diff import difference
+from contextrelay.logic.slicing.fit import fit_lines
+from contextrelay.logic.slicing.slice import spent
+from contextrelay.logic.slicing.source import Source, readable, shown, text_of
+from contextrelay.logic.tokens import count_tokens
+from contextrelay.model.piece import Change, Differing
+from contextrelay.model.spent import Spent
+
+
+class _Middle(Struct, frozen=True):
+    """What lies between the same head and the same tail."""
+
+    start: int
+    """Where it begins in both, in bytes."""
+    lines_before: int
+    old: bytes
+    new: bytes
+    is_cut: bool
+    """Whether there is more of it."""
+    is_inside: bool
+    """Whether it begins within a long line."""
+
+
+def differ(old: Source, new: Source, context: int, tokens_max: int) -> Differing:
+    """What differs between two bodies."""
+    if old.sha256 == new.sha256 and old.sha256:
+        return _answer(old, new, is_same=True, text="")
+    try:
+        one, other = readable(old), readable(new)
+    except Invalid:
+        text = "".join(_measures(sign, each) for sign, each in (("-", old), ("+", new)))
+        return _answer(old, new, is_text=False, text=text)
+    middle = _middle(one, other, context)
+    old_lines, new_lines = _lines(middle.old), _lines(middle.new)
+    edits = find_edits(old_lines, new_lines)
+    hunks = list(unified(old_lines, new_lines, edits, context, middle.lines_before))
+    lines = [f"--- {_label(old)}\n", f"+++ {_label(new)}\n"]
+    lines += [f"{line}\n" for hunk in hunks for line in _folded(hunk)]
+    text, count = fit_lines(lines, tokens_max)
+    return _answer(
+        old,
+        new,
+        text=text,
+        added=sum(edit.new_stop - edit.new_start for edit in edits),
+        removed=sum(edit.old_stop - edit.old_start for edit in edits),
+        changes=_changes(old, new),
+        left_out=_left_out(len(lines) - count, middle),
+        notes=(*one.notes, *other.notes, *_notes(middle, bool(edits))),
+    )
+
+
+def _answer(
+    old: Source,
+    new: Source,
+    *,
+    text: str,
+    is_same: bool = False,
+    is_text: bool = True,
+    added: int = 0,
+    removed: int = 0,
+    changes: list[Change] | None = None,
+    left_out: str = "",
+    notes: tuple[str, ...] = (),
+) -> Differing:
+    return Differing(
+        old=old.ref,
+        new=new.ref,
+        is_same=is_same,
+        is_text=is_text,
+        text=text,
+        added=added,
+        removed=removed,
+        changes=changes or [],
+        left_out=left_out,
+        notes=notes,
+        spent=_both_spent(count_tokens(text), old, new),
+    )
+
+
+def _both_spent(tokens: int, old: Source, new: Source) -> Spent:
+    """What was given, beside both bodies whole."""
+    one, other = spent(0, old), spent(0, new)
+    is_measured = one.basis == other.basis == "measured"
+    return Spent(
+        tokens=tokens,
+        whole_tokens=one.whole_tokens + other.whole_tokens,
+        basis="measured" if is_measured else "estimated",
+        tokenizer=one.tokenizer,
+    )
+
+
+def _left_out(lines: int, middle: _Middle) -> str:
+    told = [f"{lines:,} lines of the diff"] if lines else []
+    if middle.is_cut:
+        told.append(f"what is behind the first {DIFF_MIDDLE_BYTES_MAX:,} bytes that differ")
+    return ", and ".join(told)
+
+
+def _notes(middle: _Middle, has_edits: bool) -> tuple[str, ...]:
+    if not has_edits and not middle.is_cut:
+        return ("they differ in the line end behind the last line alone",)
+    if not middle.is_inside:
+        return ()
+    return (f"line {middle.lines_before + 1:,} is long: shown from byte {middle.start:,} on",)
+
+
+def _label(source: Source) -> str:
+    return f"{source.ref[:8]} {source.name or ''}".rstrip()
+
+
+def _measures(sign: str, source: Source) -> str:
+    return f"{sign} {_label(source)}: {source.size_bytes:,} bytes, sha256 {source.sha256}\n"
+
+
+# What is the same
+
+
+def _middle(old: Source, new: Source, context: int) -> _Middle:
+    """What lies between what both begin and end with, with some lines of both around it."""
+    head = _same_head(old, new)
+    start, is_inside = _back(old, head, context)
+    lines_before = sum(chunk.count(b"\n") for chunk in old.read(0, start))
+    tail = _same_tail(old, new, start)
+    tail = _forward(old, tail, context)
+    old_stop, new_stop = old.size_bytes - tail, new.size_bytes - tail
+    room = DIFF_MIDDLE_BYTES_MAX
+    is_cut = max(old_stop, new_stop) - start > room
+    return _Middle(
+        start,
+        lines_before,
+        _whole_lines(old.bytes_of(start, min(old_stop, start + room)), start + room < old_stop),
+        _whole_lines(new.bytes_of(start, min(new_stop, start + room)), start + room < new_stop),
+        is_cut,
+        is_inside,
+    )
+
+
+def _same_head(old: Source, new: Source) -> int:
+    """How many bytes both begin with."""
+    place = 0
+    for one, other in zip(_blocks(old), _blocks(new), strict=False):
+        if one != other:
+            return place + _same_start(one, other)
+        place += len(one)
+    return place
+
+
+def _blocks(source: Source) -> Iterator[bytes]:
+    """A body in blocks of one size, however it is read."""
+    carried = b""
+    for chunk in source.read(0, source.size_bytes):
+        carried += chunk
+        while len(carried) >= CHUNK_BYTES:
+            yield carried[:CHUNK_BYTES]
+            carried = carried[CHUNK_BYTES:]
+    if carried:
+        yield carried
+
+
+def _same_start(one: bytes, other: bytes) -> int:
+    """How many bytes two blocks begin with, found by halves."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _same_tail(old: Source, new: Source, start: int) -> int:
+    """How many bytes both end with, behind a place."""
+    most = min(old.size_bytes, new.size_bytes) - start
+    same = 0
+    while same < most:
+        step = min(CHUNK_BYTES, most - same)
+        one = old.bytes_of(old.size_bytes - same - step, old.size_bytes - same)
+        other = new.bytes_of(new.size_bytes - same - step, new.size_bytes - same)
+        if one != other:
+            return same + _same_start(one[::-1], other[::-1])
+        same += step
+    return same
+
+
+def _back(source: Source, place: int, context: int) -> tuple[int, bool]:
+    """From a place back to where its line begins, and so many lines more; not far in a long one."""
+    window = source.bytes_of(max(0, place - LINE_MARK_BYTES), place)
+    first = place - len(window)
+    start = window.rfind(b"\n") + 1
+    if not start and first:
+        near = max(0, len(window) - MATCH_BYTES_SHOWN)
+        while near < len(window) and window[near] & 0xC0 == 0x80:
+            near += 1
+        return first + near, True
+    for _ in range(context):
+        if not start:
+            break
+        start = window.rfind(b"\n", 0, start - 1) + 1
+    return first + start, False
+
+
+def _forward(source: Source, tail: int, context: int) -> int:
+    """A tail that begins with a line, and leaves so many lines before it to the middle."""
+    begin = source.size_bytes - tail
+    window = source.bytes_of(begin, min(begin + LINE_MARK_BYTES, source.size_bytes))
+    place = -1
+    for _ in range(context + 1):
+        place = window.find(b"\n", place + 1)
+        if place < 0:
+            # No line ends near: a little of it is enough, and none where the body ends.
+            return 0 if len(window) == tail else max(0, tail - MATCH_BYTES_SHOWN)
+    return tail - place - 1
+
+
+def _whole_lines(raw: bytes, is_cut: bool) -> bytes:
+    return raw[: raw.rfind(b"\n") + 1] or raw if is_cut else raw
+
+
+def _lines(raw: bytes) -> list[str]:
+    lines = shown(text_of(raw)).split("\n")
+    return lines[:-1] if lines and not lines[-1] else lines
+
+
+# How it is shown
+
+
+def _folded(hunk: list[str]) -> Iterator[str]:
+    """A hunk whose long lines are folded; of a line that was changed, around the first change."""
+    for index, line in enumerate(hunk):
+        if len(line) <= LINE_BYTES_SHOWN:
+            yield line
+            continue
+        other = ""
+        if line[0] == "-" and index + 1 < len(hunk) and hunk[index + 1][0] == "+":
+            other = hunk[index + 1]
+        elif line[0] == "+" and hunk[index - 1][0] == "-":
+            other = hunk[index - 1]
+        change = _same_chars(line[1:], other[1:]) if other else 0
+        first = max(0, change - MATCH_BYTES_SHOWN // 2)
+        text = line[1 + first : 1 + first + MATCH_BYTES_SHOWN]
+        left = len(line) - 1 - len(text)
+        yield f"{line[0]}{'…' if first else ''}{text} [… {left:,} characters more]"
+
+
+def _same_chars(one: str, other: str) -> int:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _changes(old: Source, new: Source) -> list[Change]:
+    """Where two JSON documents differ; nothing for what is none, or is large."""
+    if not old.type == new.type == "json":
+        return []
+    if max(old.size_bytes, new.size_bytes) > DIFF_JSON_BYTES_MAX:
+        return []
+    try:
+        one, other = (msgspec.json.decode(each.bytes_of(0, each.size_bytes)) for each in (old, new))
+        found = difference(one, other)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    return [Change(op=each.op, path=each.path) for each in islice(found, DIFF_CHANGES_MAX)]

@@ -1,0 +1,1 @@
+"""JSON documents: values, pointers, patches, differences."""

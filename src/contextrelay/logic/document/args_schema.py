@@ -1,0 +1,168 @@
+"""Arguments: what a capability takes, checked against its schema, a plain part of JSON Schema.
+
+Rule: a schema is understood whole or refused. A word that is not known here would be a check that
+nobody makes, so a capability with such a schema cannot be registered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contextrelay.errors import Invalid
+from contextrelay.limits import ARGS_BYTES_MAX, ARGS_SCHEMA_BYTES_MAX
+from contextrelay.logic.document.bounds import check_json
+from contextrelay.logic.document.values import is_list, is_object, same, shown
+
+Schema = dict[str, Any]
+
+_TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
+# They say something to people, and refuse nothing.
+_REMARKS = ("$schema", "title", "description", "examples", "default")
+_COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
+_NUMBERS = ("minimum", "maximum")
+
+
+def check_schema(schema: object) -> None:
+    """Let a schema pass that can be checked here, word by word.
+
+    Raises:
+        Invalid: it is none, or says more than is understood.
+    """
+    check_json(schema, "args_schema", ARGS_SCHEMA_BYTES_MAX)
+    if not is_object(schema) or schema.get("type") != "object":
+        raise Invalid("args_schema is not that of an object", 'begin it with "type": "object"')
+    _check_words(schema, "args_schema")
+
+
+def _check_words(schema: object, place: str) -> None:
+    if not is_object(schema):
+        raise Invalid(f"{place} is no schema", "write an object, such as {}")
+    for word, told in schema.items():
+        is_right = _is_right(word, told)
+        if is_right is None:
+            raise Invalid(
+                f"{place} has {shown(word)}, which is not checked here",
+                f"use only type, enum, properties, required, additionalProperties, items, "
+                f"{', '.join((*_NUMBERS, *_COUNTS))}",
+            )
+        if not is_right:
+            raise Invalid(f"{place} has a wrong {word}", "see what JSON Schema says of it")
+    for name, each in schema.get("properties", {}).items():
+        _check_words(each, f"{place}/{shown(name)[1:-1]}")
+        if "default" in each:
+            _check_value(each["default"], each, f"the default of {shown(name)}")
+    if "items" in schema:
+        _check_words(schema["items"], f"{place}/items")
+
+
+def _is_right(word: str, told: Any) -> bool | None:
+    """Whether a word of a schema says what it may say; None for a word that is not known."""
+    if word in _REMARKS:
+        return True
+    if word == "type":
+        named = told if is_list(told) else [told]
+        return bool(named) and all(each in _TYPES for each in named)
+    if word in ("properties", "items"):
+        return is_object(told)
+    if word == "required":
+        return is_list(told) and all(isinstance(each, str) for each in told)
+    if word == "additionalProperties":
+        return isinstance(told, bool)
+    if word == "enum":
+        return is_list(told) and bool(told)
+    if word in _NUMBERS:
+        return _is_number(told)
+    if word in _COUNTS:
+        return _is_integer(told) and told >= 0
+    return None
+
+
+def checked(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    """Arguments that fit a schema, with its defaults for those that were not given.
+
+    Raises:
+        Invalid: they do not fit; TooLarge where there is too much of them.
+    """
+    check_json(args, "args", ARGS_BYTES_MAX)
+    properties: dict[str, Schema] = schema.get("properties", {})
+    defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
+    whole = {**defaults, **args}
+    _check_value(whole, schema, "args")
+    return whole
+
+
+def _check_value(value: Any, schema: Schema, place: str) -> None:
+    wanted = _types(schema)
+    if wanted and not any(_is_of(value, each) for each in wanted):
+        raise _wrong(place, f"is not of type {' or '.join(wanted)}")
+    if "enum" in schema and not any(same(value, each) for each in schema["enum"]):
+        raise _wrong(place, "is none of those it may be")
+    if is_object(value):
+        _check_object(value, schema, place)
+    elif is_list(value):
+        _check_count(len(value), schema, place, "Items", "items")
+        for index, each in enumerate(value):
+            _check_value(each, schema.get("items", {}), f"{place}/{index}")
+    elif isinstance(value, str):
+        _check_count(len(value), schema, place, "Length", "characters")
+    elif _is_number(value):
+        if value < schema.get("minimum", value):
+            raise _wrong(place, f"is less than {schema['minimum']}")
+        if value > schema.get("maximum", value):
+            raise _wrong(place, f"is more than {schema['maximum']}")
+
+
+def _types(schema: Schema) -> list[str]:
+    """The types that a value may have; none for any."""
+    told = schema.get("type", [])
+    return told if is_list(told) else [told]
+
+
+def _check_object(value: dict[str, Any], schema: Schema, place: str) -> None:
+    properties: dict[str, Schema] = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            raise _wrong(place, f"lacks {shown(name)[1:-1]}")
+    for name, each in value.items():
+        if name in properties:
+            _check_value(each, properties[name], f"{place}/{shown(name)[1:-1]}")
+        elif schema.get("additionalProperties") is False:
+            taken = ", ".join(properties) or "nothing"
+            raise _wrong(place, f"has {shown(name)[1:-1]}; it takes {taken}")
+
+
+def _check_count(count: int, schema: Schema, place: str, word: str, what: str) -> None:
+    if count < schema.get(f"min{word}", 0):
+        raise _wrong(place, f"has less than {schema[f'min{word}']} {what}")
+    if count > schema.get(f"max{word}", count):
+        raise _wrong(place, f"has more than {schema[f'max{word}']} {what}")
+
+
+def _is_of(value: Any, wanted: str) -> bool:
+    match wanted:
+        case "object":
+            return is_object(value)
+        case "array":
+            return is_list(value)
+        case "string":
+            return isinstance(value, str)
+        case "integer":
+            return _is_integer(value) or (isinstance(value, float) and value.is_integer())
+        case "number":
+            return _is_number(value)
+        case "boolean":
+            return isinstance(value, bool)
+        case _:
+            return value is None
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return _is_integer(value) or isinstance(value, float)
+
+
+def _wrong(place: str, why: str) -> Invalid:
+    return Invalid(f"{place} {why}", "see what it takes with: relay cap list --json")

@@ -1,0 +1,1 @@
+"""Grep: lines that match, and how matches are shown."""

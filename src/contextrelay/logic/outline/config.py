@@ -1,0 +1,74 @@
+"""Settings: YAML, TOML and INI by their sections and keys, line by line.
+
+No parser: a few lines of YAML can mean gigabytes, and a key with its line is what a reader needs.
+"""
+
+from __future__ import annotations
+
+import re
+
+from contextrelay.limits import OUTLINE_PIECES_MAX
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
+
+_SECTION = re.compile(r"\s*\[{1,2}([^\[\]]{1,120})\]{1,2}\s*(?:[#;].*)?")
+_KEY = re.compile(r"([A-Za-z0-9_.\"'/-]{1,80})\s*[=:]\s*(.*)")
+_YAML_KEY = re.compile(r"( *)(?:- )?([A-Za-z0-9_.\"'/$@-][\w .\"'/$@-]{0,80}?):(?: (.*))?")
+_NAMES = (".ini", ".cfg", ".conf", ".env", ".properties", ".toml")
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of settings; None for other text."""
+    name = source.name.lower()
+    if source.media_type in ("application/yaml", "text/yaml", "application/x-yaml"):
+        return _yaml(source)
+    if source.media_type == "application/toml" or name.endswith(_NAMES):
+        return _sections(source)
+    return None
+
+
+def _yaml(source: Source) -> Drawn | None:
+    found: list[tuple[int, int, str, str]] = []
+    for number, line in enumerate(source.short_lines, 1):
+        if line.lstrip().startswith("#"):
+            continue
+        match = _YAML_KEY.fullmatch(line.rstrip())
+        if match:
+            found.append((len(match[1]), number, match[2], (match[3] or "").strip()))
+    if not found:
+        return None
+    depths = sorted({indent for indent, _, _, _ in found})[:4]
+    documents = sum(line.startswith("---") for line in source.short_lines)
+    several = f", {documents} documents" if documents > 1 else ""
+    pieces = [Piece(0, (f"YAML, {source.measure()}{several}",))]
+    for indent, number, key, value in found[:OUTLINE_PIECES_MAX]:
+        if indent not in depths:
+            continue
+        rank = 1 + depths.index(indent)
+        label = f"{' ' * (rank - 1)}{quoted(key, 60)}"
+        told = f"{label}: {quoted(value, 40)}:{number}" if value else f"{label}:{number}"
+        if rank <= 2:
+            pieces.append(Piece(rank, (f"{label}:{number}", told)))
+        else:
+            pieces.append(Piece(rank, (quoted(key, 60),), JOINED))
+    return Drawn("yaml", pieces, f"--lines {found[0][1]}:{found[0][1] + 40}")
+
+
+def _sections(source: Source) -> Drawn | None:
+    pieces: list[Piece] = []
+    sections = keys = 0
+    for number, line in enumerate(source.short_lines, 1):
+        text = line.strip()
+        if not text or text[0] in "#;":
+            continue
+        if match := _SECTION.fullmatch(line):
+            sections += 1
+            pieces.append(Piece(1, (f"[{quoted(match[1], 100)}]:{number}",)))
+        elif not line[0].isspace() and (match := _KEY.match(text)):
+            keys += 1
+            forms = (match[1], f"{match[1]} = {quoted(match[2], 40)}")
+            pieces.append(Piece(2, forms, JOINED if pieces else "\n"))
+    if not pieces:
+        return None
+    title = f"settings, {sections} sections, {keys} keys, {source.measure()}"
+    return Drawn("settings", [Piece(0, (title,)), *pieces], "--lines 1:41")

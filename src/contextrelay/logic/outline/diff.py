@@ -1,0 +1,133 @@
+"""Diffs: files with lines added and removed, and where their hunks are."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from contextrelay.limits import OUTLINE_PIECES_MAX
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
+_COMMIT = re.compile(r"(?:commit|From) ([0-9a-f]{7,40})\b")
+_SUBJECT = re.compile(r"Subject: (?:\[PATCH[^\]]*\] )?(.*)")
+
+
+class _File(Struct):
+    path: str
+    line: int
+    added: int = 0
+    removed: int = 0
+    hunks: list[tuple[str, int, str]] = []
+    """(where in the new file, line of the diff, what it is in)"""
+    status: str = ""
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a diff; None if it has no files."""
+    files, commits = _read(source.short_lines)
+    if not files:
+        return None
+    added, removed = sum(each.added for each in files), sum(each.removed for each in files)
+    hunks = sum(len(each.hunks) for each in files)
+    title = f"diff, {len(files)} files, {hunks} hunks, +{added} -{removed}, {source.measure()}"
+    pieces = [Piece(0, (title,))]
+    pieces += [Piece(2, (quoted(text, 60), quoted(text, 120))) for text in commits[:50]]
+    folder = None
+    above = _above([each.path for each in files])
+    if above:
+        pieces.append(Piece(0, (f"all in {quoted(above, 200)}",)))
+    for each in files[:OUTLINE_PIECES_MAX]:
+        parent, _, name = each.path.removeprefix(above).rpartition("/")
+        if parent != folder:
+            folder = parent
+            pieces.append(Piece(1, (f"{quoted(parent, 120) or '.'}/:",)))
+        pieces.append(Piece(1, _forms(each, name), JOINED))
+    first = files[0]
+    return Drawn("diff", pieces, f"--lines {first.line}:{first.line + 40}")
+
+
+def _above(paths: list[str]) -> str:
+    """The folder that all paths have in common, with its slash; "" if there is none."""
+    first, last = min(paths), max(paths)
+    length = next(
+        (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other),
+        min(len(first), len(last)),
+    )
+    return first[: first.rfind("/", 0, length) + 1]
+
+
+def _forms(each: _File, name: str) -> tuple[str, ...]:
+    """A file by name and size of its change, then with its line, then with its hunks."""
+    status = f" {each.status}" if each.status else ""
+    short = f"{quoted(name, 80)}{status} +{each.added} -{each.removed}"
+    hunks = "; ".join(
+        f"@{start} {quoted(inside, 40)}".rstrip() for start, _, inside in each.hunks[:6]
+    )
+    more = f"; {len(each.hunks) - 6} more" if len(each.hunks) > 6 else ""
+    where = f"{short}:{each.line}"
+    name = quoted(name, 80)
+    return name, short, where, f"{where} ({hunks}{more})" if hunks else where
+
+
+def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
+    files: list[_File] = []
+    commits: list[str] = []
+    old_left = new_left = 0
+    for number, line in enumerate(lines, 1):
+        if old_left > 0 or new_left > 0:
+            sign = line[:1]
+            files[-1].added += sign == "+"
+            files[-1].removed += sign == "-"
+            old_left -= sign in (" ", "-", "")
+            new_left -= sign in (" ", "+", "")
+            if sign in (" ", "+", "-", "\\", ""):
+                continue
+            old_left = new_left = 0
+        hunk = _HUNK.match(line) if line.startswith("@@") else None
+        if hunk and files:
+            old_left = int(hunk[2] or 1)
+            new_left = int(hunk[4] or 1)
+            files[-1].hunks.append((hunk[3], number, hunk[5]))
+        else:
+            _header(files, commits, number, line)
+    return files, commits
+
+
+_STATUS = {
+    "new file mode": "new",
+    "deleted file mode": "deleted",
+    "rename from": "renamed",
+    "Binary files": "binary",
+    "GIT binary patch": "binary",
+}
+
+
+def _header(files: list[_File], commits: list[str], number: int, line: str) -> None:
+    """What stands between hunks: which file comes, and which commit."""
+    if line.startswith("diff --git "):
+        files.append(_File(_path(line.rpartition(" b/")[2]), number))
+    elif line.startswith("+++ "):
+        path = _path(line[4:])
+        if files and not files[-1].hunks and files[-1].line >= number - 20:
+            if path != "/dev/null":
+                files[-1].path = path
+        else:
+            files.append(_File(path, number))
+    elif line.startswith("--- ") and (not files or files[-1].hunks):
+        files.append(_File(_path(line[4:]), number))
+    elif commit := _COMMIT.match(line):
+        commits.append(f"commit {commit[1][:12]}")
+    elif subject := _SUBJECT.match(line):
+        commits.append(subject[1])
+    elif files:
+        for start, status in _STATUS.items():
+            if line.startswith(start):
+                files[-1].status = status
+
+
+def _path(text: str) -> str:
+    text = text.partition("\t")[0].strip().strip('"')
+    return text[2:] if text.startswith(("a/", "b/")) else text

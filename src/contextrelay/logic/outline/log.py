@@ -1,0 +1,222 @@
+"""Logs: templates with counts, the time they span, levels, and every error with its neighbours.
+
+A template is a line with what varies taken out: numbers, identifiers, quoted text. Lines that have
+the same template are told once, with how many they are and where the first is.
+
+Rule: an error is told by its own template, so that the thousandth repetition of one does not hide
+the only occurrence of another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from msgspec import Struct
+
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_PIECES_MAX
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.layout import Drawn, Piece, quoted
+
+# Not as a part of a name: libgpg-error, error.log, test_errors.
+_ERROR = re.compile(
+    r"(?:(?<![\w./-])(?:ERRORS?|FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT|SEVERE|FAILED|FAILURE|FAIL"
+    r"|[Ee]rrors?|[Ff]atal|[Pp]anic|[Ff]ailed|[Ff]ailures?|[Ff]ailing|Traceback|[Uu]nhandled"
+    r"|[Ss]egfault|[Ss]egmentation fault|[Aa]borted|[Ee]xception)|(?:Error|Exception))(?![\w./-]\w)"
+)
+_HINTS = ("rror", "RROR", "ail", "AIL", "xception", "atal", "ATAL", "anic", "ANIC", "CRIT")
+_MORE_HINTS = ("EMERG", "ALERT", "SEVERE", "Traceback", "nhandled", "eg", "borted")
+_NO_ERROR = re.compile(
+    r"\b(?:0|no|without|zero) (?:errors?|fail\w+)|(?:errors?|failed|failures?)[=:] ?0\b"
+)
+_LEVEL = re.compile(
+    r"(?<![\w-])(TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL)(?![\w-])"
+    r"|(?:\[|level=\"?)(trace|debug|info|notice|warn(?:ing)?|error|fatal|critical)(?![\w-])"
+)
+_TIME = re.compile(
+    r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|\d\d/[A-Z][a-z]{2}/\d{4}[: ]\d\d:\d\d:\d\d(?: [+-]\d{4})?"
+    r"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: \d{4})?"
+    r"|\d{4}-\d\d-\d\d|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
+)
+_TIME_CHARS_MAX = 60
+_VARYING = re.compile(
+    r"\"[^\"]{0,200}\"|'[^']{0,200}'|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b"
+    r"|\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{6,}\b|0x[0-9a-fA-F]+|[\w.+-]+@[\w.-]+"
+    r"|(?:/[\w.+~%@=-]+){2,}/?|\d+(?:[.,:]\d+)*"
+)
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_TEMPLATE_CHARS = 160
+# Templates that begin alike are one, where they are more than this.
+_ALIKE_MIN = 8
+_TEMPLATES_SHOWN_MAX = 200
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a log; None where there are no lines."""
+    lines = source.short_lines
+    if not lines:
+        return None
+    gathered = _gather(source)
+    pieces = [Piece(0, (f"log, {source.measure()}",))]
+    span = _span(lines)
+    if span:
+        pieces.append(Piece(0, (f"time {span[0]} to {span[1]}",)))
+    if gathered.levels:
+        told = ", ".join(f"{name} {count}" for name, count in gathered.levels.most_common())
+        pieces.append(Piece(0, (f"levels: {told}",)))
+    pieces += _errors(gathered, lines)
+    plain = _merged([each for each in gathered.templates.values() if not each.is_error])
+    plain.sort(key=lambda each: (-each.count, each.line))
+    pieces.append(Piece(1, (f"{len(plain)} kinds of other lines, the most common first:",)))
+    pieces += [
+        Piece(2 + (index >= 8), (_told(each, 70), _told(each, _TEMPLATE_CHARS)))
+        for index, each in enumerate(plain[:_TEMPLATES_SHOWN_MAX])
+    ]
+    left_out = max(0, len(plain) - _TEMPLATES_SHOWN_MAX)
+    first = next((each.line for each in gathered.templates.values() if each.is_error), 1)
+    return Drawn("log", pieces, f"--lines {max(1, first - 5)}:{first + 6}", left_out)
+
+
+class _Template(Struct):
+    line: int
+    """Where it is first, from 1."""
+    text: str
+    is_error: bool
+    count: int = 0
+    last: int = 0
+
+
+class _Gathered(Struct):
+    templates: dict[str, _Template]
+    levels: Counter[str]
+
+
+def _gather(source: Source) -> _Gathered:
+    """Count templates. Most lines differ from one before in digits alone: those are put together
+    first, all at once, because that costs a tenth of the rest."""
+    templates: dict[str, _Template] = {}
+    levels: Counter[str] = Counter()
+    lines = source.short_lines
+    shapes = source.text.encode("utf-8", "replace").translate(_DIGITS).split(b"\n", len(lines))
+    del shapes[len(lines) :]
+    counts = Counter(shapes)
+    lasts = dict(zip(shapes, range(1, len(shapes) + 1), strict=True))
+    firsts = dict(zip(reversed(shapes), range(len(shapes), 0, -1), strict=True))
+    for shape, number in sorted(firsts.items(), key=lambda each: each[1]):
+        line = lines[number - 1]
+        if not line or line.isspace():
+            continue
+        template, level = _new(templates, number, line)
+        template.count += counts[shape]
+        template.last = max(template.last, lasts[shape])
+        if level:
+            levels[level] += counts[shape]
+    return _Gathered(templates, levels)
+
+
+def _new(templates: dict[str, _Template], number: int, line: str) -> tuple[_Template, str]:
+    told = _TIME.sub("", line[:_TIME_CHARS_MAX], count=1) + line[_TIME_CHARS_MAX:]
+    text = _VARYING.sub("*", told[: 2 * _TEMPLATE_CHARS])
+    is_error = is_error_line(line)
+    template = templates.get(text)
+    if template is None:
+        template = templates[text] = _Template(number, told.strip(" -[]|:\t"), is_error)
+    level = _LEVEL.search(line, 0, 120)
+    name = (level[1] or level[2]).upper() if level else ""
+    return template, "WARN" if name == "WARNING" else name
+
+
+def _merged(templates: list[_Template]) -> list[_Template]:
+    """Join templates that have their first two words and their length in common, if many do."""
+    groups: dict[tuple[str, ...], list[_Template]] = {}
+    for each in templates:
+        words = each.text.split(" ", 3)
+        groups.setdefault((*words[:2], str(each.text.count(" "))), []).append(each)
+    merged: list[_Template] = []
+    for group in groups.values():
+        if len(group) < _ALIKE_MIN:
+            merged += group
+            continue
+        text = _common([each.text for each in group])
+        count = sum(each.count for each in group)
+        last = max(each.last for each in group)
+        merged.append(_Template(group[0].line, text, False, count, last))
+    return merged
+
+
+def _common(texts: list[str]) -> str:
+    """The words that texts of as many words share, with a star for each other."""
+    columns = zip(*(text.split(" ") for text in texts[:500]), strict=False)
+    return " ".join(words[0] if len(set(words)) == 1 else "*" for words in columns)
+
+
+def is_error_line(line: str) -> bool:
+    """Whether a line tells of something that went wrong."""
+    # The pattern is slow, and most lines do not need it.
+    if not any(hint in line for hint in _HINTS) and not any(hint in line for hint in _MORE_HINTS):
+        return False
+    return _ERROR.search(line) is not None and _NO_ERROR.search(line) is None
+
+
+def error_lines(text: str, count_max: int) -> list[int]:
+    """Indexes of the first lines that tell of something that went wrong, in one go over a text."""
+    found: list[int] = []
+    line = at = 0
+    for match in _ERROR.finditer(text):
+        if match.start() < at:
+            continue  # Of a line that is told already.
+        line += text.count("\n", at, match.start())
+        end = text.find("\n", match.end())
+        at = len(text) if end < 0 else end
+        start = text.rfind("\n", 0, match.start()) + 1
+        if _NO_ERROR.search(text, start, min(at, start + OUTLINE_LINE_CHARS_MAX)) is None:
+            found.append(line)
+            if len(found) == count_max:
+                break
+    return found
+
+
+def _span(lines: list[str]) -> tuple[str, str] | None:
+    first = next(filter(None, (_TIME.search(line, 0, 120) for line in lines[:200])), None)
+    last = next(filter(None, (_TIME.search(line, 0, 120) for line in lines[:-200:-1])), None)
+    return (first[0], last[0]) if first and last else None
+
+
+def _errors(gathered: _Gathered, lines: list[str]) -> list[Piece]:
+    errors = sorted(
+        (each for each in gathered.templates.values() if each.is_error), key=lambda each: each.line
+    )
+    if not errors:
+        return []
+    total = sum(each.count for each in errors)
+    pieces = [Piece(0, (f"error lines: {total}, {len(errors)} kinds:",))]
+    for index, each in enumerate(errors[:OUTLINE_PIECES_MAX]):
+        # The first and the last are told before those between.
+        rank = 1 if index < 6 or index >= len(errors) - 2 else 2
+        short = f"{each.line}{_again(each)}: {quoted(each.text, 80)}"
+        long = f"{each.line}{_again(each)}: {quoted(each.text, 240)}"
+        pieces.append(Piece(rank, (short, long)))
+        pieces += _neighbours(each, lines)
+    return pieces
+
+
+def _again(each: _Template) -> str:
+    return f" x{each.count}, last {each.last}" if each.count > 1 else ""
+
+
+def _neighbours(each: _Template, lines: list[str]) -> list[Piece]:
+    """The lines before and after an error, which are no errors themselves."""
+    around = (each.line - 1, each.line + 1)
+    return [
+        Piece(4, (f" {number}: {quoted(lines[number - 1], 70)}",))
+        for number in around
+        if 0 < number <= len(lines)
+        and lines[number - 1].strip()
+        and not is_error_line(lines[number - 1])
+    ]
+
+
+def _told(each: _Template, chars_max: int) -> str:
+    times = f"x{each.count} " if each.count > 1 else ""
+    return f"{times}{each.line}: {quoted(each.text, chars_max)}"

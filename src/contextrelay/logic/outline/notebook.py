@@ -1,0 +1,66 @@
+"""Notebooks: cells by number, kind and first line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, cast
+
+from contextrelay.limits import OUTLINE_PIECES_MAX
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.json import read
+from contextrelay.logic.outline.layout import Drawn, Piece, quoted
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a Jupyter notebook; None for other JSON."""
+    if '"cells"' not in source.text or '"nbformat"' not in source.text:
+        return None
+    try:
+        document = read(source)
+    except ValueError:
+        return None
+    cells = _list(_dict(document).get("cells"))
+    if not cells:
+        return None
+    kinds = Counter(str(_dict(cell).get("cell_type")) for cell in cells)
+    language = _dict(_dict(_dict(document).get("metadata")).get("kernelspec")).get("language", "")
+    told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    spoken = f", {quoted(str(language), 30)}" if language else ""
+    title = f"notebook, {len(cells)} cells ({told}){spoken}, {source.measure()}"
+    pieces = [Piece(0, (title,))]
+    for index, cell in enumerate(cells[:OUTLINE_PIECES_MAX]):
+        pieces.append(_told(index, _dict(cell)))
+    return Drawn("notebook", pieces, "--json-pointer /cells/0/source")
+
+
+def _told(index: int, cell: dict[str, Any]) -> Piece:
+    text = _text(cell.get("source"))
+    kind = "md" if cell.get("cell_type") == "markdown" else str(cell.get("cell_type"))[:8]
+    lines = text.strip().split("\n")
+    outputs = _list(cell.get("outputs"))
+    failed = next(
+        (_dict(each) for each in outputs if _dict(each).get("output_type") == "error"), None
+    )
+    error = ""
+    if failed:
+        error = f" !{quoted(str(failed.get('ename')), 40)}: {quoted(str(failed.get('evalue')), 60)}"
+    is_heading = lines[0].startswith("#") and kind == "md"
+    head = f"/cells/{index} {kind} "
+    short = f"{head}{quoted(lines[0], 50)}{error}"
+    more = f" ({len(lines)} lines)" if len(lines) > 1 else ""
+    long = f"{head}{quoted(lines[0], 100)}{more}{error}"
+    return Piece(0 if failed else 1 if is_heading else 2, (short, long))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(str(part) for part in cast("list[Any]", value)[:200])
+    return value if isinstance(value, str) else ""
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

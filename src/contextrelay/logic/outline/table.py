@@ -1,0 +1,132 @@
+"""Tables: rows, columns, and of each column its type, its range and how many values it has."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from contextrelay.limits import OUTLINE_COLUMNS_MAX, OUTLINE_LINE_CHARS_MAX
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.logic.outline.numbered_names import families
+
+_DELIMITERS = (",", "\t", ";", "|")
+_NUMBER = re.compile(r"[-+]?(?:\d[\d_]*)?\.?\d+(?:[eE][-+]?\d+)?%?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|\d\d?[/.]\d\d?[/.]\d{2,4}")
+_EMPTY = frozenset({"", "NA", "N/A", "null", "NULL", "None", "nan", "NaN", "-"})
+# Types are told by so many rows; the ranges are those of all rows.
+_TYPED_ROWS = 500
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a table; None if it is none."""
+    delimiter = _delimiter(source)
+    rows = _rows(source, delimiter)
+    if not rows or max(map(len, rows[:100])) < 2:
+        return None
+    width = Counter(map(len, rows)).most_common(1)[0][0]
+    has_header = _has_header(rows)
+    names = rows[0] if has_header else [f"column {index}" for index in range(width)]
+    body = rows[1:] if has_header else rows
+    odd = [index for index, row in enumerate(body) if len(row) != width]
+    title = f"table, {len(body)} rows, {width} columns, {source.measure()}"
+    pieces = [Piece(0, (f"{title}{'' if has_header else ', no header'}",))]
+    if odd:
+        told = ", ".join(str(index) for index in odd[:5])
+        pieces.append(Piece(1, (f"{len(odd)} rows have another width (rows {told})",)))
+    pieces += _columns(names, body, width)
+    pieces += _samples(body)
+    left_out = max(0, width - OUTLINE_COLUMNS_MAX)
+    return Drawn("table", pieces, "--rows 0:5", left_out)
+
+
+def _delimiter(source: Source) -> str:
+    if source.media_type == "text/tab-separated-values":
+        return "\t"
+    head = [line[:OUTLINE_LINE_CHARS_MAX] for line in source.lines[:20]]
+    scores = {each: min((line.count(each) for line in head), default=0) for each in _DELIMITERS}
+    best = max(_DELIMITERS, key=lambda each: scores[each])
+    return best if scores[best] else ","
+
+
+def _rows(source: Source, delimiter: str) -> list[list[str]]:
+    """The rows. Where a quote never ends, quotes mean nothing."""
+    try:
+        return [row for row in csv.reader(source.lines, delimiter=delimiter) if row]
+    except csv.Error:
+        return [line.split(delimiter) for line in source.short_lines if line]
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names the columns: nothing in it is a number, and all of it differs."""
+    first = rows[0]
+    if len(rows) < 2 or len(set(first)) < len(first):
+        return False
+    return not any(_NUMBER.fullmatch(cell.strip()) for cell in first if len(cell) < 40)
+
+
+def _columns(names: Sequence[str], body: Sequence[Sequence[str]], width: int) -> list[Piece]:
+    names = [*names, *(f"column {index}" for index in range(len(names), width))][:width]
+    groups = families(names[:OUTLINE_COLUMNS_MAX])
+    is_wide = len(groups) > 30
+    regular = [row for row in body if len(row) == width]
+    pieces = [Piece(0, ("columns:",))]
+    for label, indexes in groups:
+        if len(indexes) == 1:
+            cells = [row[indexes[0]] for row in regular]
+        else:
+            cells = [row[index] for index in indexes[:50] for row in regular[:_TYPED_ROWS]]
+        name = quoted(label, 60) or "''"
+        kind, detail = _described(cells)
+        forms = (name, f"{name}: {kind}", f"{name}: {kind} {detail}")
+        pieces.append(Piece(1, forms if detail else forms[:2], JOINED if is_wide else "\n"))
+    return pieces
+
+
+def _described(cells: Sequence[str]) -> tuple[str, str]:
+    """Type and details of a column."""
+    distinct = dict.fromkeys(cells)
+    empty = _EMPTY & distinct.keys()
+    empty_count = sum(cell in empty for cell in cells) if empty else 0
+    optional = f", {empty_count} empty" if empty_count else ""
+    filled = [cell for cell in distinct if cell not in empty] if empty else list(distinct)
+    if not filled:
+        return "empty", ""
+    typed = filled[:_TYPED_ROWS]
+    if all(len(cell) < 40 and _NUMBER.fullmatch(cell.strip()) for cell in typed):
+        extremes = _extremes(filled)
+        if extremes:
+            is_whole = not any("." in cell or "e" in cell.lower() for cell in typed)
+            return "int" if is_whole else "float", f"{extremes[0]}..{extremes[1]}{optional}"
+    if all(_DATE.fullmatch(cell[:40]) for cell in typed):
+        return "date", f"{quoted(min(filled), 30)}..{quoted(max(filled), 30)}{optional}"
+    common = filled[:3] if len(filled) > 1_000 else _most_common(cells, empty)
+    samples = " ".join(repr(quoted(cell, 24)) for cell in common)
+    return "str", f"{len(filled)} distinct: {samples}{optional}"
+
+
+def _most_common(cells: Sequence[str], empty: frozenset[str]) -> list[str]:
+    return [cell for cell, _ in Counter(cells).most_common(3 + len(empty)) if cell not in empty][:3]
+
+
+def _extremes(cells: Sequence[str]) -> tuple[str, str] | None:
+    """The least and the greatest of numbers, as they are written; None if one is no number."""
+    try:
+        numbers = list(map(float, cells))
+    except ValueError:
+        try:
+            numbers = [float(cell.strip().rstrip("%")) for cell in cells]
+        except ValueError:
+            return None
+    low, high = numbers.index(min(numbers)), numbers.index(max(numbers))
+    return cells[low].strip()[:40], cells[high].strip()[:40]
+
+
+def _samples(body: Sequence[Sequence[str]]) -> list[Piece]:
+    """The first and the last row, if there is room."""
+    if not body:
+        return []
+    told = [(0, body[0])] if len(body) == 1 else [(0, body[0]), (len(body) - 1, body[-1])]
+    return [Piece(3, (f"row {index}: {quoted(' | '.join(row[:50]), 120)}",)) for index, row in told]

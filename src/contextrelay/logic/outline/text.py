@@ -1,0 +1,71 @@
+"""Prose: plain text by its sections and paragraphs. It reads everything that has lines."""
+
+from __future__ import annotations
+
+import re
+
+from contextrelay.limits import OUTLINE_PIECES_MAX
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.layout import Drawn, Piece, quoted
+
+_RULE = re.compile(r"\s*([=\-~^*#_.])\1{2,}\s*")
+_NUMBERED = re.compile(r"(?:(?:\d+|[A-Z]|[IVX]+)[.)](?:\d+\.?)*|(?:Chapter|Section|Part) \S+)\s+\S")
+_HEADING_CHARS_MAX = 100
+
+
+def draw(source: Source) -> Drawn:
+    """The outline of any text."""
+    lines = source.short_lines
+    pieces = [Piece(0, (f"text, {source.measure()}",))]
+    headings = _headings(lines)
+    if len(headings) >= 2:
+        pieces += [
+            Piece(1, (f"{line}: {quoted(text, 60)}", f"{line}: {quoted(text, 100)}"))
+            for line, text in headings[:OUTLINE_PIECES_MAX]
+        ]
+        left_out = max(0, len(headings) - OUTLINE_PIECES_MAX)
+        return Drawn("text", pieces, _next(headings, len(lines)), left_out)
+    paragraphs = _paragraphs(lines)
+    pieces += [
+        Piece(1 + (index > 2), (f"{line}: {quoted(text, 70)}", f"{line}: {quoted(text, 200)}"))
+        for index, (line, text) in enumerate(paragraphs[:OUTLINE_PIECES_MAX])
+    ]
+    left_out = max(0, len(paragraphs) - OUTLINE_PIECES_MAX)
+    return Drawn("text", pieces, f"--lines 1:{min(len(lines), 40) + 1}", left_out)
+
+
+def _next(headings: list[tuple[int, str]], line_count: int) -> str:
+    start = headings[0][0]
+    stop = headings[1][0] if len(headings) > 1 else line_count + 1
+    return f"--lines {start}:{max(stop, start + 1)}"
+
+
+def _headings(lines: list[str]) -> list[tuple[int, str]]:
+    """Lines that are underlined, numbered, or in capitals between blank lines."""
+    found: list[tuple[int, str]] = []
+    for index, line in enumerate(lines):
+        text = line.strip()
+        if not text or len(text) > _HEADING_CHARS_MAX or _RULE.fullmatch(line):
+            continue
+        following = lines[index + 1] if index + 1 < len(lines) else ""
+        if _RULE.fullmatch(following) and len(following.strip()) >= len(text) * 2 // 3:
+            found.append((index + 1, text))
+            continue
+        is_alone = (index == 0 or not lines[index - 1].strip()) and not following.strip()
+        is_loud = text.isupper() and len(text) > 3
+        if is_alone and (is_loud or (_NUMBERED.match(text) and not line.startswith("    "))):
+            found.append((index + 1, text))
+    return found
+
+
+def _paragraphs(lines: list[str]) -> list[tuple[int, str]]:
+    """The first lines of what stands between blank lines; where there are none, lines afar."""
+    found = [
+        (index + 1, line)
+        for index, line in enumerate(lines)
+        if line.strip() and (index == 0 or not lines[index - 1].strip())
+    ]
+    if len(found) >= 3 or len(lines) < 3:
+        return found
+    step = max(1, len(lines) // 40)
+    return [(index + 1, lines[index]) for index in range(0, len(lines), step)]

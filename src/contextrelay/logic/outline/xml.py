@@ -1,0 +1,41 @@
+"""Markup: XML by its root, its elements and how many there are of each."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
+
+_TAG = re.compile(r"<([A-Za-z_][\w:.-]{0,80})([^<>]{0,2000})>")
+_ATTRIBUTE = re.compile(r"([A-Za-z_][\w:.-]{0,60})\s*=\s*[\"']")
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of an XML document; None for other text."""
+    head = source.text[:2_000].lstrip()
+    if not head.startswith(("<?xml", "<!DOCTYPE", "<svg")) and "xml" not in source.media_type:
+        return None
+    counts: Counter[str] = Counter()
+    attributes: dict[str, Counter[str]] = {}
+    firsts: dict[str, int] = {}
+    for number, line in enumerate(source.short_lines, 1):
+        for match in _TAG.finditer(line):
+            name = match[1]
+            counts[name] += 1
+            firsts.setdefault(name, number)
+            if counts[name] <= 100:
+                attributes.setdefault(name, Counter()).update(_ATTRIBUTE.findall(match[2]))
+    if not counts:
+        return None
+    root = next(iter(counts))
+    total = sum(counts.values())
+    title = f"XML, root {quoted(root, 60)}, {total} elements of {len(counts)} kinds"
+    pieces = [Piece(0, (f"{title}, {source.measure()}",)), Piece(1, ("elements:",))]
+    for name, count in counts.most_common():
+        held = ", ".join(quoted(each, 40) for each in list(attributes[name])[:8])
+        short = f"{quoted(name, 60)} x{count}"
+        rich = f"{short} ({held}):{firsts[name]}" if held else f"{short}:{firsts[name]}"
+        pieces.append(Piece(2, (short, rich), JOINED))
+    return Drawn("xml", pieces, f"--lines 1:{min(len(source.lines), 40) + 1}")

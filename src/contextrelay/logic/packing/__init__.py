@@ -1,0 +1,1 @@
+"""Packing: relevance, candidates and the choice under a budget."""

@@ -1,0 +1,470 @@
+"""Relevance: how much each block says to a query, from an index that grows with the blocks.
+
+A word of the query counts where it stands and, weaker, in the blocks beside it: the answer to a
+question seldom repeats its words. For each word the best neighbour counts, not the sum of them, or
+talk about one thing would drown the turn that tells it. On top come the group as a whole, who is
+named as the speaker, and the date, where the query has one.
+
+Rule: adding a block costs what the block is long, however many there are; nothing is ever refitted.
+The weights hold over a wide range around these values (bench/quality/locomo).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from contextrelay.logic.packing.embeddings import Embed, Vectors
+from contextrelay.logic.packing.turn_features import (
+    ASKS_WHEN,
+    TELLS_WHEN,
+    day_of,
+    days_in,
+    group_of,
+    same_days,
+    speaker_of,
+)
+from contextrelay.logic.search.words import query_words, stem, words
+from contextrelay.model.block import Block
+
+
+class Weights(Struct, frozen=True):
+    """What counts how much."""
+
+    # BM25, with blocks shorter than documents: repetition says little, length matters less.
+    saturation: float = 0.9
+    length: float = 0.4
+    group_idf: float = 0.4
+    before: tuple[float, ...] = (0.4, 0.2, 0.1, 0.06)
+    """What a block gains from a word in the block after it, the one after that ..."""
+    behind: tuple[float, ...] = (0.45, 0.2, 0.1, 0.06)
+    """... and from one in the block before it, and so on."""
+    after_question: float = 0.7
+    group: float = 0.2
+    speaker: float = 0.4
+    date: float = 0.3
+    when: float = 0.3
+    embedded: float = 0.3
+    embedded_before: tuple[float, ...] = (0.8, 0.5)
+    embedded_behind: tuple[float, ...] = (0.9, 0.6)
+    near_share: float = 0.5
+    near_min: float = 0.5
+    near_words_max: int = 5
+    """With an embedding, a word of the query stands for a few words near it too."""
+
+
+WEIGHTS = Weights()
+
+_SPEAKER_TURNS_MIN = 3
+
+
+class _Entry(Struct):
+    """A block as the index knows it."""
+
+    id: str
+    place: int
+    group: str | None
+    place_in_group: int
+    words: dict[str, int]
+    """How often each is in it, packed with its length: a key into the table of weights."""
+    length: int
+    speaker: str
+    is_question: bool
+    tells_when: bool
+    day: tuple[int, int] | None
+    """Month and day."""
+    lends: list[tuple[int, float]] | None = None
+    """Places of the blocks beside it, with their shares of what it has; None: look again."""
+
+
+class Relevance:
+    """The index over some blocks, in the order in which they came."""
+
+    def __init__(
+        self,
+        blocks: Sequence[Block] = (),
+        embed: Embed | None = None,
+        weights: Weights = WEIGHTS,
+    ) -> None:
+        self._weights = weights
+        self._entries: dict[str, _Entry] = {}
+        self._ids: list[str] = []
+        """By place; empty where a block was removed."""
+        self._free: list[int] = []
+        self._postings: dict[str, dict[int, int]] = {}
+        """By place, as they are packed in the entries."""
+        self._groups: dict[str, list[str | None]] = {}
+        """The members, in order; None for one that left."""
+        self._in_groups: dict[str, dict[str, int]] = {}
+        self._speakers: dict[str, int] = {}
+        self._length_sum = 0
+        self._packs: dict[int, int] = {}
+        self._table = _Table(weights, 1.0)
+        self._vectors = None if embed is None else Vectors(embed)
+        self._word_vectors = None if embed is None else Vectors(embed)
+        for block in blocks:
+            self.add(block)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, block_id: object) -> bool:
+        return block_id in self._entries
+
+    def add(self, block: Block) -> None:
+        """Take a block in, behind those before it; one that is there is replaced where it is."""
+        old = self._entries.get(block.id)
+        if old is not None:
+            self._forget_words(old)
+        speaker, said = speaker_of(block)
+        counted: dict[str, int] = {}
+        for word in words(said):
+            counted[word] = counted.get(word, 0) + 1
+        length = sum(counted.values())
+        entry = _Entry(
+            id=block.id,
+            place=self._new_place(block.id) if old is None else old.place,
+            group=group_of(block),
+            place_in_group=-1,
+            words={word: self._packed(times, length) for word, times in counted.items()},
+            length=length,
+            speaker=speaker,
+            is_question=said.rstrip().endswith("?"),
+            tells_when=TELLS_WHEN.search(said) is not None,
+            day=day_of(block),
+        )
+        self._entries[block.id] = entry
+        self._join_group(entry, old)
+        self._note_words(entry)
+        if self._vectors is not None and self._word_vectors is not None:
+            self._vectors.add(block.id, said)
+            for word, spelled in query_words(said).items():
+                if len(self._postings.get(word, ())) == 1:  # It is new.
+                    self._word_vectors.add(word, spelled)
+
+    def remove(self, block_id: str) -> None:
+        """Forget a block, if it is there; those beside it keep their places."""
+        entry = self._entries.get(block_id)
+        if entry is not None:
+            self._forget_words(entry)
+            self._leave_group(entry)
+            del self._entries[block_id]
+            self._ids[entry.place] = ""
+            self._free.append(entry.place)
+            if self._vectors is not None:
+                self._vectors.remove(block_id)
+
+    def _new_place(self, block_id: str) -> int:
+        if self._free:
+            place = self._free.pop()
+            self._ids[place] = block_id
+            return place
+        self._ids.append(block_id)
+        return len(self._ids) - 1
+
+    def scores(self, query: str) -> dict[str, float]:
+        """Blocks by id that say something to a query; those that are missing say nothing."""
+        summed = self._weighed(query)
+        told = {block_id: score for block_id, score in zip(self._ids, summed, strict=True) if score}
+        if self._vectors is not None:
+            return self._fused(told, self._vectors.near(query))
+        return told
+
+    def shares(self, query: str) -> dict[str, float]:
+        """What each block says to a query beside the best of them, which has 1; 0 for nothing."""
+        if self._vectors is None:
+            ids, scores = self._ids, self._weighed(query)
+        else:
+            told = self.scores(query)
+            ids, scores = list(self._entries), [told.get(each, 0.0) for each in self._entries]
+        highest = max(scores, default=0.0) or 1.0
+        shares = dict(zip(ids, [score and score / highest for score in scores], strict=True))
+        shares.pop("", None)  # Where blocks were removed.
+        return shares
+
+    def _weighed(self, query: str) -> list[float]:
+        """What each place says to a query."""
+        self._table = self._table.at(self._length_sum / max(len(self._entries), 1))
+        speakers, asked = self._asked(query)
+        summed = [0.0] * len(self._ids)
+        for word, spelled in asked.items():
+            if self._word_vectors is None and not self._in_groups.get(word):
+                self._add_word(summed, word)
+            else:
+                for place, score in self._of_meaning(word, spelled).items():
+                    summed[place] += score
+        self._weigh(summed, query, speakers)
+        return summed
+
+    def found(self, query: str, block_id: str) -> tuple[str, ...]:
+        """The words of a query that stand in a block, or beside it."""
+        entry = self._entries.get(block_id)
+        if entry is None:
+            return ()
+        near = [entry, *self._beside(entry)]
+        _, asked = self._asked(query)
+        return tuple(
+            spelled for word, spelled in asked.items() if any(word in entry.words for entry in near)
+        )
+
+    def _asked(self, query: str) -> tuple[set[str], dict[str, str]]:
+        """The speakers that a query names, and its other words."""
+        spoken = set(re.findall(r"\w+", query.casefold()))
+        speakers = {
+            name
+            for name, turns in self._speakers.items()
+            if turns >= _SPEAKER_TURNS_MIN and spoken.issuperset(name.split())
+        }
+        names = {stem(word) for name in speakers for word in name.split()}
+        told = query_words(query)
+        return speakers, {word: told[word] for word in told if word not in names}
+
+    # Groups
+
+    def _join_group(self, entry: _Entry, old: _Entry | None) -> None:
+        """Give a block its place in its group: behind the others, or where it was."""
+        if old is not None and old.group == entry.group:
+            entry.place_in_group = old.place_in_group
+        else:
+            if old is not None:
+                self._leave_group(old)
+            if entry.group is not None:
+                members = self._groups.setdefault(entry.group, [])
+                entry.place_in_group = len(members)
+                members.append(entry.id)
+        self._look_again(entry)
+
+    def _leave_group(self, entry: _Entry) -> None:
+        if entry.group is not None:
+            # Its place stays empty: to close up would cost as much as the group is long.
+            self._groups[entry.group][entry.place_in_group] = None
+            self._look_again(entry)
+
+    def _look_again(self, changed: _Entry) -> None:
+        """Let those beside a block that changed find their neighbours anew."""
+        for entry in self._beside(changed):
+            entry.lends = None
+        changed.lends = None
+
+    def _beside(self, entry: _Entry) -> Iterator[_Entry]:
+        """The blocks beside one, as far as words reach."""
+        if entry.group is not None:
+            members, place = self._groups[entry.group], entry.place_in_group
+            reach = max(len(self._weights.before), len(self._weights.behind))
+            for beside in members[max(0, place - reach) : place + reach + 1]:
+                if beside is not None and beside != entry.id:
+                    yield self._entries[beside]
+
+    def _lends(self, entry: _Entry) -> list[tuple[int, float]]:
+        """The places of the blocks beside one, with their shares of what it has."""
+        lends: list[tuple[int, float]] = []
+        if entry.group is not None:
+            members, place = self._groups[entry.group], entry.place_in_group
+            for offset, share in enumerate(self._weights.before, 1):
+                if place >= offset and (beside := members[place - offset]) is not None:
+                    lends.append((self._entries[beside].place, share))
+            for offset, share in enumerate(self._weights.behind, 1):
+                if (
+                    place + offset < len(members)
+                    and (beside := members[place + offset]) is not None
+                ):
+                    is_answer = offset == 1 and entry.is_question
+                    given = self._weights.after_question if is_answer else share
+                    lends.append((self._entries[beside].place, given))
+        entry.lends = lends
+        return lends
+
+    # Words
+
+    def _packed(self, times: int, length: int) -> int:
+        """How often a word is in a block, and how long that is, in one number."""
+        packed = times << _LENGTH_BITS | length
+        # Always the same object: what is looked up for every posting then stays near at hand.
+        return self._packs.setdefault(packed, packed)
+
+    def _note_words(self, entry: _Entry) -> None:
+        self._length_sum += entry.length
+        if entry.speaker:
+            self._speakers[entry.speaker] = self._speakers.get(entry.speaker, 0) + 1
+        place = entry.place
+        for word, packed in entry.words.items():
+            postings = self._postings.get(word)
+            if postings is None:
+                postings = self._postings[word] = {}
+            postings[place] = packed
+            if entry.group is not None:
+                in_groups = self._in_groups.setdefault(word, {})
+                in_groups[entry.group] = in_groups.get(entry.group, 0) + 1
+
+    def _forget_words(self, entry: _Entry) -> None:
+        self._length_sum -= entry.length
+        if entry.speaker:
+            self._speakers[entry.speaker] -= 1
+        for word in entry.words:
+            del self._postings[word][entry.place]
+            if entry.group is not None:
+                in_groups = self._in_groups[word]
+                in_groups[entry.group] -= 1
+                if not in_groups[entry.group]:
+                    del in_groups[entry.group]
+
+    def _add_word(self, summed: list[float], word: str) -> None:
+        """Add what a word gives to the blocks it stands in, where nobody is beside them."""
+        postings = self._postings.get(word)
+        if postings:
+            table = self._weights_of(word, postings)
+            for place, packed in postings.items():
+                summed[place] += table[packed]
+
+    def _of_word(self, word: str) -> dict[int, float]:
+        """What a word gives to the blocks it stands in, and to those beside them."""
+        postings = self._postings.get(word)
+        if not postings:
+            return {}
+        table = self._weights_of(word, postings)
+        best = {place: table[packed] for place, packed in postings.items()}
+        entries, ids, get = self._entries, self._ids, best.get
+        for place, packed in postings.items():
+            entry, value = entries[ids[place]], table[packed]
+            lends = entry.lends
+            for neighbour, share in self._lends(entry) if lends is None else lends:
+                if value * share > get(neighbour, 0.0):
+                    best[neighbour] = value * share
+        return best
+
+    def _weights_of(self, word: str, postings: dict[int, int]) -> dict[int, float]:
+        """What a word weighs, by how it is packed: few of these differ among many blocks."""
+        rarity = self._rarity(word, postings)
+        return {packed: rarity * self._table[packed] for packed in set(postings.values())}
+
+    def _rarity(self, word: str, postings: dict[int, int]) -> float:
+        """How telling a word is: by blocks, and partly by groups, whose talk repeats itself."""
+        by_block = _idf(len(self._entries), len(postings))
+        in_groups = self._in_groups.get(word)
+        if not in_groups or len(self._groups) < 2:
+            return by_block
+        by_group = _idf(len(self._groups), len(in_groups))
+        share = self._weights.group_idf
+        return (1 - share) * by_block + share * by_group
+
+    # Who and when
+
+    def _weigh(self, summed: list[float], query: str, speakers: set[str]) -> None:
+        """Let the group, the speaker and the date count, in place."""
+        days = days_in(query)
+        asks_when = ASKS_WHEN.search(query) is not None
+        if not (self._groups or speakers or days or asks_when):
+            return
+        entries, weights = self._entries, self._weights
+        told = [
+            (entries[block_id], score)
+            for block_id, score in zip(self._ids, summed, strict=True)
+            if score
+        ]
+        best_in_group: dict[str | None, float] = {}
+        for entry, score in told:
+            if score > best_in_group.get(entry.group, 0.0):
+                best_in_group[entry.group] = score
+        best_in_group[None] = 0.0
+        highest = max(summed, default=0.0)
+        for entry, score in told:
+            score += weights.group * best_in_group[entry.group]
+            if speakers and entry.speaker in speakers:
+                score *= 1 + weights.speaker
+            if days and entry.day is not None:
+                score += weights.date * highest * same_days(entry.day, days)
+            if asks_when and entry.tells_when:
+                score *= 1 + weights.when
+            summed[entry.place] = score
+
+    # Vectors
+
+    def _of_meaning(self, word: str, spelled: str) -> dict[int, float]:
+        """What a word gives, or a word near it in meaning, if that is more."""
+        best = self._of_word(word)
+        if self._word_vectors is None:
+            return best
+        weights = self._weights
+        near = sorted(
+            ((nearness, other) for other, nearness in self._word_vectors.near(spelled).items()),
+            reverse=True,
+        )
+        for nearness, other in near[: weights.near_words_max + 1]:
+            if other == word or nearness < weights.near_min:
+                continue
+            for place, score in self._of_word(other).items():
+                lent = weights.near_share * nearness * score
+                if lent > best.get(place, 0.0):
+                    best[place] = lent
+        return best
+
+    def _fused(self, scores: dict[str, float], near: dict[str, float]) -> dict[str, float]:
+        """Add what an embedding says, each on the scale of its own spread."""
+        if not near:
+            return scores
+        lexical = _standard([scores.get(block_id, 0.0) for block_id in near])
+        smoothed = [max(value, self._near_it(block_id, near)) for block_id, value in near.items()]
+        spatial = _standard(smoothed)
+        share = self._weights.embedded
+        fused = [one + share * other for one, other in zip(lexical, spatial, strict=True)]
+        lowest = min(fused)
+        return {
+            block_id: score - lowest
+            for block_id, score in zip(near, fused, strict=True)
+            if score > lowest
+        }
+
+    def _near_it(self, block_id: str, near: dict[str, float]) -> float:
+        """The best that a block's neighbours lend it of their nearness."""
+        entry = self._entries[block_id]
+        if entry.group is None:
+            return -1.0
+        members, place = self._groups[entry.group], entry.place_in_group
+        best = -1.0
+        sides = ((1, self._weights.embedded_before), (-1, self._weights.embedded_behind))
+        for step, shares in sides:
+            for offset, share in enumerate(shares, 1):
+                at = place + step * offset
+                if 0 <= at < len(members) and (beside := members[at]) is not None:
+                    best = max(best, share * near[beside])
+        return best
+
+
+_LENGTH_BITS = 32
+
+
+class _Table(dict[int, float]):
+    """What a word weighs in a block, by how often it is there and how long that is.
+
+    Few of these differ among many blocks, so each is worked out once for a mean length.
+    """
+
+    def __init__(self, weights: Weights, mean: float) -> None:
+        super().__init__()
+        self._weights = weights
+        self._mean = mean
+
+    def at(self, mean: float) -> _Table:
+        """The table for a mean length, which is this one if it did not change."""
+        return self if mean == self._mean else _Table(self._weights, mean)
+
+    def __missing__(self, packed: int) -> float:
+        weights, length = self._weights, packed & ((1 << _LENGTH_BITS) - 1)
+        times = packed >> _LENGTH_BITS
+        longer = 1 - weights.length + weights.length * length / (self._mean or 1.0)
+        weight = (weights.saturation + 1) * times / (times + weights.saturation * longer)
+        self[packed] = weight
+        return weight
+
+
+def _idf(count: int, with_it: int) -> float:
+    return math.log(1 + (count - with_it + 0.5) / (with_it + 0.5))
+
+
+def _standard(values: list[float]) -> list[float]:
+    mean = sum(values) / len(values)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
+    return [(value - mean) / spread if spread else 0.0 for value in values]

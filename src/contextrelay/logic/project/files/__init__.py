@@ -1,0 +1,1 @@
+"""Project files as text: decoded, edited in place, made from templates."""

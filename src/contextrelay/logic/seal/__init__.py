@@ -1,0 +1,1 @@
+"""Seals: chunked encryption, keys, and what a server can check."""

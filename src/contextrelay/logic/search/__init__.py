@@ -1,0 +1,1 @@
+"""Search: words, passages and BM25."""

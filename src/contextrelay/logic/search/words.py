@@ -1,0 +1,202 @@
+"""Words: what a text is searched by: folded, cut at word ends, stemmed, less the stop words.
+
+A name in camelCase is found whole and by its parts, one in snake_case by its parts. Writing without
+spaces between words (Chinese, Japanese, Thai ...) is cut into pairs of characters.
+
+Rule: the same text gives the same words everywhere, and a query is read like the texts it is asked
+of. Whatever the characters are, they are text: nothing in a query has a meaning of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from contextrelay.limits import STEMS_KEPT_MAX, WORD_CHARS_MAX
+from contextrelay.logic.search.irregular import IRREGULAR
+
+_STOP_WORDS = """
+    a about above after again all am an and any are as at be because been before being below
+    between both but by can could did do does doing down during each few for from further had has
+    have having he her here hers him his how i if in into is it its itself just me more most my no
+    nor not now of off on once only or other our ours out over own s same she should so some such t
+    than that the their theirs them then there these they this those through to too under until up
+    very was we were what when where which while who whom why will with would you your yours
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+
+_PLAIN = re.compile(r"[a-z0-9]+")
+# Tried where a name begins only: from every letter on, a long one would take quadratic time.
+_CAMEL = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]*(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z])[A-Za-z0-9]*")
+_IS_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_RUN = re.compile(r"[^\W_]+")
+# Scripts that write words without spaces between them.
+_JOINED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+)
+_PART = re.compile(f"[{_JOINED}\U00020000-\U0003ffff]+|[^{_JOINED}\U00020000-\U0003ffff]+")
+_IS_JOINED = re.compile(f"[{_JOINED}\U00020000-\U0003ffff]")
+
+
+def words(text: str) -> list[str]:
+    """The stems of a text in order, as often as they are there, without stop words."""
+    return [stem for stem in map(_stems.__getitem__, _raw(text)) if stem]
+
+
+def query_words(text: str) -> dict[str, str]:
+    """The stems of a query, each with the word it came from; stop words where there is no other."""
+    raw = _raw(text)
+    told = {stem(word): word for word in reversed(raw) if word not in STOP_WORDS}
+    if not told:
+        told = {stem(word): word for word in reversed(raw)}
+    return dict(reversed(told.items()))
+
+
+def stem(word: str) -> str:
+    """The stem of one folded word, by Porter's rules where it is written in English letters."""
+    word = IRREGULAR.get(word, word[:WORD_CHARS_MAX])
+    if len(word) < 3 or not word.isascii() or not word.isalpha():
+        return word
+    return _end(_step_4(_step_3(_step_2(_step_1(word)))))
+
+
+class _Stems(dict[str, str]):
+    """The stems of words, "" for a stop word; kept, because texts repeat their words."""
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= STEMS_KEPT_MAX:
+            self.clear()
+        found = self[word] = "" if word in STOP_WORDS else stem(word)
+        return found
+
+
+_stems = _Stems()
+
+
+def _raw(text: str) -> list[str]:
+    """The folded words of a text, in order; the parts of joined names behind them."""
+    if text.isascii():
+        found = _PLAIN.findall(text.lower())
+    else:
+        found = _folded(text)
+    if _IS_CAMEL.search(text) is None:
+        return found
+    for name in _CAMEL.findall(text):
+        parts = _HUMP.split(name)
+        if len(parts) > 1:
+            found += [part.lower() for part in parts]
+    return found
+
+
+def _folded(text: str) -> list[str]:
+    """Words of any writing, without case and accents."""
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    plain = "".join([each for each in plain if not unicodedata.combining(each)])
+    plain = unicodedata.normalize("NFC", plain)
+    found: list[str] = []
+    for run in _RUN.findall(plain):
+        if run.isascii():
+            found.append(run)
+            continue
+        for part in _PART.findall(run):
+            if len(part) > 1 and _IS_JOINED.match(part):
+                found += [part[index : index + 2] for index in range(len(part) - 1)]
+            else:
+                found.append(part)
+    return found
+
+
+# Stemming: M. F. Porter, "An algorithm for suffix stripping", 1980.
+
+_C = "[^aeiou][^aeiouy]*"
+_V = "[aeiouy][aeiou]*"
+_OVER_0 = re.compile(f"(?:{_C})?{_V}{_C}")
+_IS_1 = re.compile(f"(?:{_C})?{_V}{_C}(?:{_V})?$")
+_OVER_1 = re.compile(f"(?:{_C})?{_V}{_C}{_V}{_C}")
+_VOWEL = re.compile(f"(?:{_C})?[aeiouy]")
+_SHORT = re.compile(f"{_C}[aeiouy][^aeiouwxy]$")
+_DOUBLE = re.compile(r"([^aeioulsz])\1$")
+
+_STEP_2 = {
+    "ational": "ate", "tional": "tion", "enci": "ence", "anci": "ance", "izer": "ize",
+    "abli": "able", "alli": "al", "entli": "ent", "eli": "e", "ousli": "ous",
+    "ization": "ize", "ation": "ate", "ator": "ate", "alism": "al", "iveness": "ive",
+    "fulness": "ful", "ousness": "ous", "aliti": "al", "iviti": "ive", "biliti": "ble",
+}  # fmt: skip
+_STEP_3 = {
+    "icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ful": "", "ness": "",
+}  # fmt: skip
+_STEP_4 = (
+    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous",
+    "ive", "ize", "ion", "al", "er", "ic", "ou",
+)  # fmt: skip
+
+
+def _ends(suffixes: tuple[str, ...] | dict[str, str]) -> re.Pattern[str]:
+    """The longest of these endings that a word has."""
+    return re.compile(f"(?:{'|'.join(sorted(suffixes, key=len, reverse=True))})$")
+
+
+_ENDS_2, _ENDS_3, _ENDS_4 = _ends(_STEP_2), _ends(_STEP_3), _ends(_STEP_4)
+
+
+def _step_1(word: str) -> str:
+    """Plurals, -ed and -ing; a last y after a vowel becomes i."""
+    if word.endswith(("sses", "ies")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    if word.endswith("eed"):
+        if _OVER_0.match(word[:-3]):
+            word = word[:-1]
+    elif word.endswith("ed") and _VOWEL.match(word[:-2]):
+        word = _mended(word[:-2])
+    elif word.endswith("ing") and _VOWEL.match(word[:-3]):
+        word = _mended(word[:-3])
+    if word.endswith("y") and _VOWEL.match(word[:-1]):
+        word = word[:-1] + "i"
+    return word
+
+
+def _mended(word: str) -> str:
+    """What -ed or -ing left, as a word again."""
+    if word.endswith(("at", "bl", "iz")) or _SHORT.fullmatch(word):
+        return word + "e"
+    return word[:-1] if _DOUBLE.search(word) else word
+
+
+def _step_2(word: str) -> str:
+    return _replaced(word, _ENDS_2, _STEP_2)
+
+
+def _step_3(word: str) -> str:
+    return _replaced(word, _ENDS_3, _STEP_3)
+
+
+def _replaced(word: str, ends: re.Pattern[str], by: dict[str, str]) -> str:
+    found = ends.search(word)
+    if found is None or not _OVER_0.match(word[: found.start()]):
+        return word
+    return word[: found.start()] + by[found[0]]
+
+
+def _step_4(word: str) -> str:
+    found = _ENDS_4.search(word)
+    if found is None:
+        return word
+    rest = word[: found.start()]
+    if not _OVER_1.match(rest) or (found[0] == "ion" and not rest.endswith(("s", "t"))):
+        return word
+    return rest
+
+
+def _end(word: str) -> str:
+    """A last e goes, and one of two l."""
+    if word.endswith("e"):
+        rest = word[:-1]
+        if _OVER_1.match(rest) or (_IS_1.match(rest) and not _SHORT.fullmatch(rest)):
+            word = rest
+    if word.endswith("ll") and _OVER_1.match(word):
+        word = word[:-1]
+    return word

@@ -1,0 +1,129 @@
+"""Sections of Markdown and HTML: a heading and all below it, up to the next one of its rank.
+
+A section is named by its title, whatever its case, or by a path of titles, `Part > Chapter`; what
+has one title fitting exactly is not looked for in others.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from contextrelay.errors import Invalid, NotFound, TooLarge
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, PARSED_BYTES_MAX
+from contextrelay.logic.slicing.fit import Taken, named
+from contextrelay.logic.slicing.lines import take_lines
+from contextrelay.logic.slicing.source import Source, shown, text_of
+from contextrelay.logic.slicing.span import Span
+
+_SHOWN_MAX = 8
+_COMPARED_MAX = 1_000
+
+
+class Heading(Struct, frozen=True):
+    """A title, its rank and its line."""
+
+    level: int
+    line: int
+    title: str
+
+
+def take_section(source: Source, wanted: str, tokens_max: int) -> Taken:
+    """The section that a title or a path of titles names.
+
+    Raises:
+        Invalid: it has no headings at all.
+        NotFound: none is called so; the hint has those that come near.
+        TooLarge: it is over the limit of what is searched for headings.
+    """
+    headings = _headings(source)
+    if not headings:
+        raise Invalid(
+            f"{source.ref} has no headings",
+            f"take lines of it: relay get {source.ref[:8]} --lines 1:40",
+        )
+    found = find_sections(headings, wanted)
+    if not found:
+        raise _unknown(headings, wanted)
+    first = found[0]
+    taken = take_lines(source, Span(first.line, _stop(headings, first)), tokens_max)
+    return named(taken, first.title, [f"{each.title} (line {each.line})" for each in found[1:]])
+
+
+def find_sections(headings: list[Heading], wanted: str) -> list[Heading]:
+    """The headings that a title or a path names: called so, else beginning so, else with it."""
+    path = [_folded(part) for part in wanted.split(">") if part.strip()]
+    if not path:
+        return []
+    for fits in (_is_same, _begins, _is_in):
+        found: list[Heading] = []
+        above: list[tuple[int, str]] = []
+        for each in headings:
+            title = _folded(each.title)
+            while above and above[-1][0] >= each.level:
+                above.pop()
+            if fits(title, path[-1]) and _is_below(above, path[:-1]):
+                found.append(each)
+            above.append((each.level, title))
+        if found:
+            return found
+    return []
+
+
+def _is_same(title: str, wanted: str) -> bool:
+    return title == wanted
+
+
+def _begins(title: str, wanted: str) -> bool:
+    return title.startswith(wanted)
+
+
+def _is_in(title: str, wanted: str) -> bool:
+    return wanted in title
+
+
+def _is_below(above: list[tuple[int, str]], path: list[str]) -> bool:
+    """Whether the sections that a heading is in are called as the path says, in that order."""
+    left = list(path)
+    for _, title in reversed(above):
+        if left and left[-1] in title:
+            left.pop()
+    return not left
+
+
+def _folded(title: str) -> str:
+    return " ".join(title.strip().strip("#").split()).casefold()
+
+
+def _stop(headings: list[Heading], first: Heading) -> int | None:
+    for each in headings:
+        if each.line > first.line and each.level <= first.level:
+            return each.line
+    return None
+
+
+def _headings(source: Source) -> list[Heading]:
+    if source.size_bytes > PARSED_BYTES_MAX:
+        raise TooLarge(
+            f"{source.ref} is too large to be searched for headings",
+            f"the limit is {PARSED_BYTES_MAX:,} bytes; find them with grep '^#', then take lines",
+        )
+    text = shown(text_of(source.bytes_of(0, source.size_bytes)))
+    if source.type == "html":
+        from contextrelay.logic.outline import html
+
+        return [Heading(*each) for each in html.find_headings(text)]
+    from contextrelay.logic.outline import markdown
+
+    lines = [line[:OUTLINE_LINE_CHARS_MAX] for line in text.split("\n")]
+    return [Heading(*each) for each in markdown.find_headings(lines)[0]]
+
+
+def _unknown(headings: list[Heading], wanted: str) -> NotFound:
+    titles = {_folded(each.title): each.title for each in headings[:_COMPARED_MAX]}
+    last = _folded(wanted.rpartition(">")[2])
+    close = [titles[each] for each in get_close_matches(last, titles, _SHOWN_MAX, 0.4)]
+    names = close or [each.title for each in headings[:_SHOWN_MAX]]
+    begin = "did you mean" if close else "there are"
+    return NotFound(f"no heading is called {wanted[:80]!r}", f"{begin}: {'; '.join(names)}")

@@ -1,0 +1,130 @@
+"""Taking: the piece of a source that a selector means, whichever way it goes.
+
+Rule: the same for a body in a store, in memory, or opened from a seal: a source is all it needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from contextrelay.errors import Invalid
+from contextrelay.limits import PIECE_TOKENS_MAX, PIECE_TOKENS_MIN
+from contextrelay.logic.slicing.fit import Taken
+from contextrelay.logic.slicing.source import Source, readable
+from contextrelay.logic.slicing.span import read_span
+from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
+from contextrelay.model.piece import Piece, Selector
+from contextrelay.model.spent import Spent
+from contextrelay.model.tokens import TokenCount
+
+# How each argument of a slice is written as an option of `relay get`.
+_SHORT_REF_CHARS = 8
+
+
+def select(given: dict[str, str | None], columns: tuple[str, ...]) -> Selector:
+    """The one way that is given, out of all there are.
+
+    Raises:
+        Invalid: none is given, or several are, or columns without rows.
+    """
+    ways = {way: value for way, value in given.items() if value is not None}
+    told = ", ".join(given)
+    if len(ways) > 1:
+        raise Invalid(f"a slice takes one way, not {' and '.join(ways)}", "leave out all but one")
+    if not ways and columns:
+        ways = {"rows": ":"}
+    if not ways:
+        raise Invalid("a slice needs to know which piece", f"give one of {told}")
+    ((way, value),) = ways.items()
+    if columns and way != "rows":
+        raise Invalid(f"columns go with rows, not with {way}", "leave out columns, or give rows")
+    return Selector(way, value, columns)  # pyright: ignore[reportArgumentType]
+
+
+def take(source: Source, selector: Selector, tokens_max: int) -> Piece:
+    """The piece that a selector means, within so many tokens.
+
+    Raises:
+        Invalid: the selector is none for such a body, or the body is binary.
+        NotFound: nothing is at that place.
+        TooLarge: the body is over a limit of that way.
+    """
+    if not PIECE_TOKENS_MIN <= tokens_max <= PIECE_TOKENS_MAX:
+        hint = f"take {PIECE_TOKENS_MIN} to {PIECE_TOKENS_MAX}"
+        raise Invalid(f"tokens_max is {tokens_max}", hint)
+    text = readable(source)
+    taken = _taken(text, selector, tokens_max)
+    next_args: dict[str, Any] = dict(taken.next_args)
+    return Piece(
+        ref=source.ref,
+        way=selector.way,
+        at=taken.at,
+        text=taken.text,
+        left_out=taken.left_out,
+        next=command(source.ref, next_args) if next_args else "",
+        next_args=next_args,
+        notes=(*text.notes, *taken.notes),
+        spent=spent(count_tokens(taken.text), source),
+    )
+
+
+def _taken(source: Source, selector: Selector, tokens_max: int) -> Taken:
+    way, value = selector.way, selector.value
+    if way in ("lines", "bytes", "tokens"):
+        from contextrelay.logic.slicing import bytes_tokens, lines
+
+        takes = {
+            "lines": lines.take_lines,
+            "bytes": bytes_tokens.take_bytes,
+            "tokens": bytes_tokens.take_tokens,
+        }
+        return takes[way](source, read_span(value, way), tokens_max)
+    if way == "json_pointer":
+        from contextrelay.logic.slicing.json_pointer import take_at_pointer
+
+        return take_at_pointer(source, value, tokens_max)
+    if way == "json_path":
+        from contextrelay.logic.slicing.json_path import take_by_path
+
+        return take_by_path(source, value, tokens_max)
+    if way == "rows":
+        from contextrelay.logic.slicing.rows import take_rows
+
+        return take_rows(source, read_span(value, way), selector.columns, tokens_max)
+    if way == "heading":
+        from contextrelay.logic.slicing.heading import take_section
+
+        return take_section(source, value, tokens_max)
+    from contextrelay.logic.slicing.symbol import take_definition
+
+    return take_definition(source, value, tokens_max)
+
+
+def spent(tokens: int, source: Source) -> Spent:
+    """What was given beside what the whole would have cost."""
+    whole = source.whole()
+    if whole is None:
+        estimated = max(tokens, estimate_tokens(source.size_bytes))
+        whole = TokenCount(estimated, "estimated", TOKENIZER_DEFAULT)
+    return Spent(
+        tokens=tokens,
+        whole_tokens=whole.tokens,
+        basis=whole.basis,
+        tokenizer=whole.tokenizer,
+    )
+
+
+def command(ref: str, args: dict[str, Any]) -> str:
+    """A slice as it is asked on the command line."""
+    words = [f"relay get {ref[:_SHORT_REF_CHARS]}"]
+    for name, value in args.items():
+        told = ",".join(value) if isinstance(value, list | tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        words.append(f"--{name.replace('_', '-')} {quoted(told)}")
+    return " ".join(words)
+
+
+def quoted(text: str) -> str:
+    """A word as a shell takes it."""
+    import shlex
+
+    return shlex.quote(text)

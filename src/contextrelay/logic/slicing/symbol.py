@@ -1,0 +1,193 @@
+"""Definitions in code: a class, a function or a constant by its name, from first line to last.
+
+Python is read by its own parser, other languages by their lines: a line that defines the name, up
+to where its braces close or its indent ends.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from contextrelay.errors import NotFound, TooLarge
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, PARSED_BYTES_MAX
+from contextrelay.logic.slicing.fit import Taken, named
+from contextrelay.logic.slicing.lines import take_lines
+from contextrelay.logic.slicing.source import Source, shown, text_of
+from contextrelay.logic.slicing.span import Span
+
+_SHOWN_MAX = 8
+_COMPARED_MAX = 1_000
+_DEFINES = (
+    r"(?:^\s*#define\s+|\b(?:class|struct|enum|union|interface|trait|impl|protocol|record|object|module|namespace"
+    r"|package|func|fn|fun|function|def|sub|procedure|macro|type|typedef|typealias|const|let|var"
+    r"|val|static|public|private|protected|internal|abstract|override|create\s+(?:or\s+replace\s+)?\w+)\b[^=;(]{0,80}?(?<![\w$])"
+    r"|\bfunc\s*\([^)]{0,80}\)\s*)"
+)
+# Braces, and what may hold some that are none: strings and comments within a line.
+_OPENS = re.compile(r"""[{}]|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|//.*|#\s.*""")
+_NO_CODE = re.compile(r"""\s*(?://|#(?!define)|\*|/\*|--)""")
+
+
+class Definition(Struct, frozen=True):
+    """A definition: the names it is below, and its first and last line."""
+
+    path: tuple[str, ...]
+    first: int
+    last: int
+
+
+def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
+    """The definition of a name, or of `Class.name`.
+
+    Raises:
+        NotFound: nothing is called so; the hint has what comes near.
+        TooLarge: it is over the limit of what is searched for definitions.
+    """
+    if source.size_bytes > PARSED_BYTES_MAX:
+        raise TooLarge(
+            f"{source.ref} is too large to be searched for definitions",
+            f"the limit is {PARSED_BYTES_MAX:,} bytes; find it with grep, then take lines",
+        )
+    text = shown(text_of(source.bytes_of(0, source.size_bytes)))
+    known = _definitions(source, text)
+    path = tuple(part for part in re.split(r"\.|::|#|/", wanted.strip().removesuffix("()")) if part)
+    found = [each for each in known if each.path[-len(path) :] == path] if path else []
+    if not found and path:
+        lines = text.split("\n")
+        # What has a body comes before what announces it.
+        found = sorted(_by_lines(lines, path[-1]), key=lambda each: _is_announced(lines, each))
+    if not found:
+        raise _unknown(source, known or _by_outline(source, text), wanted)
+    first = found[0]
+    taken = take_lines(source, Span(first.first, first.last + 1), tokens_max)
+    others = [f"{'.'.join(each.path)} (line {each.first})" for each in found[1:]]
+    return named(taken, ".".join(first.path), others)
+
+
+def _definitions(source: Source, text: str) -> list[Definition]:
+    """What a parser finds; nothing where there is none for the language."""
+    name = source.name or ""
+    if "python" in source.media_type or name.endswith((".py", ".pyi")):
+        from contextrelay.logic.outline.code.python import parse
+
+        tree = parse(text)
+        return [] if tree is None else list(_of_python(tree.body, ()))
+    return []
+
+
+def _of_python(body: list[ast.stmt], above: tuple[str, ...]) -> Iterator[Definition]:
+    """Definitions in the order of the file; those within functions too. Not recursive by depth of
+    blocks alone: the parser has refused what is nested too deep."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            path = (*above, node.name)
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            yield Definition(path, first, node.end_lineno or node.lineno)
+            yield from _of_python(node.body, path)
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            inside = [*node.body, *getattr(node, "orelse", [])]
+            inside += [each for handler in getattr(node, "handlers", ()) for each in handler.body]
+            yield from _of_python(inside, above)
+        else:
+            for target in _targets(node):
+                yield Definition((*above, target), node.lineno, node.end_lineno or node.lineno)
+
+
+def _targets(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    else:
+        return
+    for target in targets:
+        if isinstance(target, ast.Name):
+            yield target.id
+
+
+def _by_lines(lines: list[str], name: str) -> Iterator[Definition]:
+    """Lines that define a name, as most languages write that: the sure signs first."""
+    word = rf"{re.escape(name)}(?![\w$])"
+    sure = re.compile(_DEFINES + word, re.IGNORECASE if name.isupper() else 0)
+    # A C function, a method in Java or JavaScript: a name, arguments, and a body that follows.
+    likely = re.compile(
+        rf"^[\w\s*&<>,\[\]:~@]{{0,120}}?(?<![\w$.]){word}\s*(?:=|:)?\s*(?:async\s*)?\("
+    )
+    found = False
+    for pattern in (sure, likely):
+        for index, line in enumerate(lines):
+            if name not in line or _NO_CODE.match(line):
+                continue
+            if pattern.search(line[:OUTLINE_LINE_CHARS_MAX]):
+                last = _last_line(lines, index)
+                if pattern is likely and last == index and not line.rstrip().endswith(("}", "};")):
+                    continue  # A call, or a declaration.
+                found = True
+                yield Definition((name,), index + 1, last + 1)
+        if found:
+            return
+
+
+def _is_announced(lines: list[str], found: Definition) -> bool:
+    line = lines[found.first - 1].rstrip()
+    return found.first == found.last and line.endswith(");")
+
+
+def _last_line(lines: list[str], first: int) -> int:
+    """Where a definition ends: with its braces, or with what is indented deeper than it begins."""
+    depth = 0
+    for index in range(first, len(lines)):
+        line = lines[index]
+        for sign in _OPENS.findall(line[:OUTLINE_LINE_CHARS_MAX]):
+            depth += {"{": 1, "}": -1}.get(sign, 0)
+            if depth == 0 and sign == "}":
+                return index
+        is_directive = line.lstrip().startswith("#define") and not line.rstrip().endswith("\\")
+        if depth == 0 and (line.rstrip().endswith(";") or is_directive):
+            return index
+        if depth == 0 and index > first + 3:
+            break
+    return first if depth > 0 else _last_indented(lines, first)
+
+
+def _last_indented(lines: list[str], first: int) -> int:
+    margin = len(lines[first]) - len(lines[first].lstrip())
+    last = first
+    for index in range(first + 1, len(lines)):
+        line = lines[index]
+        if not line.strip():
+            continue
+        if len(line) - len(line.lstrip()) <= margin:
+            closes = line.strip().split()[0] in ("end", "end;", ")", "):", "]", "fi", "done")
+            return index if closes and index == last + 1 else last
+        last = index
+    return last
+
+
+def _by_outline(source: Source, text: str) -> list[Definition]:
+    """What an outline would tell, to come near to a name."""
+    from contextrelay.logic.content.source import Source as Outlined
+    from contextrelay.logic.outline.code.by_line import LANGUAGES, by_lines
+
+    body = Outlined(b"", text, source.media_type, source.name or "", source.size_bytes)
+    symbols, _ = by_lines(body, LANGUAGES.get(body.media_type, "code"))
+    return [Definition((each.name,), each.line, each.line) for each in symbols]
+
+
+def _unknown(source: Source, known: list[Definition], wanted: str) -> NotFound:
+    names = list(dict.fromkeys(".".join(each.path) for each in known[:_COMPARED_MAX]))
+    close = get_close_matches(wanted, names, _SHOWN_MAX, 0.4)
+    close = close or get_close_matches(re.split(r"\.|::", wanted)[-1], names, _SHOWN_MAX, 0.4)
+    told = "; ".join(close or names[:_SHOWN_MAX])
+    begin = "did you mean" if close else "there are"
+    hint = (
+        f"{begin}: {told}"
+        if told
+        else f"find it: relay get {source.ref[:8]} --grep {wanted[:80]!r}"
+    )
+    return NotFound(f"nothing is defined as {wanted[:80]!r}", hint)

@@ -1,0 +1,1 @@
+"""Thread state: its schema, header, compaction and event chain."""

@@ -1,0 +1,1 @@
+"""Untrusted text: defused, fenced and rendered for a model."""

@@ -1,0 +1,44 @@
+"""Rendering: a thread as the messages that a model is sent: its header, and previews of artifacts.
+
+Rule: content never goes in, only what previews show of it, and each preview stands in a fence that
+says what it is and whence. A line above the fence names the artifact, for who looks for that alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from contextrelay.logic.untrusted.defuse import defuse
+from contextrelay.logic.untrusted.fence import fence
+from contextrelay.model.artifact import Artifact
+
+TITLE = "## Artifacts"
+BETWEEN = "\n\n---\n\n"
+
+Message = dict[str, str]
+
+
+def as_openai(
+    header: bytes, artifacts: Sequence[Artifact | tuple[str, str]], user: str | None = None
+) -> list[Message]:
+    """Messages in the form that OpenAI's chat interface made common.
+
+    An artifact that is gone is a ref and what became of it. `user`: what the user says, which comes
+    last, in a message of its own, so that nothing from an artifact can pass for it.
+    """
+    shown = BETWEEN.join(map(_shown, artifacts)) or "None."
+    messages = [
+        {"role": "system", "content": header.decode()},
+        {"role": "user", "content": f"{TITLE}\n\n{shown}"},
+    ]
+    if user:
+        messages.append({"role": "user", "content": user})
+    return messages
+
+
+def _shown(artifact: Artifact | tuple[str, str]) -> str:
+    if isinstance(artifact, tuple):
+        ref, became = artifact
+        return f"[artifact:{ref} | gone]\n{became}"
+    name = " ".join(defuse(artifact.name or "").text.split()) or artifact.type
+    return f"[artifact:{artifact.ref} | {name}]\n{fence(artifact)}"

@@ -1,0 +1,77 @@
+"""Folders: files that are whole or absent, under names as durable as their content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from pathlib import Path
+
+from contextrelay.store.file_errors import cannot_write
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what was created, renamed or deleted in a folder survive a power loss."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents, durably, for its owner alone; an existing one is fine."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
+    """Write a file so that it is either whole or as it was before; its size in bytes.
+
+    It is its owner's alone. A link at `path` is replaced, not followed.
+
+    Raises:
+        Invalid: nothing can be written there; Full: there is no room.
+    """
+    try:
+        draft = path.with_name(f".{path.name[:100]}.{os.urandom(4).hex()}.part")
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except (OSError, ValueError) as error:
+        raise cannot_write(path, error) from error
+    size_bytes = 0
+    try:
+        for chunk in chunks:
+            size_bytes += len(chunk)
+            with _told_of(path):
+                write_all(handle, chunk)
+        with _told_of(path):
+            os.fsync(handle)
+            draft.replace(path)
+            sync_folder(path.parent)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(handle)
+    return size_bytes
+
+
+def write_all(handle: int, chunk: bytes | memoryview) -> None:
+    """Write a chunk whole: one call may write less than it is given."""
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+@contextmanager
+def _told_of(path: Path) -> Generator[None]:
+    """Tell of troubles with a file; those of whoever gives the chunks are their own."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error

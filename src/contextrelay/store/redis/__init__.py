@@ -1,0 +1,1 @@
+"""Redis and Valkey: connections, hints and indexes."""

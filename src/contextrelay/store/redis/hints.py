@@ -1,0 +1,87 @@
+"""Hints over Redis pub/sub: a thread that tells a listener which log has news.
+
+Rule: what is published while nobody is subscribed is lost. So whenever the subscription was away,
+the listener hears None: "some log".
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+from redis.client import PubSub
+from redis.exceptions import RedisError
+
+from contextrelay.errors import RelayError
+from contextrelay.store.redis.client import Client
+
+POLL_S = 0.25
+FIRST_PAUSE_S = 0.1
+PAUSE_S_MAX = 5.0
+READY_S_MAX = 5.0
+
+
+class Hints:
+    """One subscription, kept up until stopped."""
+
+    def __init__(self, client: Client, channel: str, hear: Callable[[str | None], None]) -> None:
+        self._client = client
+        self._channel = channel
+        self._hear = hear
+        self._stopped = threading.Event()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="relay-hints", daemon=True)
+
+    def start(self) -> None:
+        """Begin; what is published after this returned is heard, or None is."""
+        self._thread.start()
+        self._ready.wait(READY_S_MAX)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._stopped.is_set() and not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Hear no more. Its thread ends by itself a little later: who waited need not wait on."""
+        self._stopped.set()
+
+    def end(self) -> None:
+        """Stop, and wait until the thread has ended."""
+        self.stop()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        missed = False
+        while not self._stopped.is_set():
+            try:
+                with self._client.subscribe(self._channel) as hearing:
+                    _await_confirmation(hearing)
+                    pause_s = FIRST_PAUSE_S
+                    if missed:
+                        self._hear(None)
+                    self._ready.set()
+                    self._pass_on(hearing)
+            except (RedisError, RelayError, OSError):
+                missed = True
+                self._ready.set()
+                self._stopped.wait(pause_s)
+                pause_s = min(pause_s * 2, PAUSE_S_MAX)
+
+    def _pass_on(self, hearing: PubSub) -> None:
+        while not self._stopped.is_set():
+            message = _next(hearing, POLL_S)
+            if message is not None and message["type"] == "message" and not self._stopped.is_set():
+                self._hear(message["data"].decode())
+
+
+def _await_confirmation(hearing: PubSub) -> None:
+    message = _next(hearing, READY_S_MAX)
+    if message is None or message["type"] != "subscribe":
+        raise RedisError("the subscription was not confirmed")
+
+
+def _next(hearing: PubSub, timeout_s: float) -> dict[str, Any] | None:
+    return cast(Callable[..., Any], hearing.get_message)(timeout=timeout_s)

@@ -1,0 +1,340 @@
+"""The search index: words, and in which passages of which texts they are.
+
+Passages are numbered in the order in which they come, and CHUNK of them are a chunk: their lengths
+are one row, and where a word is among them is one row each. So what is new is written at one end,
+and what has gone is dropped by the chunk. A length of 0 says that a passage is gone.
+
+Rule: it stands beside the ledger, in a file of its own or in memory, and can be made anew from it.
+So nothing here is the truth: who finds something asks the ledger whether it is still there, and a
+damaged file is thrown away. It survives being killed at any moment, because a change is a
+transaction; a change that was lost is made again.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from contextrelay.limits import SEARCH_WAIT_MS_MAX
+from contextrelay.store import file_errors
+from contextrelay.store.ledger.sqlite_reads import FOREIGN, translate
+from contextrelay.store.search.reads import (
+    CHUNK,
+    IS_BIG_ENDIAN,
+    TEXT_COLUMNS,
+    Text,
+    lengths_of,
+    mark,
+    text_by_ref,
+    unknown,
+)
+
+FORMAT = 1
+"""Of the tables and of what is in them: another one is thrown away and made anew."""
+
+TABLES = """
+    CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE text (ref TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, expires_ms INTEGER,
+                       name TEXT, thread TEXT, start INTEGER NOT NULL, count INTEGER NOT NULL,
+                       is_cut INTEGER NOT NULL, places BLOB NOT NULL, pointers BLOB);
+    CREATE UNIQUE INDEX text_by_start ON text (start);
+    CREATE INDEX text_by_name ON text (name, created_ms) WHERE name IS NOT NULL;
+    CREATE INDEX text_by_end ON text (expires_ms) WHERE expires_ms IS NOT NULL;
+    CREATE TABLE waiting (created_ms INTEGER, ref TEXT,
+                          PRIMARY KEY (created_ms, ref)) WITHOUT ROWID;
+    CREATE UNIQUE INDEX waiting_by_ref ON waiting (ref);
+    CREATE TABLE chunk (number INTEGER PRIMARY KEY, there INTEGER NOT NULL,
+                        words INTEGER NOT NULL, lengths BLOB NOT NULL);
+    CREATE TABLE posting (chunk INTEGER, word TEXT, body BLOB NOT NULL,
+                          PRIMARY KEY (chunk, word)) WITHOUT ROWID;
+"""
+# Concatenated blobs are text to SQLite until they are cast; their bytes stay as they are.
+ADD_POSTING = """INSERT INTO posting VALUES (?, ?, ?)
+                 ON CONFLICT DO UPDATE SET body = CAST(body || excluded.body AS BLOB)"""
+ADD_LENGTHS = """INSERT INTO chunk VALUES (?, ?, ?, ?)
+                 ON CONFLICT DO UPDATE SET lengths = CAST(lengths || excluded.lengths AS BLOB),
+                   there = there + excluded.there, words = words + excluded.words"""
+ADD_TEXT = f"""INSERT INTO text ({TEXT_COLUMNS}, places, pointers)
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+# A file that is no database, is damaged, or has other tables than its format says.
+_SPOILED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+
+
+class Spoiled(Exception):
+    """The index cannot be read: it has to be made anew."""
+
+
+class SearchIndex:
+    """Where the words of a store are. Used by one thread of execution at a time: see `changing`."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._connection: sqlite3.Connection | None = None
+        self._known: set[str] = set()
+        self._known_made: str | None = None
+        self._checked: tuple[str | None, str | None, int] = (None, None, 0)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None and self._pid == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    # Transactions
+
+    @contextmanager
+    def reading(self) -> Generator[sqlite3.Connection]:
+        """A view that stands still."""
+        with self._lock, self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def changing(self) -> Generator[Change]:
+        """Change it, whole or not at all; others who would wait for that.
+
+        Raises:
+            Unavailable: another process is changing it for too long.
+        """
+        with self._lock, self._transaction("BEGIN IMMEDIATE") as connection:
+            change = Change(connection)
+            yield change
+            change.write()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Generator[sqlite3.Connection]:
+        try:
+            connection = self._opened()
+            connection.execute(begin)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        except FOREIGN as error:
+            if getattr(error, "sqlite_errorcode", _SPOILED[0]) & 0xFF in _SPOILED:
+                raise Spoiled(f"the search index is damaged: {error}") from error
+            raise translate(error, self.path or Path("search index")) from error
+        except OSError as error:
+            raise file_errors.from_os(error, self.path or "search index") from error
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._pid != os.getpid() and self.path is not None:
+            # A child process must not use its parent's, nor close it.
+            _parents.append(self._connection)
+            self._connection = None
+        self._pid = os.getpid()
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        if self.path is not None:
+            # Made here, for its owner alone: it tells what words the store holds.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(
+            self.path or ":memory:",
+            timeout=SEARCH_WAIT_MS_MAX / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            # NORMAL: a power loss may take the last changes, which are then made again.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            _prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def unknown(self, connection: sqlite3.Connection, refs: list[str]) -> set[str]:
+        """Those refs that are neither in nor to be added; what was seen before is not asked."""
+        made = mark(connection, "made")
+        if made != self._known_made or len(self._known) > _KNOWN_MAX:
+            self._known, self._known_made = set(), made
+        fresh = [ref for ref in refs if ref not in self._known]
+        missing = unknown(connection, fresh)
+        self._known.update(ref for ref in fresh if ref not in missing)
+        return missing
+
+    def checked_ms(self, connection: sqlite3.Connection) -> int:
+        """When it was last looked whether something is new: as noted, or as remembered here."""
+        made, noted = mark(connection, "made"), mark(connection, "checked_ms")
+        is_same = self._checked[:2] == (made, noted)
+        return self._checked[2] if is_same else int(noted or 0)
+
+    def check_off(self, connection: sqlite3.Connection, at_ms: int) -> None:
+        """Remember that nothing was new."""
+        made, noted = mark(connection, "made"), mark(connection, "checked_ms")
+        self._checked = (made, noted, at_ms)
+
+    def start_anew(self) -> None:
+        """Throw everything away; a damaged file goes, and whoever has it open comes to see that."""
+        with self._lock:
+            try:
+                with self._transaction("BEGIN IMMEDIATE") as connection:
+                    _make(connection)
+                return
+            except Spoiled:
+                self.close()
+            if self.path is not None:
+                for end in ("", "-wal", "-shm"):
+                    self.path.with_name(self.path.name + end).unlink(missing_ok=True)
+
+
+_KNOWN_MAX = 100_000
+_parents: list[sqlite3.Connection | None] = []
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables, if there are none of this format."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] == FORMAT:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
+            _make(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    named = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    for (name,) in named:
+        connection.execute(f'DROP TABLE "{name}"')
+    for statement in TABLES.split(";"):
+        connection.execute(statement)
+    connection.execute("INSERT INTO mark VALUES ('made', hex(randomblob(8)))")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+
+class Change:
+    """One change: what is added is gathered, and written at its end."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self._postings: dict[int, defaultdict[str, list[int]]] = {}
+        self._lengths: dict[int, array[int]] = {}
+        self._next: int | None = None
+        self._texts = 0
+
+    def add(
+        self,
+        text: Text,
+        passages: Iterable[tuple[int, Sequence[str]]],
+        places: bytes,
+        pointers: bytes | None,
+    ) -> None:
+        """Add a text, which is not in yet, with the length and the words of each passage.
+
+        `places`: PLACE_BYTES for each, to be asked for by `place`; `pointers` as they are.
+        """
+        number = text.start
+        for length, words in passages:
+            chunk, offset = divmod(number, CHUNK)
+            if chunk not in self._lengths:
+                self._lengths[chunk], self._postings[chunk] = array("H"), defaultdict(list)
+            self._lengths[chunk].append(length)
+            postings = self._postings[chunk]
+            for word, count in Counter(words).items():
+                postings[word].append(offset | min(count, _COUNT_MAX) << 16)
+            number += 1
+        self._next = number
+        self._texts += 1
+        self.connection.execute(
+            ADD_TEXT,
+            (*(getattr(text, field) for field in text.__struct_fields__), places, pointers),
+        )
+
+    def next_number(self) -> int:
+        """The number that the next passage gets."""
+        if self._next is None:
+            self._next = int(mark(self.connection, "next") or 0)
+        return self._next
+
+    def write(self) -> None:
+        """Write what was gathered."""
+        execute = self.connection.executemany
+        execute(
+            ADD_LENGTHS,
+            [
+                (chunk, len(lengths), sum(lengths), lengths.tobytes())
+                for chunk, lengths in self._lengths.items()
+            ],
+        )
+        execute(
+            ADD_POSTING,
+            [
+                (chunk, word, _packed(found))
+                for chunk, postings in self._postings.items()
+                for word, found in sorted(postings.items())
+            ],
+        )
+        self._postings, self._lengths = {}, {}
+        if self._next is not None:
+            self.set_mark("next", str(self._next))
+        if self._texts:
+            texts = int(mark(self.connection, "texts") or 0) + self._texts
+            self.set_mark("texts", str(texts))
+            self._texts = 0
+
+    def remove(self, ref: str) -> None:
+        """Take a text out: its passages are gone; their words go with their chunk."""
+        self.connection.execute("DELETE FROM waiting WHERE ref = ?", (ref,))
+        text = text_by_ref(self.connection, ref)
+        if text is None:
+            return
+        self.write()
+        self.connection.execute("DELETE FROM text WHERE ref = ?", (ref,))
+        self._texts -= 1
+        for chunk in range(text.start // CHUNK, (text.stop - 1) // CHUNK + 1):
+            lengths = lengths_of(self.connection, chunk)
+            start, stop = max(0, text.start - chunk * CHUNK), min(CHUNK, text.stop - chunk * CHUNK)
+            gone = lengths[start:stop]
+            there = sum(map(bool, gone))
+            lengths[start:stop] = array("H", bytes(2 * len(gone)))
+            self.connection.execute(
+                "UPDATE chunk SET lengths = ?, there = there - ?, words = words - ? "
+                "WHERE number = ?",
+                (lengths.tobytes(), there, sum(gone), chunk),
+            )
+
+    def drop_chunk(self, chunk: int) -> None:
+        """Drop a chunk of which nothing is there."""
+        self.connection.execute("DELETE FROM posting WHERE chunk = ?", (chunk,))
+        self.connection.execute("DELETE FROM chunk WHERE number = ?", (chunk,))
+
+    def set_mark(self, name: str, value: str) -> None:
+        self.connection.execute("INSERT OR REPLACE INTO mark VALUES (?, ?)", (name, value))
+
+    def await_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Note texts, (created_ms, ref), that are to be added."""
+        self.connection.executemany("INSERT OR IGNORE INTO waiting VALUES (?, ?)", texts)
+
+    def added(self, refs: Iterable[str]) -> None:
+        """Cross off texts that were to be added."""
+        self.connection.executemany("DELETE FROM waiting WHERE ref = ?", [(ref,) for ref in refs])
+
+
+_COUNT_MAX = 0xFFFF
+
+
+def _packed(places: list[int]) -> bytes:
+    """Places of a word, each an offset and, 16 bits further up, a count; little-endian."""
+    packed = array("I", places)
+    if IS_BIG_ENDIAN:
+        packed.byteswap()
+    return packed.tobytes()

@@ -1,0 +1,244 @@
+"""Keys are kept as hashes, found by their tokens, counted, revoked and forgotten."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contextrelay import Full, Invalid, NotFound, Refused, Relay, RelayError
+from contextrelay.core.access.keys import hashed, key_in, row_of
+from contextrelay.limits import KEY_FORGOTTEN_S
+from contextrelay.model.key import key_id_in
+from tests.core.clock import Clock
+from tests.core.keyed import as_seen_by, holder, owner, stores_of
+
+SECRET_START = len("relay_0123456789ab_")
+
+
+def test_a_token_is_found_by_itself_and_by_nothing_like_it() -> None:
+    """Promise Z1: constant-time compare of hashes."""
+    relay = owner()
+    made, other = relay.new_key(), relay.new_key()
+    ledger = stores_of(relay).ledger
+    row = row_of(ledger, made.token)
+
+    assert row is not None
+    assert key_in(row, made.token) == made.key
+    mixed = made.token[:SECRET_START] + other.token[SECRET_START:]
+    assert row_of(ledger, mixed) == row
+    assert key_in(row, mixed) is None
+
+
+def test_no_part_of_a_token_is_kept(tmp_path: Path) -> None:
+    """Promise Z1: tokens kept as hashes."""
+    with Relay(tmp_path) as relay:
+        made = relay.new_key(name="reader", scope="read")
+        relay.backup(tmp_path / "backup.tar")
+
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert hashed(made.token).encode() in written
+    assert made.token[SECRET_START:].encode() not in written
+    assert made.token.encode() not in written
+
+
+WRONG = st.one_of(
+    st.text(max_size=100),
+    st.text(string.hexdigits + "_relay", max_size=200),
+    st.from_regex(r"relay_[0-9a-f]{0,20}_[0-9a-f]{0,60}\n?", fullmatch=True),
+)
+
+
+@given(WRONG)
+def test_what_is_no_token_is_nobodys(text: str) -> None:
+    """Promise Z1: tokens of every wrong length and alphabet."""
+    is_one = (
+        len(text) == SECRET_START + 48
+        and text.startswith("relay_")
+        and text[18] == "_"
+        and not set(text[6:18] + text[19:]) - set("0123456789abcdef")
+    )
+
+    assert (key_id_in(text) is not None) == is_one
+
+
+def test_keys_are_listed_in_pages_and_without_their_tokens() -> None:
+    """Promise Z1."""
+    relay = owner()
+    made = [relay.new_key(name=f"key {number}") for number in range(5)]
+
+    first = relay.keys(3)
+    rest = relay.keys(3, first.next)
+
+    assert [*first.keys, *rest.keys] == sorted((each.key for each in made), key=lambda key: key.id)
+    assert rest.next == ""
+
+
+def test_a_revoked_key_stays_listed_and_is_forgotten_in_time() -> None:
+    """Promise Z1: revocation."""
+    clock = Clock()
+    relay = owner(clock)
+    made = relay.new_key()
+
+    revoked = relay.revoke_key(made.key.id)
+
+    assert revoked.revoked_at is not None
+    assert relay.revoke_key(made.key.id) == revoked
+    assert relay.keys().keys == [revoked]
+    clock.pass_ms(KEY_FORGOTTEN_S * 1000 + 1)
+    relay.sweep()
+    assert relay.keys().keys == []
+    with pytest.raises(NotFound):
+        relay.usage(made.key.id)
+
+
+def test_an_admin_of_a_tenant_looks_after_its_keys_alone() -> None:
+    """Promise Z1. Promise Z4."""
+    relay = owner()
+    others = relay.new_key(tenant="beta").key
+    admin = holder(relay, scope="admin", tenant="acme")
+
+    made = admin.new_key(scope="admin").key
+
+    assert made.tenant == "acme"
+    assert others not in admin.keys().keys
+    assert made in admin.keys().keys
+    with pytest.raises(Refused, match="another tenant"):
+        admin.new_key(tenant="beta")
+    for ask in (admin.revoke_key, admin.usage):
+        with pytest.raises(NotFound):
+            ask(others.id)
+    assert others in relay.keys().keys
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"scope": "admin", "threads": ("release",)},
+        {"scope": "admin", "channels": ("ci",)},
+        {"scope": "everything"},
+        {"tenant": "a/b"},
+        {"tenant": "A"},
+        {"tenant": ""},
+        {"tenant": ".."},
+        {"tenant": "acme\n"},
+        {"threads": ("",)},
+        {"channels": tuple("abcdefghijklmnopqrstuvwxyz0123456789")},
+        {"name": "a\nb"},
+        {"quota_bytes": -1},
+        {"ttl_s": 0},
+        {"requests_per_minute": 0},
+    ],
+)
+def test_what_cannot_be_a_key_is_refused(wrong: dict[str, Any]) -> None:
+    """Promise Z1."""
+    relay = owner()
+
+    with pytest.raises(Invalid):
+        relay.new_key(**wrong)
+
+    assert relay.keys().keys == []
+
+
+# Quotas
+
+
+def used(relay: Relay) -> int:
+    (key,) = relay.keys().keys
+    return relay.usage(key.id).pushed_bytes
+
+
+def test_a_push_past_the_quota_is_refused_and_pulls_are_not() -> None:
+    """Promise Z1: per-token quota."""
+    relay = owner()
+    writer = holder(relay, quota_bytes=10)
+    kept = writer.push("123456")
+
+    with pytest.raises(Full) as refused:
+        writer.push("12345")
+
+    assert refused.value.status == 402
+    assert writer.pull(kept.ref) == b"123456"
+    assert writer.list().artifacts == [writer.peek(kept.ref)]
+    assert used(relay) == 6
+    writer.push("1234")
+    assert used(relay) == 10
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 3, 50])
+def test_a_body_that_streams_ends_where_the_quota_does(chunk_bytes: int) -> None:
+    """Promise Z1."""
+    relay = owner()
+    writer = holder(relay, quota_bytes=100)
+    sent: list[int] = []
+
+    def chunks(size: int) -> Any:
+        for start in range(0, size, chunk_bytes):
+            sent.append(start)
+            yield b"x" * min(chunk_bytes, size - start)
+
+    writer.push(chunks(60))
+    with pytest.raises(Full):
+        writer.push(chunks(10_000))
+
+    assert len(sent) <= 60 // chunk_bytes + 1 + 40 // chunk_bytes + 2
+    assert used(relay) == 60
+    assert len(relay.list().artifacts) == 1
+
+
+def test_what_was_not_stored_does_not_count() -> None:
+    """Promise Z1."""
+    relay = owner()
+    writer = holder(relay, quota_bytes=100)
+
+    with pytest.raises(RelayError):
+        writer.push("12345", thread="00000000-0000-4000-8000-000000000000")
+
+    assert used(relay) == 0
+
+
+def test_a_push_that_is_asked_again_counts_once() -> None:
+    """Promise Z1."""
+    relay = owner()
+    writer = holder(relay, quota_bytes=10)
+
+    first = writer.once("again").push("123456")
+    again = writer.once("again").push("123456")
+
+    assert first.ref == again.ref
+    assert used(relay) == 6
+
+
+def test_many_pushes_and_results_of_capabilities_count_too() -> None:
+    """Promise Z1."""
+    relay = owner()
+    writer = holder(relay, quota_bytes=1000)
+
+    writer.push_many(["123", "4567"])
+    found = writer.invoke("retrieval.search", {"query": "nothing"})
+
+    assert used(relay) == 7 + found.preview.size_bytes
+    with pytest.raises(Full):
+        writer.push_many(["x" * 600, "x" * 600])
+    assert len(writer.list().artifacts) == 3
+
+
+# Asking once
+
+
+def test_idempotency_keys_of_two_callers_never_meet() -> None:
+    """Promise Z4."""
+    relay = owner()
+    one, two = relay.new_key(), relay.new_key()
+    relays = [relay, as_seen_by(relay, one.key), as_seen_by(relay, two.key)]
+    relays += [holder(relay, tenant="acme"), holder(relay, tenant="beta")]
+
+    refs = {each.once("same").push("content").ref for each in relays}
+
+    assert len(refs) == 5
+    for each in relays:
+        assert each.once("same").push("content").ref in refs

@@ -1,0 +1,95 @@
+"""Outlines in core: made once for a content, kept beside it, and gone with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from contextrelay import Invalid, Relay
+from contextrelay.client.transport.local import Local
+from contextrelay.core.artifacts.bodies import body_log
+from contextrelay.core.stores import Stores
+from contextrelay.logic.tokens import count_tokens
+from contextrelay.store.ledger import Row, Write
+from contextrelay.wire.verbs import Verify
+
+BODY = "# Plan\n\nFirst.\n\n## Costs\n\nLow.\n" * 50
+
+
+def stores_of(relay: Relay) -> Stores:
+    assert isinstance(relay.transport, Local)
+    return relay.transport.stores
+
+
+def looked(relay: Relay, sha256: str) -> list[Row]:
+    return stores_of(relay).ledger.rows(body_log(sha256), "looked", "", 10)
+
+
+def test_an_outline_is_made_once_for_a_content_and_kept_beside_it() -> None:
+    """Promise L1: computed once per content."""
+    with Relay("memory:") as relay:
+        first = relay.push(BODY, name="a.md")
+        second = relay.push(BODY, name="b.md")
+        assert looked(relay, first.sha256) == []
+
+        told = relay.outline(first.ref)
+        kept = looked(relay, first.sha256)
+
+        assert len(kept) == 1
+        assert relay.outline(second.ref).text == told.text
+        assert relay.outline(first.ref) == told
+        assert looked(relay, first.sha256) == kept
+
+
+def test_a_kept_outline_that_cannot_be_read_is_made_again() -> None:
+    """Promise L1."""
+    with Relay("memory:") as relay:
+        artifact = relay.push(BODY, name="a.md")
+        told = relay.outline(artifact.ref)
+        row = looked(relay, artifact.sha256)[0]
+        damaged = Row("looked", row.key, b"{")
+        stores_of(relay).ledger.commit(Write(body_log(artifact.sha256), rows=(damaged,)))
+
+        assert relay.outline(artifact.ref) == told
+        assert looked(relay, artifact.sha256) == [row]
+
+
+def test_what_an_outline_quotes_goes_with_the_content() -> None:
+    """Promise R9: nothing of a removed content stays readable."""
+    with Relay("memory:") as relay:
+        one, other = relay.push(BODY, name="a.md"), relay.push(BODY, type="text", name="b")
+        relay.outline(one.ref)
+        relay.outline(other.ref)
+        assert len(looked(relay, one.sha256)) == 2
+
+        relay.remove(one.ref)
+        relay.remove(other.ref)
+        relay.sweep()
+
+        assert looked(relay, one.sha256) == []
+        assert relay.transport.ask(Verify()).problems == []
+
+
+def test_a_full_peek_tells_tokens_and_outline_and_a_plain_one_does_not() -> None:
+    """Promise R7."""
+    with Relay("memory:") as relay:
+        ref = relay.push(BODY, name="a.md").ref
+
+        full, plain = relay.peek(ref, is_full=True), relay.peek(ref)
+
+        assert (full.tokens, full.token_basis) == (count_tokens(BODY), "measured")
+        assert full.outline == relay.outline(ref).text
+        assert not isinstance(plain.tokens, int)
+        assert not isinstance(plain.outline, str)
+
+
+def test_of_a_sealed_body_nothing_is_told_where_its_key_is_not() -> None:
+    """Promise L4: on sealed refs it runs in the client."""
+    with Relay("memory:") as relay:
+        sealed = relay.push(b"x" * 100, seal=True)
+
+        told = relay.peek(sealed.ref, is_full=True)
+
+        assert (told.tokens, told.token_basis, told.outline) == (None, "sealed", None)
+        for verb in (relay.outline, relay.digest):
+            with pytest.raises(Invalid, match="sealed"):
+                verb(sealed.ref)

@@ -1,0 +1,63 @@
+"""Settings on the command line: looked at, changed, checked before they are written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.doors.cli.shell import Shell
+
+
+def test_a_setting_is_changed_obeyed_and_taken_back(shell: Shell) -> None:
+    path = shell.home / "store" / "config.json"
+
+    assert shell.out("config", "path").strip() == str(path)
+    assert shell.out("config", "get", "ttl_s").strip() == "86400"
+    shell.out("config", "set", "ttl_s", "60")
+    shell.out("config", "set", "extend_on_read", "on")
+    assert json.loads(path.read_bytes())["ttl_s"] == 60
+    assert shell.json("push", stdin=b"x")["ttl_s"] == 60
+    assert shell.json("config", "list")["extend_on_read"] is True
+    assert "(set; the default is 86400)" in shell.out("config", "list", human=True)
+    shell.out("config", "set", "ttl_s", "default")
+    assert shell.json("config", "get", "ttl_s") == 86_400
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["get", "ttl"], 3, "did you mean ttl_s?"),
+        (["set", "colour", "red"], 3, "body_bytes_max"),
+        (["set", "ttl_s", "soon"], 2, "ttl_s"),
+        (["set", "ttl_s", "0"], 2, ">= 1"),
+        (["set", "extend_on_read", "maybe"], 2, "extend_on_read"),
+    ],
+)
+def test_a_wrong_setting_is_refused_and_the_file_stays(
+    shell: Shell, words: list[str], code: int, says: str
+) -> None:
+    shell.out("config", "set", "ttl_s", "60")
+    before = (shell.home / "store" / "config.json").read_bytes()
+
+    got, told = shell.fails("config", *words)
+
+    assert (got, says in told) == (code, True), told
+    assert (shell.home / "store" / "config.json").read_bytes() == before
+
+
+def test_a_broken_file_is_named_and_never_overwritten(shell: Shell) -> None:
+    shell.out("init")
+    path = shell.home / "store" / "config.json"
+    path.write_text("{broken")
+
+    code, told = shell.fails("config", "set", "ttl_s", "60")
+
+    assert code == 2
+    assert str(path) in told
+    assert path.read_text() == "{broken"
+    assert shell.out("config", "path").strip() == str(path)
+
+
+def test_a_store_without_a_folder_has_no_file(shell: Shell) -> None:
+    assert shell.fails("--store", "memory:", "config", "path")[0] == 2

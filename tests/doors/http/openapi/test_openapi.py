@@ -1,0 +1,134 @@
+"""The document of the HTTP API tells of everything that is there, and so does its page."""
+
+from __future__ import annotations
+
+import re
+
+import httpx2
+import schemathesis
+
+from contextrelay.doors.http.openapi.manual import written
+from contextrelay.doors.http.openapi.openapi import document
+from contextrelay.wire.routes import ROUTES
+from tests.doors.http.serving import Served
+
+
+def operations() -> dict[tuple[str, str], str]:
+    """The name of the operation on each method and path."""
+    return {
+        (method.upper(), path): operation["operationId"]
+        for path, methods in document()["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def test_the_document_is_valid_openapi(served: Served) -> None:
+    """Promise M3."""
+    told = httpx2.get(f"{served.url}/openapi.json").json()
+
+    assert told["openapi"].startswith("3.1")
+    schemathesis.openapi.from_dict(told).validate()
+
+
+def test_every_verb_is_an_operation_of_its_name() -> None:
+    """Promise M3."""
+    told = operations()
+
+    assert {
+        (route.method, route.path): route.name or route.verb.__name__ for route in ROUTES
+    }.items() <= (told.items())
+    assert len(set(told.values())) == len(told)
+
+
+def test_everything_that_is_answered_is_documented_and_nothing_else(served: Served) -> None:
+    """Promise M3."""
+    answered = {
+        (method, path.replace("...}", "}"))
+        for path, place in served.door.paths.places.items()
+        for method in place.methods
+    }
+
+    assert operations().keys() == answered
+
+
+def test_who_has_the_document_or_its_page_does_not_get_it_again(served: Served) -> None:
+    for path in ("/openapi.json", "/docs"):
+        first = httpx2.get(served.url + path)
+        again = httpx2.get(served.url + path, headers={"if-none-match": first.headers["etag"]})
+
+        assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+
+
+def test_the_page_tells_every_operation_and_fetches_nothing(served: Served) -> None:
+    """Promise M3. Promise Z2."""
+    reply = httpx2.get(f"{served.url}/docs")
+
+    for (method, path), name in operations().items():
+        assert f'<details id="{name}">' in reply.text, f"{method} {path}"
+    linked = re.findall(r'(?:src|href)="([^"]*)"', reply.text)
+    assert linked
+    assert all(link.startswith(("/", "#")) and not link.startswith("//") for link in linked)
+    assert not re.search(r"<script|<link|<img|@import|url\(", reply.text)
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+
+
+def test_what_a_document_holds_cannot_become_part_of_the_page() -> None:
+    """Promise Z2."""
+    hostile = "<script>alert(1)</script>"
+    told = document()
+    told = {**told, "info": {**told["info"], "description": hostile, "title": hostile}}
+
+    text = "".join(written(told))
+
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_every_reply_has_the_security_headers(served: Served) -> None:
+    """Promise Z2."""
+    pushed = httpx2.post(f"{served.url}/push", json={"data": "hello"})
+    url = pushed.json()["url"]
+    replies = [
+        pushed,
+        httpx2.get(url),
+        httpx2.get(f"{url}?raw=1"),
+        httpx2.get(url.replace("/pull/", "/peek/")),
+        httpx2.head(url),
+        httpx2.options(url),
+        httpx2.put(url),
+        httpx2.get(f"{served.url}/no/such/path"),
+        httpx2.get(f"{served.url}/threads/none"),
+        httpx2.get(served.url, headers={"host": "elsewhere.example"}),
+        httpx2.get(f"{served.url}/ws/news"),
+        httpx2.get(f"{served.url}/ui/"),
+        httpx2.get(f"{served.url}/docs"),
+        httpx2.get(f"{served.url}/openapi.json"),
+    ]
+
+    for reply in replies:
+        assert reply.headers.get_list("x-content-type-options") == ["nosniff"], reply.url
+        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert reply.headers["cross-origin-resource-policy"] == "same-origin"
+    for page in replies[-3:-1]:
+        assert page.headers["x-frame-options"] == "DENY"
+        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+
+
+def test_head_options_and_other_methods_behave_on_every_path(served: Served) -> None:
+    """Promise T11. Promise M3."""
+    with httpx2.Client(base_url=served.url) as client:
+        for path, place in served.door.paths.places.items():
+            target = re.sub(r"\{[^}]*\}", "x", path)
+            allowed = place.allowed()
+
+            options = client.options(target)
+            other = client.request("TRACE", target)
+
+            assert (options.status_code, options.headers["allow"]) == (204, allowed), path
+            assert (other.status_code, other.headers["allow"]) == (405, allowed), path
+            if "GET" not in place.methods:
+                assert client.head(target).status_code == 405, path
+            elif not path.endswith(("/backup", "/stream", "/events")):
+                head, get = client.head(target), client.get(target)
+                assert (head.status_code, head.content) == (get.status_code, b""), path
+                assert head.headers.get("content-type") == get.headers.get("content-type"), path

@@ -1,0 +1,138 @@
+"""Every operation of the OpenAPI document is asked, rightly and wrongly, and its answers compared.
+
+Two streams of events never end by themselves, so they are left out here; test_signals.py reads
+them. Long-polls are asked to wait for milliseconds only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+import httpx2
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+from msgspec import Struct
+from schemathesis import GenerationMode
+from schemathesis.config import SchemathesisConfig
+
+from contextrelay.doors.http.openapi.openapi import document
+from contextrelay.limits import WAIT_S_MAX
+from contextrelay.model.ref import is_ref
+from contextrelay.wire.routes import FRAMED
+from tests.doors.http.serving import serving
+
+# Its types are not all known, so it is looked at from outside.
+conformance: Any = import_module("schemathesis.specs.openapi.checks")
+Case = Any
+
+CHECKS: list[Any] = [
+    import_module("schemathesis.checks").not_a_server_error,
+    conformance.status_code_conformance,
+    conformance.content_type_conformance,
+    conformance.response_headers_conformance,
+    conformance.response_schema_conformance,
+    conformance.allow_header_conformance,
+    conformance.unsupported_method,
+    conformance.negative_data_rejection,
+]
+SEED = 20_000
+EXAMPLES = 8
+EDGES_MAX = 25
+ANSWER_S_MAX = 10
+WAIT_S = 0.01
+STREAMS = ("streamSignals", "streamEvents")
+ENDINGS = ("Remove", "RemoveThread", "CloseThread")
+
+schemathesis.openapi.media_type(FRAMED, st.binary(max_size=64).map(lambda body: b"{}\n" + body))
+
+
+class Asked(Struct):
+    """A server, its document, and what is in its store."""
+
+    client: httpx2.Client
+    schema: Any
+    there: dict[str, str]
+
+    def ask(self, case: Case) -> None:
+        """Ask one thing and compare the answer; half of the refs are of what is there."""
+        is_ending = case.operation.definition.raw["operationId"] in ENDINGS
+        for name, value in case.path_parameters.items():
+            if name in self.there and is_ref(str(value)) and str(value)[0] < "8":
+                there = filled(self.client) if is_ending else self.there
+                case.path_parameters[name] = there[name]
+        with suppress(KeyError, TypeError, ValueError):
+            if WAIT_S < float(case.query["wait"]) <= WAIT_S_MAX:
+                case.query["wait"] = WAIT_S
+        case.call_and_validate(checks=CHECKS, timeout=ANSWER_S_MAX)
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Generator[Asked]:
+    with (
+        serving(tmp_path_factory.mktemp("store")) as served,
+        httpx2.Client(base_url=served.url) as client,
+    ):
+        config = SchemathesisConfig(seed=SEED)
+        schema = schemathesis.openapi.from_url(f"{served.url}/openapi.json", config=config)
+        yield Asked(client, schema, filled(client))
+
+
+def filled(client: httpx2.Client) -> dict[str, str]:
+    """Put something into a store: an artifact's ref, and the thread that it is in."""
+    thread = client.post("/threads", json={"name": "one"}).json()["thread_id"]
+    put = {"content": '{"one": 1}', "type": "json", "name": "one.json"}
+    ref = client.post(f"/threads/{thread}/artifacts", json=put).json()["ref"]
+    return {"ref": ref, "thread": thread}
+
+
+def names() -> list[str]:
+    return sorted(
+        operation["operationId"]
+        for methods in document()["paths"].values()
+        for operation in methods.values()
+        if operation["operationId"] not in STREAMS
+    )
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_request_gets_an_answer_that_is_not_documented(asked: Asked, name: str) -> None:
+    """Promise M3. Promise Z3."""
+    operation = asked.schema.find_operation_by_id(name)
+
+    for case in islice(at_the_edges(asked, operation), EDGES_MAX):
+        asked.ask(case)
+    for mode in GenerationMode:
+        with suppress(Unsatisfiable):  # Some operations cannot be asked wrongly.
+            ask_some(asked, operation.as_strategy(generation_mode=mode))
+
+
+def at_the_edges(asked: Asked, operation: Any) -> Iterator[Case]:
+    """Values just inside and just outside of every bound, and methods that are not answered."""
+    return asked.schema.iter_coverage_cases(
+        operation,
+        generation_modes=list(GenerationMode),
+        generation_config=asked.schema.config.generation_for(operation=operation),
+    )
+
+
+def ask_some(asked: Asked, cases: st.SearchStrategy[Case]) -> None:
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    )
+    @given(case=cases)
+    def each(case: Case) -> None:
+        asked.ask(case)
+
+    each()

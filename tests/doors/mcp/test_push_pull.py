@@ -1,0 +1,203 @@
+"""Push, peek and pull by models, under the names of seed 000."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import ResourceLink, TextContent, TextResourceContents
+
+from contextrelay import Relay
+from contextrelay.client.bridge.bridge import AgentBridge
+from contextrelay.client.contextrelay import ContextRelay
+from contextrelay.limits import MCP_TEXT_BYTES_MAX
+from tests.doors.mcp.connecting import Place, bad, good
+
+
+def test_what_is_pushed_is_peeked_at_and_pulled(place: Place) -> None:
+    """Promise M1."""
+    text = 'héllo wörld ✓ 日本語 🙂\n\t"quoted" \\ \u2028'
+
+    async def act(client: Client) -> tuple[Any, str, str]:
+        pushed = await client.call_tool("push_context", {"data": text, "summary": "a greeting"})
+        url = {"url": good(pushed)}
+        peeked = await client.call_tool("peek_context", url)
+        return pushed, good(peeked), good(await client.call_tool("pull_context", url))
+
+    pushed, peeked, pulled = place.run(act)
+
+    assert pulled == text
+    about = json.loads(peeked)
+    assert about["summary"] == "a greeting"
+    assert about["size"] == len(text.encode())
+    assert about["created_by"] == "mcp"
+    assert "preview" not in about
+    assert pushed.structured_content["url"] == good(pushed)
+
+
+@pytest.mark.parametrize("form", ["{ref}", "ctx://{ref}", "{start}", "relay:///pull/{ref}"])
+def test_a_ref_is_taken_in_every_form(stdio: Place, form: str) -> None:
+    """Promise M1."""
+    with Relay(stdio.store) as relay:
+        ref = relay.push("content").ref
+
+    assert good(stdio.call("pull_context", url=form.format(ref=ref, start=ref[:8]))) == "content"
+
+
+def test_a_long_text_comes_as_a_preview_and_a_link_to_it(place: Place) -> None:
+    """Promise M1."""
+    text = "".join(f"line {index}\n" for index in range(20_000))
+    with Relay(place.store) as relay:
+        ref = relay.push(text, name="log.txt", metadata={"summary": "a log"}).ref
+
+    async def act(client: Client) -> tuple[Any, Any]:
+        pulled = await client.call_tool("pull_context", {"url": ref})
+        link = pulled.content[1]
+        assert isinstance(link, ResourceLink)
+        return pulled, (await client.read_resource(link.uri)).contents[0]
+
+    pulled, content = place.run(act)
+
+    shown, link = pulled.content
+    assert isinstance(shown, TextContent)
+    assert len(shown.text) < 4_000
+    assert "line 0\n" in shown.text
+    assert "BEGIN UNTRUSTED DATA" in shown.text
+    assert "relay_get" in shown.text
+    # What some clients show in place of the text must not stand in its way.
+    assert pulled.structured_content is None
+    assert (link.uri, link.name, link.size) == (f"ctx://{ref}", "log.txt", len(text))
+    assert link.description == "a log"
+    assert isinstance(content, TextResourceContents)
+    assert content.text == text
+
+
+def test_a_text_of_just_the_limit_comes_whole(stdio: Place) -> None:
+    """Promise M1."""
+    with Relay(stdio.store) as relay:
+        fits = relay.push("x" * MCP_TEXT_BYTES_MAX).ref
+        is_cut = relay.push("x" * (MCP_TEXT_BYTES_MAX + 1)).ref
+
+    assert good(stdio.call("pull_context", url=fits)) == "x" * MCP_TEXT_BYTES_MAX
+    assert len(good(stdio.call("pull_context", url=is_cut))) < MCP_TEXT_BYTES_MAX
+
+
+def test_a_part_of_a_long_text_is_read_by_itself(stdio: Place) -> None:
+    """Promise M1."""
+    with Relay(stdio.store) as relay:
+        ref = relay.push("0123456789" * 10_000).ref
+
+    told = good(stdio.call("relay_get", url=ref, bytes="99995:100005"))
+
+    assert told.startswith("56789\n[")
+
+
+def test_a_sealed_text_is_opened_by_its_url_alone(place: Place) -> None:
+    """Promise M1. Promise E1."""
+    secret = "the launch code is 0000"
+
+    async def act(client: Client) -> list[Any]:
+        pushed = await client.call_tool("push_context", {"data": secret, "encrypted": True})
+        url = good(pushed)
+        keys = (url, url[:-4] + "AAA=", url.partition("#")[0])
+        pulled = [await client.call_tool("pull_context", {"url": each}) for each in keys]
+        return [url, *pulled, await client.call_tool("peek_context", {"url": url})]
+
+    url, opened, wrong, keyless, peeked = place.run(act)
+
+    _, _, key = url.partition("#key=")
+    assert good(opened) == secret
+    assert bad(wrong).startswith("Error pulling context: Failed to decrypt: Invalid or missing key")
+    assert json.loads(good(peeked))["encrypted"] is True
+    assert "preview" not in json.loads(good(peeked))
+    assert "is sealed, and there is no key" in bad(keyless)
+    for path in place.store.rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes()
+            assert key.encode() not in path.read_bytes()
+
+
+def test_a_long_sealed_text_is_cut_and_read_on_in_parts(stdio: Place) -> None:
+    """Promise M1."""
+    secret = "".join(f"secret {index}\n" for index in range(10_000))
+    url = good(stdio.call("push_context", data=secret, encrypted=True))
+
+    shown = good(stdio.call("pull_context", url=url))
+
+    assert len(shown) < 4_000
+    assert shown.startswith("secret 0\n")
+    assert f"{len(secret):,} bytes" in shown
+    assert good(stdio.call("relay_get", url=url, bytes="9:18")) == "secret 1\n"
+
+
+def test_errors_say_what_is_wrong_and_what_to_do(place: Place) -> None:
+    """Promise M1."""
+    missing = "00000000-0000-4000-8000-000000000000"
+
+    async def act(client: Client) -> list[str]:
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("push_context", {"data": ""}),
+            ("peek_context", {"url": missing}),
+            ("pull_context", {"url": f"http://127.0.0.1:9/pull/{missing}#key="}),
+            ("pull_context", {}),
+            ("pull_context", {"url": missing, "more": 1}),
+            ("bridge_task", {"task": "x", "timeout": "soon"}),
+        ]
+        return [bad(await client.call_tool(name, arguments)) for name, arguments in asked]
+
+    told = place.run(act)
+
+    assert told[0].startswith("Error pushing context: there is no data to push. Next: ")
+    assert told[1].startswith("Error peeking context: ")
+    assert missing in told[1]
+    assert told[2].startswith("Error pulling context: Failed to decrypt")
+    assert "url" in told[3]
+    assert told[4] == (
+        "Error pulling context: there is no argument 'more'. Next: pull_context takes url."
+    )
+    assert "timeout" in told[5]
+
+
+def test_a_binary_body_comes_as_a_link_to_its_bytes(stdio: Place) -> None:
+    """Promise M1."""
+    with Relay(stdio.store) as relay:
+        ref = relay.push(bytes(range(256)), media_type="application/octet-stream").ref
+
+    async def act(client: Client) -> tuple[Any, Any]:
+        pulled = await client.call_tool("pull_context", {"url": ref})
+        return pulled, (await client.read_resource(f"ctx://{ref}")).contents[0]
+
+    pulled, content = stdio.run(act)
+
+    assert pulled.content[1].uri == f"ctx://{ref}"
+    assert content.blob.startswith("AAECAwQF")
+
+
+def test_a_task_goes_over_a_bridge_and_its_answer_comes_back(place: Place) -> None:
+    """Promise M1."""
+    address = place.server.removesuffix("/mcp") if place.transport == "http" else None
+    if place.transport == "stdio-url":
+        address = place.server.args[-1]
+    hub = ContextRelay(address or str(place.store))
+    bridge = AgentBridge(hub, dispatcher=lambda task: f"done: {task}")
+    is_open = threading.Event()
+    working = threading.Thread(target=bridge.start, kwargs={"on_open": is_open.set}, daemon=True)
+    with hub:
+        working.start()
+        assert is_open.wait(20)
+        answer = good(place.call("bridge_task", task="write the tests", timeout=30))
+    working.join(20)
+
+    assert answer == "done: write the tests"
+    assert not working.is_alive()
+
+
+def test_a_task_that_nobody_takes_is_given_up_and_says_where_it_is(stdio: Place) -> None:
+    """Promise M1."""
+    told = bad(stdio.call("bridge_task", task="alone", timeout=1))
+
+    assert told.startswith("Error bridging task: no answer came in 1 s. Next: ")
+    assert "relay:///pull/" in told
