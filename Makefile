@@ -8,12 +8,9 @@ READY := $(VENV)/.ready
 # The published client of seed 000, in a place of its own: our server has to work for it as it is.
 PUBLISHED := .published
 
-# What `make demo` runs, in a store of its own that git ignores and `make clean` removes; how many
-# rounds `make crash` does; and how long `make soak` takes.
+# What `make demo` runs, in a store of its own that git ignores and `make clean` removes.
 DEMO_STORE := .demo-store
 DEMO ?= $(BIN)/relay --store $(DEMO_STORE) demo
-CRASH_ROUNDS ?= 3000
-SOAK_S ?= 600
 FUZZ_S ?= 300
 # What `make app` runs on: the Python of .venv, and on Linux every other one that we support.
 APP_PYTHONS ?= 311 312 313 314
@@ -28,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fix bench crash soak fuzz proto telecom app clean setup
+.PHONY: help demo test rigs proof check fix bench fuzz proto telecom app clean setup
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,9 +34,19 @@ demo: $(READY) ## show what it does: offline, no key, in seconds
 	@rm -rf $(DEMO_STORE)
 	@$(DEMO)
 
-test: check $(PUBLISHED)/.ready ## check, then every test
+PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadgroup --durations 30
+
+test: check $(PUBLISHED)/.ready ## check, then every test, the rigs in a thin slice
 	@echo "==> pytest"
-	@$(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	@$(PYTEST) $(PYTEST_ARGS)
+
+rigs: $(READY) $(PUBLISHED)/.ready ## what CI adds: kills, power loss, load and whole suites, longer
+	@echo "==> rigs"
+	@RELAY_RIGS=long $(PYTEST) -m rig $(PYTEST_ARGS)
+
+proof: $(READY) $(PUBLISHED)/.ready ## the rigs at full length, hours; writes docs/proof.md
+	@RELAY_RIGS=full $(PYTEST) -m rig -o faulthandler_timeout=7200 --junitxml .proof.xml $(PYTEST_ARGS)
+	@$(BIN)/python -m tests.rigs .proof.xml > docs/proof.md
 
 check: $(READY) ## format, lint, types, layers, tidiness; no tests
 	@echo "==> ruff format"
@@ -62,13 +69,6 @@ bench: $(READY) ## measure, side by side with what you would use instead
 	@$(BIN)/python -m pip install -q -e '.[bench]'
 	@$(BIN)/python -m bench
 
-crash: $(READY) ## kill it CRASH_ROUNDS times (3000) and see that nothing acknowledged is lost
-	@$(BIN)/python -m tests.crash --rounds $(CRASH_ROUNDS)
-	@$(BIN)/python -m tests.doors.project.together --seconds 10
-
-soak: $(READY) ## keep it busy from 200 connections for SOAK_S seconds (600)
-	@$(BIN)/python -m tests.load --seconds $(SOAK_S) --connections 200
-
 fuzz: $(READY) ## look into bodies that nobody would write, for FUZZ_S seconds (300)
 	@$(BIN)/python -m pip install -q 'atheris>=3'
 	@mkdir -p .fuzz
@@ -89,7 +89,7 @@ app: dist/relay.pex ## one file that runs with only a Python: dist/relay.pex
 setup: $(READY) ## make .venv, once and whenever pyproject.toml changes
 
 clean: ## remove .venv and everything else that was made
-	@rm -rf $(VENV) .telecom $(PUBLISHED) $(DEMO_STORE) .node-parts .fuzz build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .telecom $(PUBLISHED) $(DEMO_STORE) .proof.xml .node-parts .fuzz build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.rigs import rig
+
 ROOT = Path(__file__).parents[1]
 BUILD_S_MAX = 280
 
 
+@rig
 def test_one_file_is_all_it_takes(tmp_path: Path) -> None:
     """Promise G4: a single-file build."""
     app = tmp_path / "relay.pex"

@@ -1,4 +1,4 @@
-"""Legs: one test body runs blocking and awaited, on every embedded engine and over HTTP.
+"""Legs: one test body runs blocking and awaited, on engines and over HTTP.
 
 A leg over HTTP has a server of its own for each store, in a thread of this process. What only holds
 beside the store asks `is_far` first.
@@ -19,6 +19,7 @@ import pytest
 from contextrelay import AsyncRelay, Relay, Settings
 from contextrelay.client.thread import AsyncThread
 from tests.doors.http.serving import serving
+from tests.rigs import LENGTH
 from tests.store.engines import Servers, new_prefix, url_of
 
 
@@ -86,7 +87,19 @@ def is_far(relay: Any) -> bool:
     return str(relay.transport.url_of("")).startswith("http")
 
 
-@pytest.fixture(params=LEGS)
+# Behaviour is the same on every leg by construction: these three differ most. The verbs' own file
+# runs on all, and so does everything where the rigs run in full.
+THREE_LEGS = ("blocking memory", "awaited sqlite", "blocking http")
+ON_ALL_LEGS = "test_verbs.py"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "leg" in metafunc.fixturenames:
+        is_on_all = metafunc.definition.path.name == ON_ALL_LEGS or LENGTH == "full"
+        metafunc.parametrize("leg", LEGS if is_on_all else THREE_LEGS, indirect=True)
+
+
+@pytest.fixture
 def leg(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Iterator[Any]:
     """Make relays of one leg; all are closed at the end."""
     way, engine = request.param.split()

@@ -5,6 +5,7 @@ The rig is recording.py (a real writer under strace) and disk.py (which disks ma
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -12,9 +13,10 @@ import pytest
 from tests.crash.power import losses_in, points_in, shoot
 from tests.crash.recorded import UNSAFE_KINDS
 from tests.parts import has_command, needs
+from tests.rigs import length, rig
 
-SHARDS = 8
-POINTS_A_SHARD = 250
+SHARDS = length(thin=2, long=8, full=40)
+POINTS_A_SHARD = length(thin=50, long=250, full=250)
 POINTS_UNSAFE = 60
 
 
@@ -23,17 +25,24 @@ def has_strace() -> None:
     needs("strace", has_command("strace"))
 
 
+@rig
 @pytest.mark.parametrize("seed", range(SHARDS))
-def test_nothing_acknowledged_is_lost_when_the_power_goes(seed: int) -> None:
-    """Promise G1. Each shard stops a recording of its own at 250 points."""
+def test_nothing_acknowledged_is_lost_when_the_power_goes(
+    seed: int, record_property: Callable[[str, object], None]
+) -> None:
+    """Promise G1. Each shard stops a recording of its own at many points."""
     film = shoot(seed)
     chance = Random(seed)
 
-    losses = losses_in(film, points_in(film, POINTS_A_SHARD, chance), chance)
+    points = points_in(film, POINTS_A_SHARD, chance)
+    record_property("points", len(points))
+
+    losses = losses_in(film, points, chance)
 
     assert losses == []
 
 
+@rig
 @pytest.mark.parametrize("kind", UNSAFE_KINDS)
 def test_the_rig_notices_a_writer_that_does_not_sync(kind: str) -> None:
     """A rig that finds nothing in a broken store would prove nothing about ours."""

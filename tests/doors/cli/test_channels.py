@@ -106,7 +106,9 @@ def test_a_command_gets_the_body_on_stdin_and_the_rest_in_its_environment(shell:
     pushed = shell.json("push", "--channel", "room", "--by", "coder", stdin=b"body")
     shell.out("publish", "room", "$(touch evil) `touch evil`; touch evil")
 
-    told = shell.out("subscribe", "room", "--exec", COMMAND, "--since", "0", "--timeout", "0.2")
+    told = shell.out(
+        "subscribe", "room", "--exec", COMMAND, "--since", "0", "--timeout", "0.2", real=True
+    )
 
     assert told.splitlines() == [
         f"1|room|coder|{pushed['url']}|{pushed['ref']}||body",
@@ -120,7 +122,7 @@ def test_a_command_that_fails_is_noted_and_does_not_end_the_rest(shell: Shell) -
         shell.out("publish", "room", message)
     words = ("subscribe", "room", "--exec", "echo $RELAY_MESSAGE; exit $RELAY_SEQ", "--since", "0")
 
-    done = shell.run(*words, "--timeout", "0.2")
+    done = shell.run(*words, "--timeout", "0.2", real=True)
 
     assert (done.returncode, done.stdout) == (0, b"one\ntwo\n")
     assert b"1: the command exited with 1\n2: the command exited with 2\n" in done.stderr
@@ -130,7 +132,9 @@ def test_a_command_that_fails_is_noted_and_does_not_end_the_rest(shell: Shell) -
 def test_a_command_that_reads_nothing_does_no_harm(shell: Shell) -> None:
     shell.out("push", "--channel", "room", stdin=bytes(3_000_000))
 
-    told = shell.out("subscribe", "room", "--exec", "echo done", "--since", "0", "--once")
+    told = shell.out(
+        "subscribe", "room", "--exec", "echo done", "--since", "0", "--once", real=True
+    )
 
     assert told == "done\n"
 

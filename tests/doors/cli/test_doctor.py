@@ -10,7 +10,7 @@ from tests.doors.cli.shell import Shell
 
 
 def findings(shell: Shell, what: str) -> list[dict[str, Any]]:
-    return [each for each in shell.json("doctor") if each["what"] == what]
+    return [each for each in shell.json("doctor", real=True) if each["what"] == what]
 
 
 def test_another_contextrelay_on_the_path_of_python_is_named(shell: Shell) -> None:

@@ -19,12 +19,15 @@ from contextrelay.errors import Broken
 from contextrelay.model.project import FILES, STATE, TODOS, Texts
 from contextrelay.project import Project
 from tests.doors.project.conftest import NOW
+from tests.rigs import length, rig
 
 WATCHED = tuple(
     str(Path(journal.__file__).with_name(f"{name}.py"))
     for name in ("journal", "replace", "exchange", "lock")
 )
 STEPS_MAX = 2_000
+# Every step is tried where the rig runs long, one of so many elsewhere.
+STRIDE = length(thin=7, long=1, full=1)
 
 
 def finish(folder: Path) -> None:
@@ -87,13 +90,14 @@ def put_back(folder: Path, texts: Texts) -> None:
         (folder / name).write_bytes(text.encode())
 
 
+@rig
 def test_a_finish_that_is_killed_at_any_step_is_done_or_undone(
     begun: tuple[Path, Texts, Texts],
 ) -> None:
     """Promise J4."""
     folder, old, new = begun
     outcomes: list[bool] = []
-    for step in range(1, STEPS_MAX):
+    for step in range(1, STEPS_MAX, STRIDE):
         put_back(folder, old)
         if not dies_at(step, lambda: finish(folder)):
             break
@@ -104,15 +108,16 @@ def test_a_finish_that_is_killed_at_any_step_is_done_or_undone(
         assert not (folder / ".relay-project" / "journal.json").exists()
         outcomes.append(found == new)
         # Whoever comes next can write, and has what was left.
-        if step % 40 == 0:
+        if step % (40 * STRIDE) == 1:
             Project(folder).todos.add("Next")
 
     assert Project(folder).texts() == new
-    assert len(outcomes) >= 200, "too few steps to say anything"
+    assert len(outcomes) >= 200 // STRIDE, "too few steps to say anything"
     assert outcomes == sorted(outcomes), "once it is done it stays done"
     assert {True, False} == set(outcomes)
 
 
+@rig
 def test_who_dies_while_finishing_the_work_of_the_dead_changes_nothing(
     begun: tuple[Path, Texts, Texts],
 ) -> None:
@@ -127,7 +132,7 @@ def test_who_dies_while_finishing_the_work_of_the_dead_changes_nothing(
             }
         }
     )
-    for step in range(1, STEPS_MAX, 5):
+    for step in range(1, STEPS_MAX, 5 * STRIDE):
         put_back(folder, old)
         (folder / ".relay-project").mkdir()
         (folder / ".relay-project" / "journal.json").write_text(text)

@@ -18,7 +18,8 @@ from contextrelay.doors.project.files.replace import place
 from contextrelay.errors import Conflict
 from contextrelay.model.project import ABOUT, OWN_FOLDER, STATE
 from contextrelay.project import Project
-from tests.doors.project.test_killed import STEPS_MAX, WATCHED, dies_at
+from tests.doors.project.test_killed import STEPS_MAX, STRIDE, WATCHED, dies_at
+from tests.rigs import rig
 
 Save = Callable[[Path, str], None]
 
@@ -60,21 +61,24 @@ def edits_at(step: int, path: Path, save: Save, act: Callable[[], None]) -> bool
     return left <= 0
 
 
-def every_step(project: Project, save: Save, act: Callable[[], None]) -> list[dict[str, Any]]:
+def every_step(
+    project: Project, save: Save, act: Callable[[], None], stride: int = STRIDE
+) -> list[dict[str, Any]]:
     """What state.json says after each step at which somebody may save it."""
     path = project.folder / STATE
     before = path.read_bytes()
     found: list[dict[str, Any]] = []
-    for step in range(1, STEPS_MAX):
+    for step in range(1, STEPS_MAX, stride):
         shutil.rmtree(project.folder / OWN_FOLDER, ignore_errors=True)
         path.write_bytes(before)
         if not edits_at(step, path, save, act):
             break
         found.append(json.loads(path.read_text()))
-    assert len(found) > 100, "too few steps to say anything"
+    assert len(found) > 100 // stride, "too few steps to say anything"
     return found
 
 
+@rig
 @pytest.mark.parametrize("save", [by_rename, in_place])
 def test_what_is_saved_at_any_step_of_a_finish_is_there_afterwards_and_so_is_the_finish(
     project: Project, save: Save
@@ -90,18 +94,23 @@ def void(_: object) -> None:
     """For what answers and is not asked."""
 
 
+@rig
 def test_where_files_cannot_be_exchanged_only_the_last_moment_is_lost(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a system that has no such step.
     monkeypatch.setattr(exchange, "_call", lambda: None)
 
-    found = every_step(project, by_rename, lambda: void(project.finish(current_task="New task")))
+    def finish() -> None:
+        project.finish(current_task="New task")
+
+    found = every_step(project, by_rename, finish, stride=1)
 
     assert sum(not state.get("by_hand") for state in found) in (1, 2)
     assert {state["current_task"] for state in found} == {"New task"}
 
 
+@rig
 def test_who_dies_with_a_save_in_its_hands_leaves_it_to_the_next(project: Project) -> None:
     """Promise J5."""
     path = project.folder / STATE
@@ -123,7 +132,7 @@ def test_who_dies_with_a_save_in_its_hands_leaves_it_to_the_next(project: Projec
         place(project.folder, STATE, before, after)
 
     has_died = True
-    for step in range(1, STEPS_MAX):
+    for step in range(1, STEPS_MAX, STRIDE):
         shutil.rmtree(project.folder / OWN_FOLDER, ignore_errors=True)
         path.write_text(before)
         has_died = dies_at(step, write)

@@ -27,6 +27,7 @@ from contextrelay.limits import WAIT_S_MAX
 from contextrelay.model.ref import is_ref
 from contextrelay.wire.routes import FRAMED
 from tests.doors.http.serving import serving
+from tests.rigs import length, rig
 
 # Its types are not all known, so it is looked at from outside.
 conformance: Any = import_module("schemathesis.specs.openapi.checks")
@@ -43,8 +44,8 @@ CHECKS: list[Any] = [
     conformance.negative_data_rejection,
 ]
 SEED = 20_000
-EXAMPLES = 8
-EDGES_MAX = 25
+EXAMPLES = length(thin=3, long=8, full=200)
+EDGES_MAX = length(thin=5, long=25, full=200)
 ANSWER_S_MAX = 10
 WAIT_S = 0.01
 STREAMS = ("streamSignals", "streamEvents")
@@ -101,6 +102,7 @@ def names() -> list[str]:
     )
 
 
+@rig
 @pytest.mark.parametrize("name", names())
 def test_no_request_gets_an_answer_that_is_not_documented(asked: Asked, name: str) -> None:
     """Promise M3. Promise Z3."""
