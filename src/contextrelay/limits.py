@@ -379,10 +379,16 @@ LINE_MARKS_MAX = 1_024
 SPAN_CHARS_MAX = 40
 JSON_PATH_CHARS_MAX = 1_000
 JSON_PATH_BYTES_MAX = 16 * MIB
+# What the values of a document may take in memory, by an estimate, when it is built for a query.
+JSON_PATH_ROOM_BYTES_MAX = 256 * MIB
 JSON_PATH_STEPS_MAX = 500_000
 JSON_PATH_MATCHES_MAX = 10_000
-# A list with more commas in it than this is walked through item by item, not taken apart at once.
-JSON_COMMAS_MAX = 4_000_000
+# What lies before the value that a JSON pointer means is skipped by a pattern that knows so many
+# levels of brackets, and so many items at once.
+JSON_SKIPPED_DEPTH = 64
+JSON_SKIPPED_AT_ONCE = 32
+# Of the same name in objects on the way of a JSON pointer; the last one counts.
+JSON_SAME_NAMES_MAX = 1_000
 TABLE_ROW_BYTES_MAX = MIB
 TABLE_COLUMNS_MAX = 20_000
 CELL_CHARS_SHOWN = 200

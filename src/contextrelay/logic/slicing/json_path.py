@@ -1,48 +1,31 @@
 """JSONPath (RFC 9535) into a body: every value that a query selects, each with its pointer.
 
-Rule: a query is counted while it runs: every place that it visits, compares or matches is a step,
-and JSON_PATH_STEPS_MAX ends it. Regular expressions in it are RE2's.
+Rule: no more is built than is shown. Once the answer is full, what else the query selects is
+counted and neither spelled nor encoded; of a long value only the beginning is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from contextrelay.errors import Invalid, TooLarge
+from contextrelay.errors import TooLarge
 from contextrelay.limits import (
     JSON_PATH_BYTES_MAX,
     JSON_PATH_MATCHES_MAX,
-    JSON_PATH_STEPS_MAX,
+    JSON_PATH_ROOM_BYTES_MAX,
     LINE_BYTES_SHOWN,
+    POINTER_CHARS_MAX,
 )
 from contextrelay.logic.document.pointer import spell
-from contextrelay.logic.grep.match import compile_pattern
-from contextrelay.logic.slicing.fit import Taken, fit_lines
-from contextrelay.logic.slicing.json_pointer import is_lines, json_of, lines_of
+from contextrelay.logic.document.values import is_list, is_object
+from contextrelay.logic.slicing.fit import Taken, bytes_for, fit_lines
+from contextrelay.logic.slicing.json_pointer import is_lines, json_of, lines_of, not_json
+from contextrelay.logic.slicing.json_query import CHARS_A_STEP, Link, Place, Query
 from contextrelay.logic.slicing.source import Source
-
-# A string that is matched costs a step, and one more for each of so many characters.
-_CHARS_A_STEP = 64
-
-
-class _Steps:
-    """How far a query has got."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def add(self, steps: int = 1) -> None:
-        self.count += steps
-        if self.count > JSON_PATH_STEPS_MAX:
-            raise TooLarge(
-                "the query takes too many steps in this document",
-                f"the limit is {JSON_PATH_STEPS_MAX:,}; begin nearer to what you look for",
-            )
 
 
 def take_by_path(source: Source, query: str, tokens_max: int) -> Taken:
@@ -52,147 +35,167 @@ def take_by_path(source: Source, query: str, tokens_max: int) -> Taken:
         Invalid: the query is none, or the body no JSON.
         TooLarge: the body, or what the query does in it, is over a limit.
     """
-    found = _selected(query, _document(source))
-    selected = list(islice(found, JSON_PATH_MATCHES_MAX))
-    is_more = next(found, None) is not None
-    lines = [_line(pointer, value) for pointer, value in selected]
-    text, count = fit_lines(lines, tokens_max)
-    if not selected:
+    asked = Query(query, _document(source))
+    places = asked.places()
+    shown, following = _lines(asked, places, bytes_for(tokens_max))
+    text, count = fit_lines([each.text for each in shown], tokens_max)
+    if not shown:
         return Taken(at=query, text="", notes=("nothing is selected",))
-    if count == len(selected) and not is_more:
-        return Taken(at=query, text=text, notes=_folded(selected, lines))
-    first = selected[min(count, len(selected) - 1)][0]
-    many = f"{'more than ' if is_more else ''}{len(selected):,}"
+    if count == len(shown) and following is None:
+        return Taken(at=query, text=text, notes=_notes(shown))
+    known, is_more = len(shown), False
+    if following is not None:
+        known, is_more = _counted(places, known)
+    first = shown[count].pointer if count < len(shown) else _pointer(following)
+    many = f"{'more than ' if is_more else ''}{known:,}"
     return Taken(
         at=query,
         text=text,
-        left_out=f"{len(selected) - count:,} of {many} values",
-        next_args={"json_pointer": first},
-        notes=_folded(selected[:count], lines),
+        left_out=f"{known - count:,} of {many} values",
+        next_args={"json_pointer": first} if len(first) <= POINTER_CHARS_MAX else {},
+        notes=_notes(shown[:count]),
     )
 
 
+class _Line(Struct, frozen=True):
+    pointer: str
+    text: str
+    is_folded: bool
+
+
+def _lines(asked: Query, places: Iterator[Place], room: int) -> tuple[list[_Line], Place | None]:
+    """The lines of an answer until it is full, and the first place that is not among them."""
+    lines: list[_Line] = []
+    for place in places:
+        if room <= 0 or len(lines) >= JSON_PATH_MATCHES_MAX:
+            return lines, place
+        line = _line(asked, place)
+        lines.append(line)
+        room -= len(line.text)
+    return lines, None
+
+
+def _counted(places: Iterator[Place], known: int) -> tuple[int, bool]:
+    """How many there are in all, where one more than known was seen; and whether even more are."""
+    try:
+        while known < JSON_PATH_MATCHES_MAX:
+            known += 1
+            if next(places, None) is None:
+                return known, False
+    except TooLarge:
+        pass  # What is shown is right, and it is said that there is more.
+    return known, True
+
+
+def _line(asked: Query, place: Place) -> _Line:
+    value, pointer = place[0], _pointer(place)
+    asked.count(len(pointer) // CHARS_A_STEP)
+    head, is_folded = _head(asked, value)
+    if is_folded:
+        head = f"{head} [… more of {_measure(value)}]"
+    return _Line(pointer, f"{pointer}\t{head}\n", is_folded)
+
+
+def _pointer(place: Place | None) -> str:
+    link: Link = None if place is None else place[1]
+    keys: list[str] = []
+    while link is not None:
+        link, key = link
+        keys.append(str(key))
+    return spell(keys[::-1])
+
+
+def _measure(value: Any) -> str:
+    """How much there is of a value that is shown in part."""
+    if is_list(value) or is_object(value):
+        return f"{len(value):,} {'items' if is_list(value) else 'members'}"
+    return f"{len(str(value)):,} characters"
+
+
+def _head(asked: Query, value: Any) -> tuple[str, bool]:
+    """The JSON of a value up to LINE_BYTES_SHOWN, and whether that is not all of it."""
+    parts: list[str] = []
+    chars = 0
+    for part in _encoded(value):
+        parts.append(part)
+        chars += len(part)
+        asked.count(1)
+        if chars > LINE_BYTES_SHOWN:
+            return "".join(parts)[:LINE_BYTES_SHOWN], True
+    return "".join(parts), False
+
+
+def _encoded(value: Any) -> Iterator[str]:
+    """The JSON of a value in parts, none of which is much longer than a line."""
+    waiting: list[Iterator[tuple[str, Any]]] = [iter([("", value)])]
+    closings = [""]
+    while waiting:
+        before, here = next(waiting[-1], (None, None))
+        if before is None:
+            waiting.pop()
+            yield closings.pop()
+            continue
+        if is_object(here):
+            yield before + "{"
+            waiting.append(_members(here))
+            closings.append("}")
+        elif is_list(here):
+            yield before + "["
+            waiting.append(("," if index else "", each) for index, each in enumerate(here))
+            closings.append("]")
+        else:
+            yield before + _scalar(here)
+
+
+def _members(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    comma = ""
+    for name, each in value.items():
+        yield f"{comma}{_scalar(name)}:", each
+        comma = ","
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        # A part that is longer than a line is cut there in any case.
+        value = value[: LINE_BYTES_SHOWN + 1]
+    return msgspec.json.encode(value).decode()
+
+
+def _notes(lines: list[_Line]) -> tuple[str, ...]:
+    for line in lines:
+        if line.is_folded:
+            return (f"long values are folded; all of one: --json-pointer '{line.pointer}'",)
+    return ()
+
+
 def _document(source: Source) -> Any:
+    """The document, built: hence bounded by its size and by what its values will take.
+
+    Raises:
+        TooLarge: it is over either bound.
+    """
     if source.size_bytes > JSON_PATH_BYTES_MAX:
         raise TooLarge(
             f"{source.ref} has {source.size_bytes:,} bytes, too many for JSONPath",
             f"the limit is {JSON_PATH_BYTES_MAX:,} bytes; a JSON pointer has none",
         )
     body = json_of(source)
+    if _room_bytes(body) > JSON_PATH_ROOM_BYTES_MAX:
+        raise TooLarge(
+            f"{source.ref} has too many values for JSONPath",
+            f"the limit is {JSON_PATH_ROOM_BYTES_MAX:,} bytes of them; a JSON pointer has none",
+        )
     try:
         if is_lines(source):
             return [msgspec.json.decode(line) for line in lines_of(body)]
         return msgspec.json.decode(body)
-    except RecursionError:
-        raise Invalid(
-            f"{source.ref} is nested too deep to be read as JSON",
-            f"take bytes of it: relay get {source.ref[:8]} --bytes 0:2000",
-        ) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        hint = f"take lines of it: relay get {source.ref[:8]} --lines 1:40"
-        raise Invalid(f"{source.ref} is not JSON: {error}", hint) from None
+    except (RecursionError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise not_json(source, error) from None
 
 
-def _line(pointer: str, value: Any) -> str:
-    told = msgspec.json.encode(value).decode()
-    if len(told) > LINE_BYTES_SHOWN:
-        told = f"{told[:LINE_BYTES_SHOWN]} [… {len(told) - LINE_BYTES_SHOWN:,} more]"
-    return f"{pointer}\t{told}\n"
-
-
-def _folded(selected: list[tuple[str, Any]], lines: list[str]) -> tuple[str, ...]:
-    for (pointer, _), line in zip(selected, lines, strict=False):
-        if len(line) > LINE_BYTES_SHOWN and line.endswith(" more]\n"):
-            return (f"long values are folded; all of one: --json-pointer '{pointer}'",)
-    return ()
-
-
-def _selected(query: str, document: Any) -> Iterator[tuple[str, Any]]:
-    from jsonpath.exceptions import JSONPathError
-
-    try:
-        for match in _environment(_Steps()).finditer(query, document):
-            yield spell([str(part) for part in match.parts]), match.obj
-    except RecursionError as error:
-        raise Invalid(
-            "the query or the document is nested too deep", "name the way there, without `..`"
-        ) from error
-    except JSONPathError as error:
-        raise Invalid(
-            f"the query cannot be used: {error.args[0] if error.args else error}",
-            "write it as RFC 9535 has it, like $.orders[?@.total > 100].id",
-        ) from error
-
-
-def _environment(steps: _Steps) -> Any:
-    """A JSONPath environment that counts what it does."""
-    from jsonpath import JSONPathEnvironment, JSONPathMatch
-    from jsonpath.function_extensions import ExpressionType, FilterFunction
-
-    class Counted(JSONPathMatch):
-        __slots__ = ()
-
-        def __init__(self, **fields: Any) -> None:
-            steps.add()
-            super().__init__(**fields)
-
-        def add_child(self, *children: Any) -> None:
-            """Not kept: nobody asks, and it would hold every place that was visited."""
-
-    class Matching(FilterFunction):
-        def __init__(self, is_whole: bool) -> None:
-            self._is_whole = is_whole
-
-        @property
-        def arg_types(self) -> list[ExpressionType]:
-            return [ExpressionType.VALUE, ExpressionType.VALUE]
-
-        @property
-        def return_type(self) -> ExpressionType:
-            return ExpressionType.LOGICAL
-
-        def __call__(self, value: object, pattern: object) -> bool:
-            if not isinstance(value, str) or not isinstance(pattern, str):
-                return False
-            steps.add(1 + len(value) // _CHARS_A_STEP)
-            compiled = _compiled(pattern)
-            if compiled is None:
-                return False
-            raw = value.encode("utf-8", "replace")
-            find = compiled.fullmatch if self._is_whole else compiled.search
-            return find(raw) is not None
-
-    class Counting(JSONPathEnvironment):
-        match_class = Counted
-
-        def setup_function_extensions(self) -> None:
-            super().setup_function_extensions()
-            self.function_extensions["match"] = Matching(is_whole=True)
-            self.function_extensions["search"] = Matching(is_whole=False)
-
-        def compare(self, left: object, operator: str, right: object) -> bool:
-            steps.add()
-            _weigh(left, steps)
-            _weigh(right, steps)
-            return super().compare(left, operator, right)
-
-    return Counting(strict=True)
-
-
-def _weigh(value: object, steps: _Steps) -> None:
-    """Count what comparing a value takes; most are no lists and no objects."""
-    waiting: list[Any] = [value]
-    while waiting:
-        here = waiting.pop()
-        if type(here) is dict or type(here) is list:
-            steps.add(len(here))  # pyright: ignore[reportUnknownArgumentType]
-            waiting.extend(here.values() if type(here) is dict else here)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-
-
-@lru_cache(maxsize=32)
-def _compiled(pattern: str) -> Any:
-    """A pattern that cannot be used selects nothing, as RFC 9535 has it."""
-    try:
-        return compile_pattern(pattern)
-    except Invalid:
-        return None
+def _room_bytes(body: bytes) -> int:
+    """What the values of a document take in memory, about, told by its signs: measured on CPython
+    with documents of nothing but small objects, small lists, numbers or texts."""
+    containers = 170 * body.count(b"{") + 64 * body.count(b"[")
+    scalars = 34 * (body.count(b",") + body.count(b"\n")) + 12 * body.count(b'"')
+    return containers + scalars + (1 if body.isascii() else 4) * len(body)
