@@ -57,6 +57,8 @@ OUTLINE_TOKENS_MAX = 16_000
 OUTLINE_PARSE_BYTES_MAX = 4 * MIB
 # Columns that are described; more are counted.
 OUTLINE_COLUMNS_MAX = 2_000
+# Cells of a table that are read; a few more where the last row has them.
+OUTLINE_CELLS_MAX = 2_000_000
 # Lines that a digest chooses from at each end, and errors.
 DIGEST_LINES_MAX = 2_000
 DIGEST_TOKENS_DEFAULT = 1_000
@@ -395,6 +397,9 @@ CELL_CHARS_SHOWN = 200
 # Code and documents up to this size are searched for symbols and headings.
 PARSED_BYTES_MAX = 8 * MIB
 TITLE_CHARS_MAX = 500
+# Names that are compared with one that is not there, and how much of each.
+NAMES_COMPARED_MAX = 500
+NAME_CHARS_COMPARED = 80
 GREP_PATTERN_CHARS_MAX = 1_000
 GREP_CONTEXT_LINES_MAX = 100
 GREP_MATCHES_DEFAULT = 200
@@ -402,7 +407,10 @@ GREP_MATCHES_MAX = 10_000
 # Of one regular expression, all that RE2 makes of it.
 GREP_PATTERN_BYTES_MAX = 4 * MIB
 GREP_BLOCK_BYTES_MIN = 8 * KIB
-GREP_BLOCK_BYTES_MAX = 512 * KIB
+# A match near the beginning of a block may have all of it read; larger ones are no faster.
+GREP_BLOCK_BYTES_MAX = 32 * KIB
+# Matches of one call; more are not looked for.
+GREP_COUNTED_MAX = 250_000
 # What is looked at again where a line is longer than a block: no longer match is seen across it.
 GREP_OVERLAP_BYTES = 4 * KIB
 GREP_ARTIFACTS_MAX = 100_000

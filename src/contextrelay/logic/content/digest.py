@@ -44,8 +44,9 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
     # In code and documents such words are no news.
     errors = error_lines(source.text, DIGEST_LINES_MAX) if kind in _WITH_ERRORS else []
     errors = [index for index in errors if index < len(source.lines)]
+    costs: dict[int, int] = {}
     while True:
-        shown = _lines(source, errors, budget_tokens)
+        shown = _lines(source, errors, budget_tokens, costs)
         defused = defuse("\n".join(_told(shape.text, source.lines, shown)))
         tokens = count_tokens(defused.text)
         if tokens <= tokens_max or budget_tokens <= 8:
@@ -60,21 +61,26 @@ def _may_fit(source: Source, tokens_max: int) -> bool:
     return not source.is_partial and len(source.text) <= 8 * tokens_max
 
 
-def _lines(source: Source, errors: list[int], budget_tokens: int) -> list[int]:
-    """Which lines are shown, by index: errors, then head and tail in turns, as far as they fit."""
+def _lines(
+    source: Source, errors: list[int], budget_tokens: int, costs: dict[int, int]
+) -> list[int]:
+    """Which lines are shown, by index: errors, then head and tail in turns, as far as they fit.
+
+    `costs`: what lines take, of each counted once.
+    """
     lines = source.short_lines
     left = budget_tokens - 12
     shown: set[int] = set()
     # Errors may take half of it: the first and the last of them, then those between.
     for index in _ends_first(errors):
-        cost = _cost(lines[index], index)
+        cost = _cost(lines, index, costs)
         if cost <= left - budget_tokens // 2:
             shown.add(index)
             left -= cost
     for index in _ends_first(range(min(len(lines), DIGEST_LINES_MAX)), len(lines)):
         if index in shown:
             continue
-        cost = _cost(lines[index], index)
+        cost = _cost(lines, index, costs)
         if cost > left:
             break
         shown.add(index)
@@ -91,8 +97,10 @@ def _ends_first(indexes: range | list[int], size: int | None = None) -> list[int
     return [indexes[at] for at in order]
 
 
-def _cost(line: str, index: int) -> int:
-    return count_tokens(f"{index + 1}: {_shown_line(line)}\n")
+def _cost(lines: list[str], index: int, costs: dict[int, int]) -> int:
+    if index not in costs:
+        costs[index] = count_tokens(f"{index + 1}: {_shown_line(lines[index])}\n")
+    return costs[index]
 
 
 def _shown_line(line: str) -> str:

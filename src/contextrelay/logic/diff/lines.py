@@ -77,6 +77,8 @@ def _areas(
 ) -> Iterator[Edit]:
     """What lies between anchors, and before the first and behind the last."""
     for old_index, new_index in _anchors(old, new, old_start, old_stop, new_start, new_stop):
+        if old_index < old_start or new_index < new_start:
+            continue  # It was taken in by what follows the one before it.
         # What stands before an anchor and is the same belongs to it.
         back = 0
         while (
@@ -95,7 +97,7 @@ def _areas(
 
 def _anchors(
     old: list[str], new: list[str], old_start: int, old_stop: int, new_start: int, new_stop: int
-) -> Iterator[tuple[int, int]]:
+) -> list[tuple[int, int]]:
     """Lines that both have exactly once, as many as are in the same order on both sides."""
     once_old = Counter(old[old_start:old_stop])
     once_new = Counter(new[new_start:new_stop])
@@ -109,12 +111,7 @@ def _anchors(
         for index, line in enumerate(old[old_start:old_stop], old_start)
         if line in places
     ]
-    last_old, last_new = -1, -1
-    for old_index, new_index in _longest_rising(pairs):
-        # An anchor may have been taken in by what follows the one before it.
-        if old_index > last_old and new_index > last_new:
-            last_old, last_new = old_index, new_index
-            yield old_index, new_index
+    return _longest_rising(pairs)
 
 
 def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -166,26 +163,47 @@ def hunks(edits: list[Edit], context: int) -> Iterator[list[Edit]]:
         yield group
 
 
-def unified(
-    old: list[str], new: list[str], edits: list[Edit], context: int, skipped: int = 0
-) -> Iterator[list[str]]:
-    """The hunks of a unified diff, each a list of lines; `skipped` lines stand before both."""
+class Hunk(Struct, frozen=True):
+    """Some changes and the lines around them, as a unified diff shows them."""
+
+    edits: list[Edit]
+    old_start: int
+    old_stop: int
+    new_start: int
+    new_stop: int
+
+    @property
+    def line_count(self) -> int:
+        """How many lines it takes, its own head included."""
+        added = sum(edit.new_stop - edit.new_start for edit in self.edits)
+        return 1 + self.old_stop - self.old_start + added
+
+    def lines(self, old: list[str], new: list[str], skipped: int) -> Iterator[str]:
+        """Its lines one after the other; `skipped` lines stand before both sides."""
+        old_at = _range(self.old_start + skipped, self.old_stop + skipped)
+        yield f"@@ -{old_at} +{_range(self.new_start + skipped, self.new_stop + skipped)} @@"
+        place = self.old_start
+        for edit in self.edits:
+            yield from (f" {old[index]}" for index in range(place, edit.old_start))
+            yield from (f"-{old[index]}" for index in range(edit.old_start, edit.old_stop))
+            yield from (f"+{new[index]}" for index in range(edit.new_start, edit.new_stop))
+            place = edit.old_stop
+        yield from (f" {old[index]}" for index in range(place, self.old_stop))
+
+
+def unified(old: list[str], edits: list[Edit], context: int) -> Iterator[Hunk]:
+    """The hunks of a unified diff."""
     for group in hunks(edits, context):
         first, last = group[0], group[-1]
         before = min(context, first.old_start)
         after = min(context, len(old) - last.old_stop)
-        old_start, old_stop = first.old_start - before, last.old_stop + after
-        new_start, new_stop = first.new_start - before, last.new_stop + after
-        old_at = _range(old_start + skipped, old_stop + skipped)
-        lines = [f"@@ -{old_at} +{_range(new_start + skipped, new_stop + skipped)} @@"]
-        place = old_start
-        for edit in group:
-            lines += [f" {line}" for line in old[place : edit.old_start]]
-            lines += [f"-{line}" for line in old[edit.old_start : edit.old_stop]]
-            lines += [f"+{line}" for line in new[edit.new_start : edit.new_stop]]
-            place = edit.old_stop
-        lines += [f" {line}" for line in old[place:old_stop]]
-        yield lines
+        yield Hunk(
+            group,
+            first.old_start - before,
+            last.old_stop + after,
+            first.new_start - before,
+            last.new_stop + after,
+        )
 
 
 def _range(start: int, stop: int) -> str:

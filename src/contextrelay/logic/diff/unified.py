@@ -24,7 +24,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.diff.lines import find_edits, unified
 from contextrelay.logic.document.diff import difference
-from contextrelay.logic.slicing.fit import fit_lines
+from contextrelay.logic.slicing.fit import bytes_for, fit_lines
 from contextrelay.logic.slicing.slice import spent
 from contextrelay.logic.slicing.source import Source, readable, shown, text_of
 from contextrelay.logic.tokens import count_tokens
@@ -58,9 +58,17 @@ def differ(old: Source, new: Source, context: int, tokens_max: int) -> Differing
     middle = _middle(one, other, context)
     old_lines, new_lines = _lines(middle.old), _lines(middle.new)
     edits = find_edits(old_lines, new_lines)
-    hunks = list(unified(old_lines, new_lines, edits, context, middle.lines_before))
     lines = [f"--- {_label(old)}\n", f"+++ {_label(new)}\n"]
-    lines += [f"{line}\n" for hunk in hunks for line in _folded(hunk)]
+    room, line_count = bytes_for(tokens_max), len(lines)
+    for hunk in unified(old_lines, edits, context):
+        line_count += hunk.line_count
+        if room <= 0:
+            continue  # What is not shown is counted and not made.
+        for line in _folded(hunk.lines(old_lines, new_lines, middle.lines_before)):
+            lines.append(f"{line}\n")
+            room -= len(line) + 1
+            if room <= 0:
+                break
     text, count = fit_lines(lines, tokens_max)
     return _answer(
         old,
@@ -69,7 +77,7 @@ def differ(old: Source, new: Source, context: int, tokens_max: int) -> Differing
         added=sum(edit.new_stop - edit.new_start for edit in edits),
         removed=sum(edit.old_stop - edit.old_start for edit in edits),
         changes=_changes(old, new),
-        left_out=_left_out(len(lines) - count, middle),
+        left_out=_left_out(line_count - count, middle),
         notes=(*one.notes, *other.notes, *_notes(middle, bool(edits))),
     )
 
@@ -250,22 +258,28 @@ def _lines(raw: bytes) -> list[str]:
 # How it is shown
 
 
-def _folded(hunk: list[str]) -> Iterator[str]:
+def _folded(lines: Iterator[str]) -> Iterator[str]:
     """A hunk whose long lines are folded; of a line that was changed, around the first change."""
-    for index, line in enumerate(hunk):
+    before = " "
+    line = next(lines, None)
+    while line is not None:
+        following = next(lines, None)
         if len(line) <= LINE_BYTES_SHOWN:
             yield line
-            continue
-        other = ""
-        if line[0] == "-" and index + 1 < len(hunk) and hunk[index + 1][0] == "+":
-            other = hunk[index + 1]
-        elif line[0] == "+" and hunk[index - 1][0] == "-":
-            other = hunk[index - 1]
-        change = _same_chars(line[1:], other[1:]) if other else 0
-        first = max(0, change - MATCH_BYTES_SHOWN // 2)
-        text = line[1 + first : 1 + first + MATCH_BYTES_SHOWN]
-        left = len(line) - 1 - len(text)
-        yield f"{line[0]}{'…' if first else ''}{text} [… {left:,} characters more]"
+        elif line[0] == "-" and following is not None and following[0] == "+":
+            yield _fold(line, following)
+        else:
+            yield _fold(line, before if line[0] == "+" and before[0] == "-" else "")
+        before, line = line, following
+
+
+def _fold(line: str, other: str) -> str:
+    """A part of a long line: its beginning, or around where it differs from another."""
+    change = _same_chars(line[1:], other[1:]) if other else 0
+    first = max(0, change - MATCH_BYTES_SHOWN // 2)
+    text = line[1 + first : 1 + first + MATCH_BYTES_SHOWN]
+    left = len(line) - 1 - len(text)
+    return f"{line[0]}{'…' if first else ''}{text} [… {left:,} characters more]"
 
 
 def _same_chars(one: str, other: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from contextrelay.limits import PATCH_OPERATIONS_MAX, POINTER_CHARS_MAX
+from contextrelay.limits import JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX, POINTER_CHARS_MAX
 from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.document.pointer import APPEND, escape
 from contextrelay.logic.document.values import is_list, is_object, same
@@ -23,15 +23,17 @@ _RUN_ITEMS = 256
 _encode = msgspec.json.encode
 
 
-def difference(old: Any, new: Any, path: str = "") -> list[Operation]:
+def difference(old: Any, new: Any, path: str = "", depth: int = 0) -> list[Operation]:
     """What to do at `path`, where `old` is, so that `new` is there.
 
-    The operations hold parts of `new`; numbers that are equal, such as 1 and 1.0, may stay.
+    The operations hold parts of `new`; numbers that are equal, such as 1 and 1.0, may stay. What
+    lies deeper, or behind a longer path, than a patch can name is replaced as a whole.
     """
-    if is_object(old) and is_object(new):
-        found = _of_objects(old, new, path)
-    elif is_list(old) and is_list(new):
-        found = _of_lists(old, new, path)
+    is_named = depth < JSON_DEPTH_MAX and len(path) <= POINTER_CHARS_MAX
+    if is_named and is_object(old) and is_object(new):
+        found = _of_objects(old, new, path, depth)
+    elif is_named and is_list(old) and is_list(new):
+        found = _of_lists(old, new, path, depth)
     else:
         return [] if same(old, new) else [Operation("replace", path, new)]
     # The members of the whole document are changed one by one, however many: a state's identity
@@ -42,18 +44,18 @@ def difference(old: Any, new: Any, path: str = "") -> list[Operation]:
     return found
 
 
-def _of_objects(old: dict[str, Any], new: dict[str, Any], path: str) -> list[Operation]:
+def _of_objects(old: dict[str, Any], new: dict[str, Any], path: str, depth: int) -> list[Operation]:
     found = [Operation("remove", f"{path}/{escape(name)}") for name in old if name not in new]
     for name, value in new.items():
         place = f"{path}/{escape(name)}"
         if name in old:
-            found += difference(old[name], value, place)
+            found += difference(old[name], value, place, depth + 1)
         else:
             found.append(Operation("add", place, value))
     return found
 
 
-def _of_lists(old: list[Any], new: list[Any], path: str) -> list[Operation]:
+def _of_lists(old: list[Any], new: list[Any], path: str, depth: int) -> list[Operation]:
     shorter = min(len(old), len(new))
     start = _alike(old[:shorter], new[:shorter])
     left = shorter - start
@@ -80,7 +82,7 @@ def _of_lists(old: list[Any], new: list[Any], path: str) -> list[Operation]:
             before = old_middle[old_index_of[index]]
             # Most are as they were, and that is seen soonest by their encoding.
             if _encode(before) != _encode(value):
-                found += difference(before, value, f"{path}/{start + index}")
+                found += difference(before, value, f"{path}/{start + index}", depth + 1)
             continue
         place = APPEND if start + index == size else str(start + index)
         found.append(Operation("add", f"{path}/{place}", value))

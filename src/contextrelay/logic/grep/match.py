@@ -18,6 +18,7 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import (
     GREP_BLOCK_BYTES_MAX,
     GREP_BLOCK_BYTES_MIN,
+    GREP_COUNTED_MAX,
     GREP_OVERLAP_BYTES,
     GREP_PATTERN_BYTES_MAX,
     MATCH_BYTES_SHOWN,
@@ -67,6 +68,8 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
     options.log_errors = False
     options.never_nl = True
     options.literal = is_fixed
+    # Nobody asks what is in its parentheses, and to tell would take RE2's slowest way.
+    options.never_capture = True
     options.case_sensitive = not ignore_case
     options.max_mem = GREP_PATTERN_BYTES_MAX
     try:
@@ -121,17 +124,20 @@ _COUNTED_BETWEEN_LOOKS = 64
 class Seeker:
     """Goes through blocks, tells matches until it is enough, and counts all of them."""
 
-    def __init__(self, pattern: Pattern, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, pattern: Pattern, is_over: Callable[[], bool], count_max: int = GREP_COUNTED_MAX
+    ) -> None:
         self._search = pattern.search
         self._is_over = is_over
+        self._count_max = count_max
         self.count = 0
         self.is_enough = False
         """Set by who has seen enough: from then on matches are counted and not told."""
         self.is_complete = True
-        """False once the time was over before the end."""
+        """False once the time was over, or the matches were too many, before the end."""
 
     def hits(self, blocks: Iterable[Block]) -> Iterator[Hit]:
-        """The matches in order, each once; ends early when the time is over."""
+        """The matches in order, each once; ends early when it is stopped."""
         told_until = -1
         for block in blocks:
             if self._is_stopped():
@@ -151,8 +157,9 @@ class Seeker:
                     break
 
     def _is_stopped(self) -> bool:
-        """Whether the time is over; from then on it is."""
-        self.is_complete = self.is_complete and not self._is_over()
+        """Whether the time is over, or there are too many matches; from then on it is."""
+        if self.count >= self._count_max or self._is_over():
+            self.is_complete = False
         return not self.is_complete
 
     def _counted(self, block: Block, place: int) -> int:
@@ -175,7 +182,7 @@ class Seeker:
                 line_start = raw.rfind(b"\n", 0, start) + 1
                 is_first = line_start == 0 and block.is_inside
                 if is_first or end - line_start > MATCH_BYTES_SHOWN:
-                    until = place = _shown_span(raw, start, stop, line_start, end)[1]
+                    until = place = max(stop, _shown_span(raw, start, stop, line_start, end)[1])
         return until
 
     def _told(self, block: Block, place: int) -> Iterator[tuple[Hit, int]]:
@@ -199,6 +206,7 @@ class Seeker:
             is_long = is_first or line_stop - line_start > MATCH_BYTES_SHOWN
             if is_long:
                 text, until = _around(raw, line_start, line_stop, start, stop, is_first)
+                until = max(stop, until)
             else:
                 text = shown(text_of(raw[line_start:line_stop].removesuffix(b"\r")))
                 until = line_stop

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from contextrelay.errors import Broken, Gone, Invalid, NotFound, RelayError
-from contextrelay.limits import LINE_MARK_BYTES, MATCH_BYTES_SHOWN
+from contextrelay.limits import GREP_COUNTED_MAX, LINE_MARK_BYTES, MATCH_BYTES_SHOWN
 from contextrelay.logic.grep.match import Hit, Seeker, blocks_of, compile_pattern
 from contextrelay.logic.slicing.fit import fit, fit_lines
 from contextrelay.logic.slicing.line_offsets import offset_of_line
@@ -95,6 +95,8 @@ def find(
 ) -> Found:
     """Look for a pattern in sources, one after the other, until the time is over.
 
+    It ends early too where matches are too many to be counted.
+
     Raises:
         Invalid: the pattern cannot be used.
     """
@@ -102,7 +104,7 @@ def find(
     gathered = _Gathered(wanted)
     is_complete = True
     for source in sources:
-        if is_over():
+        if is_over() or gathered.count >= GREP_COUNTED_MAX:
             is_complete = False
             break
         if isinstance(source, Skipped):
@@ -116,7 +118,7 @@ def find(
         except (Broken, NotFound, Gone) as error:
             _skip_unread(source, error, gathered, is_one)
             continue
-        seeker = Seeker(pattern, is_over)
+        seeker = Seeker(pattern, is_over, GREP_COUNTED_MAX - gathered.count)
         try:
             _look_into(text, seeker, gathered)
         except (Broken, NotFound, Gone) as error:
@@ -168,11 +170,12 @@ def _beside(source: Source, hit: Hit, context: int) -> tuple[tuple[str, ...], tu
     window = min(LINE_MARK_BYTES, 4 * MATCH_BYTES_SHOWN * context)
     start = max(0, hit.line_offset - window)
     raw = source.bytes_of(start, hit.line_offset)
-    before = raw.split(b"\n")[:-1] if raw else []
-    if start and len(before) <= context:
+    # One more than is shown tells whether the first of them is whole.
+    before = raw.rsplit(b"\n", context + 1)[:-1] if raw else []
+    if len(before) > context or start:
         before = before[1:]  # Its beginning is not there.
     rest = source.bytes_of(hit.offset, min(hit.offset + window, source.size_bytes))
-    after = rest.split(b"\n")[1:]
+    after = rest.split(b"\n", context + 2)[1:]
     if after and (not after[-1] or hit.offset + len(rest) < source.size_bytes):
         after = after[:-1]
     return tuple(map(_short, before[-context:])), tuple(map(_short, after[:context]))
@@ -202,7 +205,9 @@ def _found(gathered: _Gathered, is_complete: bool, is_one: bool) -> Found:
         more = gathered.skipped_count - len(gathered.skipped)
         gathered.notes.append(f"{more} more were skipped")
     if not is_complete:
-        gathered.notes.append("the time was over before all was looked at")
+        is_many = gathered.count >= GREP_COUNTED_MAX
+        why = f"{GREP_COUNTED_MAX:,} matches were counted" if is_many else "the time was over"
+        gathered.notes.append(f"{why} before all was looked at")
     return Found(
         matches=matches,
         count=gathered.count,

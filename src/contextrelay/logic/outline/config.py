@@ -29,19 +29,25 @@ def draw(source: Source) -> Drawn | None:
 
 def _yaml(source: Source) -> Drawn | None:
     found: list[tuple[int, int, str, str]] = []
+    indents: set[int] = set()
+    left_out = 0
     for number, line in enumerate(source.short_lines, 1):
         if line.lstrip().startswith("#"):
             continue
         match = _YAML_KEY.fullmatch(line.rstrip())
         if match:
-            found.append((len(match[1]), number, match[2], (match[3] or "").strip()))
+            indents.add(len(match[1]))
+            if len(found) < OUTLINE_PIECES_MAX:
+                found.append((len(match[1]), number, match[2], (match[3] or "").strip()))
+            else:
+                left_out += 1
     if not found:
         return None
-    depths = sorted({indent for indent, _, _, _ in found})[:4]
+    depths = sorted(indents)[:4]
     documents = sum(line.startswith("---") for line in source.short_lines)
     several = f", {documents} documents" if documents > 1 else ""
     pieces = [Piece(0, (f"YAML, {source.measure()}{several}",))]
-    for indent, number, key, value in found[:OUTLINE_PIECES_MAX]:
+    for indent, number, key, value in found:
         if indent not in depths:
             continue
         rank = 1 + depths.index(indent)
@@ -51,7 +57,7 @@ def _yaml(source: Source) -> Drawn | None:
             pieces.append(Piece(rank, (f"{label}:{number}", told)))
         else:
             pieces.append(Piece(rank, (quoted(key, 60),), JOINED))
-    return Drawn("yaml", pieces, f"--lines {found[0][1]}:{found[0][1] + 40}")
+    return Drawn("yaml", pieces, f"--lines {found[0][1]}:{found[0][1] + 40}", left_out)
 
 
 def _sections(source: Source) -> Drawn | None:
@@ -63,12 +69,16 @@ def _sections(source: Source) -> Drawn | None:
             continue
         if match := _SECTION.fullmatch(line):
             sections += 1
-            pieces.append(Piece(1, (f"[{quoted(match[1], 100)}]:{number}",)))
+            if len(pieces) < OUTLINE_PIECES_MAX:
+                pieces.append(Piece(1, (f"[{quoted(match[1], 100)}]:{number}",)))
         elif not line[0].isspace() and (match := _KEY.match(text)):
             keys += 1
+            if len(pieces) >= OUTLINE_PIECES_MAX:
+                continue
             forms = (match[1], f"{match[1]} = {quoted(match[2], 40)}")
             pieces.append(Piece(2, forms, JOINED if pieces else "\n"))
     if not pieces:
         return None
     title = f"settings, {sections} sections, {keys} keys, {source.measure()}"
-    return Drawn("settings", [Piece(0, (title,)), *pieces], "--lines 1:41")
+    left_out = sections + keys - len(pieces)
+    return Drawn("settings", [Piece(0, (title,)), *pieces], "--lines 1:41", left_out)

@@ -7,7 +7,6 @@ standard library's parser does not.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from html import unescape
 
@@ -22,7 +21,9 @@ _TAG = re.compile(
     r"|iframe|svg|main|nav|button|dt|caption)(?=[\s>/])([^<>]{0,2000})>)",
     re.IGNORECASE,
 )
-_ATTRIBUTE = re.compile(r"""([a-zA-Z-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_ATTRIBUTE = re.compile(
+    r"""(?<![a-zA-Z-])([a-zA-Z-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"'>]++))"""
+)
 _ANY_TAG = re.compile(r"<[^<>]{0,2000}>")
 _TEXT_CHARS_MAX = 1_000
 # Of each tag so many are read; more are counted.
@@ -46,31 +47,26 @@ class _Page(Struct):
 def draw(source: Source) -> Drawn | None:
     """The outline of a page."""
     page = _read(source.text)
-    starts = _line_starts(source.text)
+    headings = _with_lines(source.text, page.headings)
     pieces = [Piece(0, (f"HTML, {source.measure()}",))]
     if page.title:
         pieces.append(Piece(0, (f"title: {quoted(page.title, 120)}",)))
     if page.description:
         pieces.append(Piece(3, (f"about: {quoted(page.description, 160)}",)))
     counted = [f"{name} {page.counts[name]}" for name in _TOLD if page.counts[name]]
-    headings = sum(page.counts[f"h{level}"] for level in range(1, 7))
-    told = f"{headings} headings, {page.linked} links"
+    heading_count = sum(page.counts[f"h{level}"] for level in range(1, 7))
+    told = f"{heading_count} headings, {page.linked} links"
     least = "" if page.is_whole else f"in the first {OUTLINE_TAGS_MAX} tags: "
     pieces.append(Piece(0, (least + ", ".join([told, *counted]),)))
-    pieces += _headings(page, starts)
+    pieces += _headings(headings)
     pieces += _links(page)
-    first = page.headings[0] if page.headings else None
-    line = bisect_right(starts, first[1]) if first else 1
+    line = headings[0][1] if headings else 1
     return Drawn("html", pieces, f"--lines {line}:{line + 40}")
 
 
 def find_headings(text: str) -> list[tuple[int, int, str]]:
     """Headings as (level, line, text), in order."""
-    starts = _line_starts(text)
-    return [
-        (level, bisect_right(starts, offset), title)
-        for level, offset, title in _read(text).headings
-    ]
+    return _with_lines(text, _read(text).headings)
 
 
 def _read(text: str) -> _Page:
@@ -127,15 +123,21 @@ def _attributes(text: str) -> dict[str, str]:
     }
 
 
-def _line_starts(text: str) -> list[int]:
-    return [0, *(match.end() for match in re.finditer("\n", text))]
+def _with_lines(text: str, headings: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Headings with their lines instead of their offsets, which rise."""
+    told: list[tuple[int, int, str]] = []
+    line, place = 1, 0
+    for level, offset, title in headings:
+        line += text.count("\n", place, offset)
+        place = offset
+        told.append((level, line, title))
+    return told
 
 
-def _headings(page: _Page, starts: list[int]) -> list[Piece]:
-    is_long = len(page.headings) > 25
+def _headings(headings: list[tuple[int, int, str]]) -> list[Piece]:
+    is_long = len(headings) > 25
     pieces: list[Piece] = []
-    for level, offset, text in page.headings[:OUTLINE_PIECES_MAX]:
-        line = bisect_right(starts, offset)
+    for level, line, text in headings[:OUTLINE_PIECES_MAX]:
         forms = (f"{quoted(text, 50)}:{line}", f"{quoted(text, 100)}:{line}")
         if is_long and level > 2 and pieces:
             pieces.append(Piece(level, forms, JOINED))

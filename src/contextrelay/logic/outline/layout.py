@@ -55,8 +55,9 @@ def fit(drawn: Drawn, tokens_max: int) -> Fitted:
     left_out = drawn.left_out + len(drawn.pieces) - len(pieces)
     # Room for telling what was left out.
     budget_tokens = tokens_max - min(12, tokens_max // 10)
+    lengths = _Lengths()
     while True:
-        chosen = _choose(pieces, budget_tokens)
+        chosen = _choose(pieces, budget_tokens, lengths)
         defused = defuse(_render(pieces, chosen, left_out))
         tokens = count_tokens(defused.text)
         if tokens <= tokens_max:
@@ -73,10 +74,9 @@ def _fitted(defused: Defused, tokens: int, omitted: int) -> Fitted:
     return Fitted(defused.text, tokens, omitted, defused.patterns)
 
 
-def _choose(pieces: Sequence[Piece], budget_tokens: int) -> dict[int, str]:
+def _choose(pieces: Sequence[Piece], budget_tokens: int, lengths: _Lengths) -> dict[int, str]:
     """From the index of each piece that is shown to its form."""
     order = sorted(range(len(pieces)), key=lambda index: pieces[index].rank)
-    lengths = _Lengths()
     chosen: dict[int, str] = {}
     left = budget_tokens
     misses = 0

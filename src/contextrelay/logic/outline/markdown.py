@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
+from itertools import chain, islice
 
 from contextrelay.limits import OUTLINE_PIECES_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 
-_ATX = re.compile(r" {0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*$")
+_ATX = re.compile(r" {0,3}(#{1,6})[ \t]++(?=.)(.*)")
 _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)")
 _LINK = re.compile(r"\]\((?:https?:|/|\.|#|mailto:|\w)[^)\s]{0,300}")
@@ -17,6 +19,7 @@ _TABLE = re.compile(r" {0,3}\|?[ ]*:?-{3,}:?[ ]*\|[-:| ]*")
 _MARKS = re.compile(r"[*_`]|!?\[|\]\([^)]{0,300}\)|\]")
 # Above this many headings they share lines.
 _OWN_LINES_MAX = 25
+_FRONT_MATTER_LINES_MAX = 200
 
 
 def draw(source: Source) -> Drawn | None:
@@ -62,15 +65,16 @@ def _told(headings: list[tuple[int, int, str]]) -> list[Piece]:
     return pieces
 
 
-def find_headings(lines: list[str]) -> tuple[list[tuple[int, int, str]], list[str]]:
+def find_headings(lines: Iterable[str]) -> tuple[list[tuple[int, int, str]], list[str]]:
     """Headings as (level, line, text), and the languages of code blocks."""
+    following = iter(lines)
+    head = list(islice(following, _FRONT_MATTER_LINES_MAX))
     headings: list[tuple[int, int, str]] = []
     fences: list[str] = []
     closing = ""
     previous = ""
-    start = _after_front_matter(lines)
-    for index in range(start, len(lines)):
-        line = lines[index]
+    start = _after_front_matter(head)
+    for index, line in enumerate(chain(head[start:], following), start):
         fence = _FENCE.match(line) if "```" in line or "~~~" in line else None
         if closing:
             if fence and fence[1].startswith(closing) and not fence[2]:
@@ -82,12 +86,17 @@ def find_headings(lines: list[str]) -> tuple[list[tuple[int, int, str]], list[st
             fences.append(fence[2].lower())
             continue
         if line.lstrip(" ").startswith("#") and (match := _ATX.match(line)):
-            headings.append((len(match[1]), index + 1, _MARKS.sub("", match[2])))
+            headings.append((len(match[1]), index + 1, _MARKS.sub("", _title(match[2]))))
         elif _is_title(previous) and line[:1] in "=- " and (match := _SETEXT.fullmatch(line)):
             level = 1 if match[1][0] == "=" else 2
             headings.append((level, index, _MARKS.sub("", previous.strip())))
         previous = line
     return headings, fences
+
+
+def _title(text: str) -> str:
+    """What stands behind the signs of a heading, without those that close it."""
+    return text.rstrip("#").rstrip(" \t") or text[:1]
 
 
 def _is_title(line: str) -> bool:
@@ -97,7 +106,7 @@ def _is_title(line: str) -> bool:
 
 def _after_front_matter(lines: list[str]) -> int:
     if lines and lines[0].rstrip() == "---":
-        for index in range(1, min(len(lines), 200)):
+        for index in range(1, len(lines)):
             if lines[index].rstrip() in ("---", "..."):
                 return index + 1
     return 0

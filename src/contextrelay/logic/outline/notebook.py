@@ -10,6 +10,8 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.json import read
 from contextrelay.logic.outline.layout import Drawn, Piece, quoted
 
+_KINDS_TOLD_MAX = 8
+
 
 def draw(source: Source) -> Drawn | None:
     """The outline of a Jupyter notebook; None for other JSON."""
@@ -22,10 +24,10 @@ def draw(source: Source) -> Drawn | None:
     cells = _list(_dict(document).get("cells"))
     if not cells:
         return None
-    kinds = Counter(str(_dict(cell).get("cell_type")) for cell in cells)
+    kinds = Counter(_word(_dict(cell).get("cell_type")) for cell in cells)
     language = _dict(_dict(_dict(document).get("metadata")).get("kernelspec")).get("language", "")
-    told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    spoken = f", {quoted(str(language), 30)}" if language else ""
+    told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_KINDS_TOLD_MAX))
+    spoken = f", {quoted(_word(language), 30)}" if language else ""
     title = f"notebook, {len(cells)} cells ({told}){spoken}, {source.measure()}"
     pieces = [Piece(0, (title,))]
     for index, cell in enumerate(cells[:OUTLINE_PIECES_MAX]):
@@ -35,7 +37,7 @@ def draw(source: Source) -> Drawn | None:
 
 def _told(index: int, cell: dict[str, Any]) -> Piece:
     text = _text(cell.get("source"))
-    kind = "md" if cell.get("cell_type") == "markdown" else str(cell.get("cell_type"))[:8]
+    kind = "md" if cell.get("cell_type") == "markdown" else _word(cell.get("cell_type"))[:8]
     lines = text.strip().split("\n")
     outputs = _list(cell.get("outputs"))
     failed = next(
@@ -43,7 +45,8 @@ def _told(index: int, cell: dict[str, Any]) -> Piece:
     )
     error = ""
     if failed:
-        error = f" !{quoted(str(failed.get('ename')), 40)}: {quoted(str(failed.get('evalue')), 60)}"
+        named, why = _word(failed.get("ename")), _word(failed.get("evalue"))
+        error = f" !{quoted(named, 40)}: {quoted(why, 60)}"
     is_heading = lines[0].startswith("#") and kind == "md"
     head = f"/cells/{index} {kind} "
     short = f"{head}{quoted(lines[0], 50)}{error}"
@@ -54,8 +57,13 @@ def _told(index: int, cell: dict[str, Any]) -> Piece:
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
-        return "".join(str(part) for part in cast("list[Any]", value)[:200])
+        return "".join(_word(part) for part in cast("list[Any]", value)[:200])
     return value if isinstance(value, str) else ""
+
+
+def _word(value: Any) -> str:
+    """A text, or a short word for what should be one: spelled out, that could be anything."""
+    return value if isinstance(value, str) else f"({type(value).__name__})"
 
 
 def _dict(value: Any) -> dict[str, Any]:

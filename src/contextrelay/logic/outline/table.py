@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from contextrelay.limits import OUTLINE_COLUMNS_MAX, OUTLINE_LINE_CHARS_MAX
+from contextrelay.limits import OUTLINE_CELLS_MAX, OUTLINE_COLUMNS_MAX, OUTLINE_LINE_CHARS_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 from contextrelay.logic.outline.numbered_names import families
@@ -23,15 +23,16 @@ _TYPED_ROWS = 500
 def draw(source: Source) -> Drawn | None:
     """The outline of a table; None if it is none."""
     delimiter = _delimiter(source)
-    rows = _rows(source, delimiter)
+    rows, unread = _rows(source, delimiter)
     if not rows or max(map(len, rows[:100])) < 2:
         return None
     width = Counter(map(len, rows)).most_common(1)[0][0]
     has_header = _has_header(rows)
-    names = rows[0] if has_header else [f"column {index}" for index in range(width)]
+    names = rows[0] if has_header else []
     body = rows[1:] if has_header else rows
     odd = [index for index, row in enumerate(body) if len(row) != width]
-    title = f"table, {len(body)} rows, {width} columns, {source.measure()}"
+    least = f", {unread} lines were not read" if unread else ""
+    title = f"table, {len(body)} rows, {width} columns, {source.measure()}{least}"
     pieces = [Piece(0, (f"{title}{'' if has_header else ', no header'}",))]
     if odd:
         told = ", ".join(str(index) for index in odd[:5])
@@ -51,12 +52,30 @@ def _delimiter(source: Source) -> str:
     return best if scores[best] else ","
 
 
-def _rows(source: Source, delimiter: str) -> list[list[str]]:
-    """The rows. Where a quote never ends, quotes mean nothing."""
+def _rows(source: Source, delimiter: str) -> tuple[list[list[str]], int]:
+    """The rows, as many as have OUTLINE_CELLS_MAX cells, and how many lines were not read for it.
+
+    Where a quote never ends, quotes mean nothing.
+    """
     try:
-        return [row for row in csv.reader(source.lines, delimiter=delimiter) if row]
+        reader = csv.reader(source.lines, delimiter=delimiter)
+        rows = _bounded(reader)
+        return rows, len(source.lines) - reader.line_num
     except csv.Error:
-        return [line.split(delimiter) for line in source.short_lines if line]
+        rows = _bounded(line.split(delimiter) for line in source.short_lines)
+        return rows, 0
+
+
+def _bounded(rows: Iterable[list[str]]) -> list[list[str]]:
+    kept: list[list[str]] = []
+    cells = 0
+    for row in rows:
+        if row and row != [""]:
+            kept.append(row)
+            cells += len(row)
+            if cells > OUTLINE_CELLS_MAX:
+                break
+    return kept
 
 
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -68,8 +87,9 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _columns(names: Sequence[str], body: Sequence[Sequence[str]], width: int) -> list[Piece]:
-    names = [*names, *(f"column {index}" for index in range(len(names), width))][:width]
-    groups = families(names[:OUTLINE_COLUMNS_MAX])
+    told = min(width, OUTLINE_COLUMNS_MAX)
+    names = [*names[:told], *(f"column {index}" for index in range(len(names), told))]
+    groups = families(names)
     is_wide = len(groups) > 30
     regular = [row for row in body if len(row) == width]
     pieces = [Piece(0, ("columns:",))]

@@ -9,7 +9,11 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, quoted
 
 _RULE = re.compile(r"\s*([=\-~^*#_.])\1{2,}\s*")
-_NUMBERED = re.compile(r"(?:(?:\d+|[A-Z]|[IVX]+)[.)](?:\d+\.?)*|(?:Chapter|Section|Part) \S+)\s+\S")
+# What was taken is not given back (`++`, `*+`): with two ways to read a row of digits, a heading of
+# forty would take longer than anybody waits.
+_NUMBERED = re.compile(
+    r"(?:(?:\d++|[A-Z]|[IVX]++)[.)](?:\d++\.?)*+|(?:Chapter|Section|Part) \S++)\s++\S"
+)
 _HEADING_CHARS_MAX = 100
 
 

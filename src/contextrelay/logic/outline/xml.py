@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from contextrelay.limits import OUTLINE_PIECES_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 
-_TAG = re.compile(r"<([A-Za-z_][\w:.-]{0,80})([^<>]{0,2000})>")
-_ATTRIBUTE = re.compile(r"([A-Za-z_][\w:.-]{0,60})\s*=\s*[\"']")
+_TAG = re.compile(r"<([A-Za-z_][\w:.-]{0,80}+)([^<>]{0,2000}+)>")
+_ATTRIBUTE = re.compile(r"(?<![\w:.-])([A-Za-z_][\w:.-]{0,60}+)\s*+=\s*+[\"']")
 
 
 def draw(source: Source) -> Drawn | None:
@@ -20,18 +21,24 @@ def draw(source: Source) -> Drawn | None:
     counts: Counter[str] = Counter()
     attributes: dict[str, Counter[str]] = {}
     firsts: dict[str, int] = {}
+    others = 0
     for number, line in enumerate(source.short_lines, 1):
         for match in _TAG.finditer(line):
             name = match[1]
+            if name not in counts and len(counts) >= OUTLINE_PIECES_MAX:
+                others += 1
+                continue
             counts[name] += 1
-            firsts.setdefault(name, number)
+            if counts[name] == 1:
+                firsts[name], attributes[name] = number, Counter()
             if counts[name] <= 100:
-                attributes.setdefault(name, Counter()).update(_ATTRIBUTE.findall(match[2]))
+                attributes[name].update(_ATTRIBUTE.findall(match[2]))
     if not counts:
         return None
     root = next(iter(counts))
-    total = sum(counts.values())
-    title = f"XML, root {quoted(root, 60)}, {total} elements of {len(counts)} kinds"
+    total = sum(counts.values()) + others
+    least = "more than " if others else ""
+    title = f"XML, root {quoted(root, 60)}, {total} elements of {least}{len(counts)} kinds"
     pieces = [Piece(0, (f"{title}, {source.measure()}",)), Piece(1, ("elements:",))]
     for name, count in counts.most_common():
         held = ", ".join(quoted(each, 40) for each in list(attributes[name])[:8])

@@ -15,7 +15,12 @@ from collections.abc import Iterator
 from msgspec import DecodeError, Struct
 from msgspec.json import decode
 
-from contextrelay.limits import PASSAGE_CHARS, PASSAGE_CHARS_MIN, PASSAGE_LINES_MAX
+from contextrelay.limits import (
+    PASSAGE_CHARS,
+    PASSAGE_CHARS_MIN,
+    PASSAGE_LINES_MAX,
+    POINTER_CHARS_MAX,
+)
 from contextrelay.model.artifact import ArtifactType
 
 
@@ -104,11 +109,13 @@ class _Cutting:
         self.made.append(Passage(text, start, stop, start_byte, self._byte, pointer))
 
 
-def _lines(text: str) -> list[str]:
+def _lines(text: str) -> Iterator[str]:
     """Lines as they are counted everywhere: they end with \\n, whatever else is in them."""
-    parts = text.split("\n")
-    lines = [part + "\n" for part in parts[:-1]]
-    return [*lines, parts[-1]] if parts[-1] else lines
+    start = 0
+    while start < len(text):
+        stop = text.find("\n", start) + 1 or len(text)
+        yield text[start:stop]
+        start = stop
 
 
 def _pieces(line: str, kind: ArtifactType) -> Iterator[tuple[str, str | None]]:
@@ -178,7 +185,7 @@ def _entries(line: str) -> list[Span] | None:
 class _Level:
     """The entries of one list or object, gathered into spans."""
 
-    def __init__(self, parent: str, is_list: bool, start: int) -> None:
+    def __init__(self, parent: str | None, is_list: bool, start: int) -> None:
         self.key = ""
         self.inner: list[Span] = []
         self._parent = parent
@@ -187,10 +194,12 @@ class _Level:
         self._start = start
         self._spans: list[Span] = []
         # Small entries that are not a span yet, together: from where, how many, which was first.
-        self._small: tuple[int, int, str] | None = None
+        self._small: tuple[int, int, str | None] | None = None
 
-    def pointer(self) -> str:
-        """Of the entry under way."""
+    def pointer(self) -> str | None:
+        """Of the entry under way; None where it would be longer than a pointer may be."""
+        if self._parent is None or len(self._parent) + len(self.key) > POINTER_CHARS_MAX:
+            return None
         if self._is_list:
             return f"{self._parent}/{self._entries}"
         return f"{self._parent}/{_escaped(self.key)}" if self.key else self._parent

@@ -6,12 +6,14 @@ knows where to go on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.limits import PIECE_BYTES_PER_TOKEN
+from contextrelay.limits import NAME_CHARS_COMPARED, NAMES_COMPARED_MAX, PIECE_BYTES_PER_TOKEN
 from contextrelay.logic.slicing.source import bytes_in, shown, text_of
 from contextrelay.logic.tokens import cut_to_tokens
 
@@ -33,6 +35,17 @@ def named(taken: Taken, name: str, others: list[str]) -> Taken:
     """Lines that were found by a name; what else is called so is told."""
     notes = (f"also called so: {', '.join(others[:_ALIKE_SHOWN_MAX])}",) if others else ()
     return replace(taken, at=f"{name} (lines {taken.at})", notes=(*taken.notes, *notes))
+
+
+def close_names(wanted: str, names: Iterable[str]) -> list[str]:
+    """The names that come near to one that is not there; of long ones the beginning is compared."""
+    from difflib import get_close_matches
+
+    begins: dict[str, str] = {}
+    for name in islice(names, NAMES_COMPARED_MAX):
+        begins.setdefault(name[:NAME_CHARS_COMPARED], name)
+    close = get_close_matches(wanted[:NAME_CHARS_COMPARED], begins, _ALIKE_SHOWN_MAX, 0.4)
+    return [begins[each] for each in close]
 
 
 def bytes_for(tokens_max: int) -> int:

@@ -6,19 +6,23 @@ has one title fitting exactly is not looked for in others.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from contextrelay.errors import Invalid, NotFound, TooLarge
-from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, PARSED_BYTES_MAX
-from contextrelay.logic.slicing.fit import Taken, named
-from contextrelay.logic.slicing.lines import take_lines
+from contextrelay.limits import (
+    NAMES_COMPARED_MAX,
+    OUTLINE_LINE_CHARS_MAX,
+    PARSED_BYTES_MAX,
+    TITLE_CHARS_MAX,
+)
+from contextrelay.logic.slicing.fit import Taken, close_names, named
+from contextrelay.logic.slicing.lines import lines_in, take_lines
 from contextrelay.logic.slicing.source import Source, shown, text_of
 from contextrelay.logic.slicing.span import Span
 
 _SHOWN_MAX = 8
-_COMPARED_MAX = 1_000
 
 
 class Heading(Struct, frozen=True):
@@ -109,21 +113,27 @@ def _headings(source: Source) -> list[Heading]:
             f"{source.ref} is too large to be searched for headings",
             f"the limit is {PARSED_BYTES_MAX:,} bytes; find them with grep '^#', then take lines",
         )
-    text = shown(text_of(source.bytes_of(0, source.size_bytes)))
     if source.type == "html":
         from contextrelay.logic.outline import html
 
+        text = shown(text_of(source.bytes_of(0, source.size_bytes)))
         return [Heading(*each) for each in html.find_headings(text)]
     from contextrelay.logic.outline import markdown
 
-    lines = [line[:OUTLINE_LINE_CHARS_MAX] for line in text.split("\n")]
-    return [Heading(*each) for each in markdown.find_headings(lines)[0]]
+    return [Heading(*each) for each in markdown.find_headings(_lines(source))[0]]
+
+
+def _lines(source: Source) -> Iterator[str]:
+    """The beginnings of all lines, one after the other: they need not be there at once."""
+    for line in lines_in(source.read_on(0), 1, 0, 4 * OUTLINE_LINE_CHARS_MAX):
+        text = shown(text_of(line.head)).removesuffix("\n")
+        yield text[:OUTLINE_LINE_CHARS_MAX]
 
 
 def _unknown(headings: list[Heading], wanted: str) -> NotFound:
-    titles = {_folded(each.title): each.title for each in headings[:_COMPARED_MAX]}
+    titles = {_folded(each.title): each.title for each in headings[:NAMES_COMPARED_MAX]}
     last = _folded(wanted.rpartition(">")[2])
-    close = [titles[each] for each in get_close_matches(last, titles, _SHOWN_MAX, 0.4)]
-    names = close or [each.title for each in headings[:_SHOWN_MAX]]
+    close = [titles[each] for each in close_names(last, titles)]
+    names = [name[:TITLE_CHARS_MAX] for name in close or titles.values()][:_SHOWN_MAX]
     begin = "did you mean" if close else "there are"
     return NotFound(f"no heading is called {wanted[:80]!r}", f"{begin}: {'; '.join(names)}")

@@ -1,6 +1,7 @@
 """Sources: a body as slicing reads it, wherever its bytes are: ranges, chunk by chunk.
 
-Rule: nothing here holds a body. What is read is asked for by place, and no further than needed.
+Rule: nothing here holds a body but one in UTF-16, whose places cannot be told otherwise than by
+reading all before them. What is read is asked for by place, and no further than needed.
 """
 
 from __future__ import annotations
@@ -139,28 +140,18 @@ def _transcoded(source: Source, encoding: str, mark_bytes: int) -> Source:
     """A source in another encoding, read as the UTF-8 that it would be."""
     from msgspec.structs import replace
 
-    def from_start() -> Iterator[bytes]:
-        decoder = codecs.getincrementaldecoder(encoding)("replace")
-        for chunk in source.read(mark_bytes, source.size_bytes):
-            yield decoder.decode(chunk).encode("utf-8", "replace")
-        yield decoder.decode(b"", True).encode("utf-8", "replace")
-
-    def read(start: int, stop: int) -> Iterator[bytes]:
-        place = 0
-        for chunk in from_start():
-            if place >= stop:
-                return
-            part = chunk[max(0, start - place) : max(0, stop - place)]
-            place += len(chunk)
-            if part:
-                yield part
-
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    parts = [
+        decoder.decode(chunk).encode("utf-8", "replace")
+        for chunk in source.read(mark_bytes, source.size_bytes)
+    ]
+    parts.append(decoder.decode(b"", True).encode("utf-8", "replace"))
+    body = b"".join(parts)
     note = f"it is {encoding.upper()}, read as UTF-8; places are those of the UTF-8 text"
     return replace(
         source,
-        read=read,
-        # Two bytes make three at most; what is asked for behind the end is not there.
-        size_bytes=sum(map(len, from_start())),
+        read=in_hand(body),
+        size_bytes=len(body),
         marks=lambda: None,
         line_count=None,
         is_text=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -43,18 +44,21 @@ def drawn(
         for kind, count in counts.items()
     )
     pieces = [Piece(0, (f"{language}, {source.measure()}{': ' if told else ''}{told}",))]
+    left_out = max(0, len(symbols) - OUTLINE_PIECES_MAX)
     if doc:
         pieces.append(Piece(3, (quoted(doc, 60), quoted(doc, 160))))
     if imports:
         pieces.append(Piece(1, ("imports:",)))
+        names = dict.fromkeys(imports)
         pieces += [
             Piece(1 + (index >= _FIRST_IMPORTS), (quoted(name, 60),), JOINED)
-            for index, name in enumerate(dict.fromkeys(imports))
+            for index, name in enumerate(islice(names, OUTLINE_PIECES_MAX))
         ]
+        left_out += max(0, len(names) - OUTLINE_PIECES_MAX)
     pieces += _definitions(symbols[:OUTLINE_PIECES_MAX], _is_long(symbols))
     first = next((each for each in symbols if each.kind != "constant"), None)
     step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
-    return Drawn(language.lower(), pieces, step, max(0, len(symbols) - OUTLINE_PIECES_MAX))
+    return Drawn(language.lower(), pieces, step, left_out)
 
 
 def _is_long(symbols: Sequence[Symbol]) -> bool:
