@@ -127,21 +127,19 @@ class Shaped:
 
     def members(self, objects: Sequence[dict[str, Any]], depth: int) -> None:
         """The keys of objects that stand at one place: scalars on one line, the rest below."""
-        counts = Counter(chain.from_iterable(objects))
-        if len(counts) >= _MAP_KEYS_MIN and self._map(objects, counts, depth):
+        columns = _columns(objects)
+        if len(columns) >= _MAP_KEYS_MIN and self._map(objects, columns, depth):
             return
-        keys = list(counts)
+        keys = list(columns)
         nested: list[tuple[str, list[Any]]] = []
         glue = "\n"
         for label, indexes in families(keys):
-            values = [
-                each[key]
-                for key in map(keys.__getitem__, indexes)
-                for each in objects
-                if key in each
-            ]
+            if len(self.pieces) >= OUTLINE_PIECES_MAX:
+                self.left_out += 1
+                continue
+            values = list(chain.from_iterable(columns[keys[index]] for index in indexes))
             name = label if len(indexes) > 1 else _name(label)
-            if sum(counts[keys[index]] for index in indexes) < len(objects):
+            if len(values) < len(objects):
                 name += "?"
             if _has_nested(values):
                 nested.append((name, values))
@@ -151,14 +149,16 @@ class Shaped:
         for name, values in nested:
             self._place(name, values, depth, "\n")
 
-    def _map(self, objects: Sequence[dict[str, Any]], counts: Counter[str], depth: int) -> bool:
+    def _map(
+        self, objects: Sequence[dict[str, Any]], columns: dict[str, list[Any]], depth: int
+    ) -> bool:
         """Tell an object as a map, if all its values are objects of like shape."""
         values = list(chain.from_iterable(each.values() for each in objects))
         held = _objects(values)
         if len(held) < len(values) or not _alike(held):
             return False
-        self._add(depth, f"{' ' * depth}map of {len(counts)} keys:")
-        for key in islice(counts, OUTLINE_PIECES_MAX):
+        self._add(depth, f"{' ' * depth}map of {len(columns)} keys:")
+        for key in islice(columns, OUTLINE_PIECES_MAX):
             self._add(depth, _name(key), glue=JOINED)
         self._add(depth, f"{' ' * depth}each value: object")
         self.members(held, depth + 1)
@@ -207,6 +207,19 @@ class Shaped:
 
     def _add(self, rank: int, *forms: str, glue: str = "\n") -> None:
         self.pieces.append(Piece(rank, forms, glue))
+
+
+def _columns(objects: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The values of each key, in one pass: keys times objects may be far more than there is."""
+    columns: dict[str, list[Any]] = {}
+    for each in objects:
+        for key, value in each.items():
+            column = columns.get(key)
+            if column is None:
+                columns[key] = [value]
+            else:
+                column.append(value)
+    return columns
 
 
 def _objects(values: Sequence[Any]) -> list[dict[str, Any]]:

@@ -1,12 +1,13 @@
 """Definitions in code: a class, a function or a constant by its name, from first line to last.
 
-Python is read by its own parser, other languages by their lines: a line that defines the name, up
+Python is read by its statements, other languages by their lines: a line that defines the name, up
 to where its braces close or its indent ends.
+
+Rule: time grows with the text, whatever is in it, and however often the name.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -22,6 +23,10 @@ from contextrelay.logic.slicing.span import Span
 
 _SHOWN_MAX = 8
 _COMPARED_MAX = 1_000
+_NAME_CHARS_MAX = 100
+_PATH_PARTS = 8
+_STEPS_A_LINE = 2
+_STEPS_MIN = 10_000
 _DEFINES = (
     r"(?:^\s*#define\s+|\b(?:class|struct|enum|union|interface|trait|impl|protocol|record|object|module|namespace"
     r"|package|func|fn|fun|function|def|sub|procedure|macro|type|typedef|typealias|const|let|var"
@@ -54,8 +59,8 @@ def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
             f"the limit is {PARSED_BYTES_MAX:,} bytes; find it with grep, then take lines",
         )
     text = shown(text_of(source.bytes_of(0, source.size_bytes)))
-    known = _definitions(source, text)
     path = tuple(part for part in re.split(r"\.|::|#|/", wanted.strip().removesuffix("()")) if part)
+    known = _definitions(source, text, path)
     found = [each for each in known if each.path[-len(path) :] == path] if path else []
     if not found and path:
         lines = text.split("\n")
@@ -69,45 +74,18 @@ def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
     return named(taken, ".".join(first.path), others)
 
 
-def _definitions(source: Source, text: str) -> list[Definition]:
-    """What a parser finds; nothing where there is none for the language."""
+def _definitions(source: Source, text: str, path: tuple[str, ...]) -> list[Definition]:
+    """What the statements of a file define; nothing where there is no reader for the language."""
     name = source.name or ""
-    if "python" in source.media_type or name.endswith((".py", ".pyi")):
-        from contextrelay.logic.outline.code.python import parse
+    if "python" not in source.media_type and not name.endswith((".py", ".pyi")):
+        return []
+    from contextrelay.logic.outline.code.python import read
 
-        tree = parse(text)
-        return [] if tree is None else list(_of_python(tree.body, ()))
-    return []
-
-
-def _of_python(body: list[ast.stmt], above: tuple[str, ...]) -> Iterator[Definition]:
-    """Definitions in the order of the file; those within functions too. Not recursive by depth of
-    blocks alone: the parser has refused what is nested too deep."""
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            path = (*above, node.name)
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-            yield Definition(path, first, node.end_lineno or node.lineno)
-            yield from _of_python(node.body, path)
-        elif isinstance(node, ast.If | ast.Try | ast.With):
-            inside = [*node.body, *getattr(node, "orelse", [])]
-            inside += [each for handler in getattr(node, "handlers", ()) for each in handler.body]
-            yield from _of_python(inside, above)
-        else:
-            for target in _targets(node):
-                yield Definition((*above, target), node.lineno, node.end_lineno or node.lineno)
-
-
-def _targets(node: ast.stmt) -> Iterator[str]:
-    if isinstance(node, ast.Assign):
-        targets = node.targets
-    elif isinstance(node, ast.AnnAssign):
-        targets = [node.target]
-    else:
-        return
-    for target in targets:
-        if isinstance(target, ast.Name):
-            yield target.id
+    module = read(text, path[-1] if path else "")
+    if module is None:
+        return []
+    parts_max = max(len(path), _PATH_PARTS)
+    return [Definition(each.path(parts_max), each.first, each.last) for each in module.nodes]
 
 
 def _by_lines(lines: list[str], name: str) -> Iterator[Definition]:
@@ -119,12 +97,13 @@ def _by_lines(lines: list[str], name: str) -> Iterator[Definition]:
         rf"^[\w\s*&<>,\[\]:~@]{{0,120}}?(?<![\w$.]){word}\s*(?:=|:)?\s*(?:async\s*)?\("
     )
     found = False
+    steps = _Steps(_STEPS_A_LINE * len(lines) + _STEPS_MIN)
     for pattern in (sure, likely):
         for index, line in enumerate(lines):
             if name not in line or _NO_CODE.match(line):
                 continue
             if pattern.search(line[:OUTLINE_LINE_CHARS_MAX]):
-                last = _last_line(lines, index)
+                last = _last_line(lines, index, steps)
                 if pattern is likely and last == index and not line.rstrip().endswith(("}", "};")):
                     continue  # A call, or a declaration.
                 found = True
@@ -138,10 +117,27 @@ def _is_announced(lines: list[str], found: Definition) -> bool:
     return found.first == found.last and line.endswith(");")
 
 
-def _last_line(lines: list[str], first: int) -> int:
+class _Steps:
+    """How many lines may still be looked at for where definitions end.
+
+    A name may stand in every line, and each may seem to end with the last: when they are used up,
+    a definition is told by its first line.
+    """
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self) -> bool:
+        self._left -= 1
+        return self._left >= 0
+
+
+def _last_line(lines: list[str], first: int, steps: _Steps) -> int:
     """Where a definition ends: with its braces, or with what is indented deeper than it begins."""
     depth = 0
     for index in range(first, len(lines)):
+        if not steps.take():
+            return first
         line = lines[index]
         for sign in _OPENS.findall(line[:OUTLINE_LINE_CHARS_MAX]):
             depth += {"{": 1, "}": -1}.get(sign, 0)
@@ -152,18 +148,20 @@ def _last_line(lines: list[str], first: int) -> int:
             return index
         if depth == 0 and index > first + 3:
             break
-    return first if depth > 0 else _last_indented(lines, first)
+    return first if depth > 0 else _last_indented(lines, first, steps)
 
 
-def _last_indented(lines: list[str], first: int) -> int:
+def _last_indented(lines: list[str], first: int, steps: _Steps) -> int:
     margin = len(lines[first]) - len(lines[first].lstrip())
     last = first
     for index in range(first + 1, len(lines)):
+        if not steps.take():
+            break
         line = lines[index]
         if not line.strip():
             continue
         if len(line) - len(line.lstrip()) <= margin:
-            closes = line.strip().split()[0] in ("end", "end;", ")", "):", "]", "fi", "done")
+            closes = line.strip().split(None, 1)[0] in ("end", "end;", ")", "):", "]", "fi", "done")
             return index if closes and index == last + 1 else last
         last = index
     return last
@@ -180,7 +178,10 @@ def _by_outline(source: Source, text: str) -> list[Definition]:
 
 
 def _unknown(source: Source, known: list[Definition], wanted: str) -> NotFound:
-    names = list(dict.fromkeys(".".join(each.path) for each in known[:_COMPARED_MAX]))
+    # Comparing takes the square of a name's length.
+    told = (".".join(each.path)[:_NAME_CHARS_MAX] for each in known[:_COMPARED_MAX])
+    names = list(dict.fromkeys(told))
+    wanted = wanted[:_NAME_CHARS_MAX]
     close = get_close_matches(wanted, names, _SHOWN_MAX, 0.4)
     close = close or get_close_matches(re.split(r"\.|::", wanted)[-1], names, _SHOWN_MAX, 0.4)
     told = "; ".join(close or names[:_SHOWN_MAX])

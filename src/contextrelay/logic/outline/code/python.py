@@ -1,120 +1,427 @@
-"""Python by its own parser: imports, constants, classes with their methods, functions."""
+"""Python by its lines: imports, constants, classes with their methods, functions.
+
+No parser: `ast.parse` takes gigabytes for a few hundred kilobytes of `a.a.a`, and holds the
+interpreter while it does (docs/decisions/0017). One pattern finds strings, comments, brackets and
+line ends, which is all that is needed to tell where a statement begins; it takes linear time on
+anything.
+
+Rule: of what `ast` would find in a valid file, all is found, at the same lines
+(tests/logic/outline/test_python.py).
+"""
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
+from collections import Counter
 from collections.abc import Iterator
 
-from contextrelay.limits import OUTLINE_PARSE_BYTES_MAX
+from msgspec import Struct
+
+from contextrelay.limits import OUTLINE_LINES_MAX, OUTLINE_PARSE_BYTES_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.code.symbols import Symbol, drawn
 from contextrelay.logic.outline.layout import Drawn
 
-_FILE = "<outlined>"
-# The parser calls itself for each of these; so many in a row are no program. There is one way only
-# to read a row: with two for `**`, a comment of eighty stars would take longer than anybody waits.
-_DEEP = re.compile(r"(?:[-+~!({\[*]\s*+|not\s++|lambda\s*+:\s*+|await\s++){100}")
-_TOO_LONG_CHARS = 1_000_000
+# Every alternative matches whatever follows its first characters, so that nothing is read twice:
+# a string that is not closed goes on to the end of its line, or of the text.
+_STRING = (
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"""|\\?\Z)'
+    r"|'''(?:[^'\\]++|\\.|'(?!''))*+(?:'''|\\?\Z)"
+    r'|"(?:[^"\\\n]++|\\.)*+"?|'
+    r"'(?:[^'\\\n]++|\\.)*+'?"
+)
+# A statement on one line, with brackets around what has none itself: most are such.
+_SIMPLE = re.compile(
+    r"""(?:[^\n"'#\\()\[\]{}]++|\([^\n"'#\\()\[\]{}]*+\)|\[[^\n"'#\\()\[\]{}]*+\]"""
+    r"""|"(?!"")(?:[^"\\\n]++|\\[^\n])*+"|'(?!'')(?:[^'\\\n]++|\\[^\n])*+')*+(?:#[^\n]*+)?\n"""
+)
+_TOKEN = re.compile(rf"\n|[(\[{{)\]}}]|#[^\n]*+|\\\r?\n|{_STRING}", re.DOTALL)
+_NAME = r"[^\W\d]\w*+"
+_STATEMENT = re.compile(
+    r"(?P<indent>[ \t\f]*+)(?:"
+    rf"(?:async[ \t]++)?def\s++(?P<function>{_NAME})"
+    rf"|class\s++(?P<class>{_NAME})"
+    r"|(?P<import>(?:import|from)\b)"
+    r"|(?P<decorator>@)"
+    r"|(?P<branch>(?:if|elif|else|try|except)\b)"
+    r"|(?P<block>(?:async[ \t]++)?(?:finally|with|for|while)\b)"
+    rf"|(?P<target>{_NAME})[ \t]*+[=:](?!=)"
+    r"|(?P<soft>(?:match|case)\b)"
+    r"|(?P<nothing>[#\r\n]|\Z)"
+    r")?"
+)
+_NAMED = re.compile(_NAME)
+# `a, b = NAME = ...` and `a.b = NAME = ...`
+_CHAINED = re.compile(rf"[\w.,()\[\] \t]{{1,200}}?=[ \t]*+({_NAME})[ \t]*+=(?!=)")
+_TARGET = re.compile(rf"\s*+({_NAME})[ \t]*+=(?!=)")
+_DOC = re.compile(rf"[rRuU]?({_STRING})[ \t]*+(?:#[^\n]*+|\r)?(?=\n|\Z|;)", re.DOTALL)
+_RECOVERS = re.compile(rf"[ \t]*+(?:(?:async[ \t]++)?def|class)[ \t]++{_NAME}[ \t]*+[(:\[]")
+# Branches within branches that are looked into for definitions.
+_BRANCHES_MAX = 3
+# Of a header, so much is read for its arguments.
+_HEADER_CHARS_MAX = 4_000
+_DOC_CHARS_MAX = 1_000
+_NODES_MAX = 20_000
+_NEVER = 1 << 30
+
+
+class Node(Struct, gc=False):
+    """Something that is defined, and the lines that it takes."""
+
+    kind: str
+    """class, function or constant."""
+    name: str
+    line: int
+    first: int
+    """Where its decorators begin."""
+    start: int
+    """Where its header begins in the text, and where it ends."""
+    stop: int
+    is_member: bool
+    is_told: bool
+    """Whether an outline has it: within functions and loops nothing is."""
+    above: Node | None
+    last: int = 0
+    doc: str = ""
+
+    def path(self, parts_max: int) -> tuple[str, ...]:
+        """The name, and before it those that it is below, at most so many in all."""
+        names: list[str] = []
+        node: Node | None = self
+        while node is not None and len(names) < parts_max:
+            names.append(node.name)
+            node = node.above
+        return tuple(reversed(names))
+
+
+class Module(Struct):
+    """What a file of Python imports and defines, in its order."""
+
+    imports: list[str]
+    nodes: list[Node]
+    more: Counter[str]
+    """What there is beside the nodes, because they were too many, by kind."""
+    doc: str = ""
+
+
+class _Block(Struct, gc=False):
+    """An indented part of the text."""
+
+    indent: int
+    node: Node | None
+    owner: Node | None
+    """The class or function whose body it is in, or is."""
+    is_told: bool
+    is_member: bool
+    is_branch: bool
+    branches: int
 
 
 def draw(source: Source) -> Drawn | None:
-    """The outline of a Python file, None if it is not one that can be parsed."""
+    """The outline of a Python file, None if it is not one that can be read."""
     if source.media_type != "text/x-python" or len(source.body) > OUTLINE_PARSE_BYTES_MAX:
         return None
-    tree = parse(source.text)
-    if tree is None:
+    module = read(source.text)
+    if module is None:
         return None
-    doc = (ast.get_docstring(tree) or "").partition("\n")[0]
-    imports = [name for node in tree.body for name in _imported(node)]
-    return drawn(source, "Python", list(_symbols(tree.body)), imports, doc)
+    symbols = [_symbol(source.text, each) for each in module.nodes]
+    return drawn(source, "Python", symbols, module.imports, module.doc, module.more)
 
 
-def parse(text: str) -> ast.Module | None:
-    """Parse, unless that could overrun the stack: the parser is C, and does not always notice."""
-    if _DEEP.search(text) or max(map(len, text.split("\n"))) > _TOO_LONG_CHARS:
-        return None
-    # An odd escape in somebody's string is no news for ours. Added each time: others reset filters.
-    warnings.filterwarnings("ignore", module=re.escape(_FILE))
-    try:
-        return ast.parse(text, _FILE)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+def read(text: str, wanted: str | None = None) -> Module | None:
+    """What a file imports and defines: what an outline tells; or all, where a name is wanted.
+
+    Nodes past _NODES_MAX are counted, and kept only if they have the name. None if a string is
+    never closed: then nobody knows where statements begin.
+    """
+    reading = _Reading(text, wanted)
+    lines_max = OUTLINE_LINES_MAX if wanted is None else len(text)
+    start, line = 0, 1
+    while start < len(text) and line <= lines_max:
+        if simple := _SIMPLE.match(text, start):
+            reading.statement(start, simple.end(), line, line)
+            start, line = simple.end(), line + 1
+            continue
+        end, last, is_closed = _end(text, start, line)
+        if not is_closed:
+            return None
+        reading.statement(start, end, line, last)
+        start, line = end, last + 1
+    reading.close(0)
+    return reading.module
 
 
-def _imported(node: ast.stmt) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        return ["." * node.level + (node.module or "")]
-    return []
+def _end(text: str, start: int, line: int) -> tuple[int, int, bool]:
+    """Where the next statement begins, the last line of this one, and whether its strings end."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        at = token.start()
+        sign = text[at]
+        if sign == "\n":
+            if not depth or _RECOVERS.match(text, at + 1):
+                return at + 1, line, True
+            line += 1
+        elif sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth = max(0, depth - 1)
+        elif sign == "\\":
+            line += 1
+        elif sign != "#":
+            if token.end() == len(text) and not _is_closed(token[0]):
+                return len(text), line, False
+            line += text.count("\n", at, token.end())
+    return len(text), line, True
 
 
-def _symbols(body: list[ast.stmt], is_member: bool = False, depth: int = 0) -> Iterator[Symbol]:
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield Symbol(
-                "function",
-                node.name,
-                node.lineno,
-                _signature(node),
-                _brief(node.args),
-                _doc(node),
-                is_member,
+def _is_closed(string: str) -> bool:
+    quotes = string[:3] if string[:3] in ('"""', "'''") else string[0]
+    return len(string) >= 2 * len(quotes) and string.endswith(quotes)
+
+
+class _Reading:
+    """Statements one after the other, with the blocks that they are in."""
+
+    def __init__(self, text: str, wanted: str | None) -> None:
+        self.module = Module([], [], Counter())
+        self._text = text
+        self._wanted = wanted
+        self._is_outline = wanted is None
+        self._blocks = [_Block(-1, None, None, True, False, False, 0)]
+        self._decorated = 0
+        self._last = 0
+        self._untold = _NEVER
+        """The indent of the function that is read past."""
+        self._may_be_doc = True
+        """Whether the statement before was a header, or there was none."""
+
+    def statement(self, start: int, stop: int, line: int, last: int) -> None:
+        """Read the statement that is here, and takes the lines from `line` to `last`."""
+        found = _STATEMENT.match(self._text, start)
+        assert found is not None
+        what = found.lastgroup
+        if what == "nothing":
+            return
+        indent = _width(found["indent"])
+        if indent > self._untold and not self._may_be_doc:
+            self._last = last  # Within a function, of which an outline tells the header alone.
+            return
+        if indent <= self._untold:
+            self._untold = _NEVER
+        was_branch = self.close(indent)
+        self._last = last
+        if what == "indent":
+            self._plain(found.end(), indent, line, last)
+        elif what == "decorator":
+            self._decorated = self._decorated or line
+        elif what == "function" or what == "class":
+            self._header(what, found[what], indent, (start, stop), line)
+            return
+        elif what == "import":
+            self._import(
+                self._text[found.start("import") : min(stop, start + _HEADER_CHARS_MAX)], indent
             )
-        elif isinstance(node, ast.ClassDef):
-            bases = ", ".join(_source(base) for base in node.bases)
-            named = f"({bases})" if bases else ""
-            yield Symbol("class", node.name, node.lineno, named, "", _doc(node), is_member)
-            if not is_member:
-                yield from _symbols(node.body, True)
-        elif isinstance(node, ast.If | ast.Try) and depth < 3:
-            # What is defined under a condition, such as a version of Python.
-            branches = [*node.body, *node.orelse]
-            for handler in getattr(node, "handlers", ()):
-                branches += handler.body
-            yield from _symbols(branches, is_member, depth + 1)
-        elif not is_member:
-            yield from _constants(node)
+        elif what == "target":
+            self._targets(found.start("target"), line, last)
+        else:
+            is_branch = what == "branch" and (
+                was_branch or found["branch"] not in ("else", "elif", "except")
+            )
+            self._open(indent, is_branch)
+        if what != "decorator":
+            self._decorated = 0
+        self._may_be_doc = False
+
+    def close(self, indent: int) -> bool:
+        """End the blocks that a line of this indent ends; whether the last was a branch."""
+        was_branch = False
+        while self._blocks[-1].indent >= indent:
+            block = self._blocks.pop()
+            was_branch = block.is_branch
+            if block.node is not None:
+                block.node.last = self._last
+        return was_branch
+
+    def _open(self, indent: int, is_branch: bool) -> None:
+        """Begin a block that defines nothing by itself."""
+        above = self._blocks[-1]
+        branches = above.branches + 1
+        is_told = above.is_told and is_branch and branches <= _BRANCHES_MAX
+        self._blocks.append(
+            _Block(indent, None, above.owner, is_told, above.is_member, is_branch, branches)
+        )
+
+    def _header(self, kind: str, name: str, indent: int, at: tuple[int, int], line: int) -> None:
+        above = self._blocks[-1]
+        first = self._decorated or line
+        self._decorated = 0
+        self._may_be_doc = True
+        node = Node(kind, name, line, first, *at, above.is_member, above.is_told, above.owner)
+        if above.is_told or not self._is_outline:
+            self._keep(node)
+        is_told = above.is_told and kind == "class" and not above.is_member
+        if self._is_outline and not is_told:
+            self._untold = min(self._untold, indent)
+        self._blocks.append(_Block(indent, node, node, is_told, True, False, 0))
+
+    def _plain(self, at: int, indent: int, line: int, last: int) -> None:
+        """What begins with no name that it defines: it may document the header before it."""
+        if not self._may_be_doc:
+            if chained := _CHAINED.match(self._text, at):
+                self._targets(chained.start(1), line, last)
+            return
+        block = self._blocks[-1]
+        is_body = block.indent < indent if block.node is not None else len(self._blocks) == 1
+        match = _DOC.match(self._text, at) if is_body else None
+        if match is None:
+            return
+        doc = _first_line(match[1])
+        if block.node is not None:
+            block.node.doc = doc
+        else:
+            self.module.doc = doc
+
+    def _import(self, statement: str, indent: int) -> None:
+        if not indent and len(self._blocks) == 1:
+            self.module.imports += _imported(statement)
+
+    def _targets(self, at: int, line: int, last: int) -> None:
+        """`A = B = 1`, `a: int = 1`, `a: int`."""
+        above = self._blocks[-1]
+        is_told = above.is_told and not above.is_member
+        if self._is_outline and not is_told:
+            return
+        name = _NAMED.match(self._text, at)
+        assert name is not None
+        names = [name[0]]
+        follows = _TARGET.match(self._text, at)
+        while follows is not None:
+            at = follows.end()
+            names.append(follows[1])
+            follows = _TARGET.match(self._text, at)
+        owner, is_member = above.owner, above.is_member
+        for each in dict.fromkeys(names):
+            if not (self._is_outline and each.startswith("__")):
+                self._keep(
+                    Node("constant", each, line, line, at, at, is_member, is_told, owner, last)
+                )
+
+    def _keep(self, node: Node) -> None:
+        if len(self.module.nodes) < _NODES_MAX or node.name == self._wanted:
+            self.module.nodes.append(node)
+        else:
+            self.module.more["method" if node.is_member else node.kind] += 1
 
 
-def _constants(node: ast.stmt) -> Iterator[Symbol]:
-    targets = (
-        node.targets
-        if isinstance(node, ast.Assign)
-        else [node.target]
-        if isinstance(node, ast.AnnAssign)
-        else []
-    )
-    for target in targets:
-        if isinstance(target, ast.Name) and not target.id.startswith("__"):
-            yield Symbol("constant", target.id, node.lineno)
+def _width(indent: str) -> int:
+    return len(indent.expandtabs(8)) if "\t" in indent else len(indent)
 
 
-def _doc(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
-    return (ast.get_docstring(node, clean=False) or "").strip().partition("\n")[0]
+def _first_line(string: str) -> str:
+    """The first line of a string as it stands in the code."""
+    quote = 3 if string[:3] in ('"""', "'''") else 1
+    text = string[quote : quote + _DOC_CHARS_MAX] if len(string) > 2 * quote else ""
+    if quote + len(text) > len(string) - quote:
+        text = string[quote : len(string) - quote]
+    return text.removeprefix("\\").strip().partition("\n")[0].rstrip("\\ \r")
 
 
-def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    returns = f" -> {_source(node.returns)}" if node.returns else ""
-    return f"({_source(node.args)}){returns}"
+_FROM = re.compile(r"from\b([.\s]*+)(?:(?!import\b)([\w.]+))?")
+_IMPORTED = re.compile(r"\s*+([\w.]+)[^,;#\n]*+(,)?")
 
 
-def _brief(args: ast.arguments) -> str:
+def _imported(statement: str) -> list[str]:
+    """The modules that a statement names, as they are written."""
+    statement = statement.replace("\\\n", " ")
+    if match := _FROM.match(statement):
+        return ["".join(match[1].split()) + (match[2] or "")]
+    names: list[str] = []
+    at = len("import")
+    while (match := _IMPORTED.match(statement, at)) is not None:
+        names.append(match[1])
+        if not match[2]:
+            break
+        at = match.end()
+    return names
+
+
+# Headers: what stands behind a name
+
+
+def _symbol(text: str, node: Node) -> Symbol:
+    if node.kind == "constant":
+        return Symbol("constant", node.name, node.line)
+    header = _header(text[node.start : min(node.stop, node.start + _HEADER_CHARS_MAX)])
+    parts, returns = _taken_apart(header, node.name)
+    if node.kind == "class":
+        bases = ", ".join(part for part in parts if not _KEYWORD.match(part))
+        named = f"({bases})" if bases else ""
+        return Symbol("class", node.name, node.line, named, "", node.doc, node.is_member)
+    signature = f"({', '.join(parts)}){returns}"
+    brief = f"({', '.join(_briefly(parts))})"
+    return Symbol("function", node.name, node.line, signature, brief, node.doc, node.is_member)
+
+
+_KEYWORD = re.compile(rf"{_NAME}=(?!=)")
+_ARGUMENT = re.compile(rf"\*{{0,2}}{_NAME}")
+_SPELLED = re.compile(
+    rf"(?P<string>{_STRING})|#[^\n]*+|\\\r?\n|(?P<equals>[ \t]*+(?<![=!<>:])=(?!=)[ \t]*+)"
+    r"|(?P<edge>(?<=[(\[{])\s++|,?+[ \t]*+\r?\n\s*+(?=[)\]}]))|\s++",
+    re.DOTALL,
+)
+
+
+def _header(statement: str) -> str:
+    """A header in one line, without comments, written as `ast.unparse` would: `a: int=1`."""
+
+    def spelled(match: re.Match[str]) -> str:
+        if match["string"]:
+            return match[0]
+        return "=" if match["equals"] else "" if match["edge"] else " "
+
+    return _SPELLED.sub(spelled, statement)
+
+
+_PART = re.compile(rf"[(\[{{)\]}}]|->|[:,]|{_STRING}", re.DOTALL)
+
+
+def _taken_apart(header: str, name: str) -> tuple[list[str], str]:
+    """What stands between the parentheses behind a name, part by part, and what is returned."""
+    at = header.find(name) + len(name)
+    depth = 0
+    parts: list[str] = []
+    begins, arrow = at, -1
+    is_open = False
+    for token in _PART.finditer(header, at):
+        sign = token[0]
+        if sign in ("(", "[", "{"):
+            depth += 1
+            if depth == 1 and sign == "(" and not is_open:
+                is_open, begins = True, token.end()
+        elif sign in (")", "]", "}"):
+            depth -= 1
+            if depth == 0 and is_open and arrow < 0:
+                parts.append(header[begins : token.start()])
+                begins = token.end()
+        elif depth == 1 and sign == "," and is_open and arrow < 0:
+            parts.append(header[begins : token.start()])
+            begins = token.end()
+        elif depth == 0 and sign == "->":
+            arrow = token.end()
+        elif depth == 0 and sign == ":":
+            returns = f" -> {header[arrow : token.start()].strip()}" if arrow >= 0 else ""
+            return _trimmed(parts), returns
+    if depth > 0 and is_open:
+        parts.append(header[begins:])  # Longer than is read, or never closed.
+    return _trimmed(parts), ""
+
+
+def _trimmed(parts: list[str]) -> list[str]:
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _briefly(parts: list[str]) -> Iterator[str]:
     """The names of arguments alone."""
-    names = [each.arg for each in (*args.posonlyargs, *args.args)]
-    if args.vararg:
-        names.append(f"*{args.vararg.arg}")
-    names += [each.arg for each in args.kwonlyargs]
-    if args.kwarg:
-        names.append(f"**{args.kwarg.arg}")
-    return f"({', '.join(names)})"
-
-
-def _source(node: ast.AST) -> str:
-    """Code again, unless it is nested so that writing it would not end well."""
-    try:
-        return ast.unparse(node)
-    except RecursionError:
-        return "…"
+    for part in parts:
+        if match := _ARGUMENT.match(part):
+            yield match[0]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -35,29 +34,37 @@ _PLURAL = {"class": "classes", "property": "properties"}
 
 
 def drawn(
-    source: Source, language: str, symbols: Sequence[Symbol], imports: Sequence[str], doc: str = ""
+    source: Source,
+    language: str,
+    symbols: Sequence[Symbol],
+    imports: Sequence[str],
+    doc: str = "",
+    more: Mapping[str, int] | None = None,
 ) -> Drawn:
-    """The outline of code: what it is, what it imports, what it defines and where."""
+    """The outline of code: what it is, what it imports, what it defines and where.
+
+    `more` counts symbols that are not given, by kind.
+    """
     counts = Counter("method" if each.is_member else each.kind for each in symbols)
+    counts.update(more or {})
     told = ", ".join(
         f"{count} {kind if count == 1 else _PLURAL.get(kind, kind + 's')}"
         for kind, count in counts.items()
     )
     pieces = [Piece(0, (f"{language}, {source.measure()}{': ' if told else ''}{told}",))]
-    left_out = max(0, len(symbols) - OUTLINE_PIECES_MAX)
     if doc:
         pieces.append(Piece(3, (quoted(doc, 60), quoted(doc, 160))))
-    if imports:
+    names = list(dict.fromkeys(imports))
+    if names:
         pieces.append(Piece(1, ("imports:",)))
-        names = dict.fromkeys(imports)
         pieces += [
             Piece(1 + (index >= _FIRST_IMPORTS), (quoted(name, 60),), JOINED)
-            for index, name in enumerate(islice(names, OUTLINE_PIECES_MAX))
+            for index, name in enumerate(names[:OUTLINE_PIECES_MAX])
         ]
-        left_out += max(0, len(names) - OUTLINE_PIECES_MAX)
     pieces += _definitions(symbols[:OUTLINE_PIECES_MAX], _is_long(symbols))
     first = next((each for each in symbols if each.kind != "constant"), None)
     step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
+    left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
     return Drawn(language.lower(), pieces, step, left_out)
 
 

@@ -1,0 +1,110 @@
+"""Python by its statements: as the parser of Python would have it, and in bounded time without."""
+
+from __future__ import annotations
+
+import ast
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contextrelay.logic.outline.code.python import read
+from tests.logic.outline.drawing import outlined
+
+LIBRARY = Path(sysconfig.get_paths()["stdlib"])
+S_MAX = 20
+"""Of what takes a second or two on an idle machine."""
+
+Told = tuple[str, str, int, bool]
+
+
+def told(body: list[ast.stmt], is_member: bool = False) -> Iterator[Told]:
+    """What an outline has to tell, by the parser; not what stands on the line of an `if`."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield "function", node.name, node.lineno, is_member
+        elif isinstance(node, ast.ClassDef):
+            yield "class", node.name, node.lineno, is_member
+            if not is_member:
+                yield from told(node.body, True)
+        elif isinstance(node, ast.If | ast.Try):
+            yield from told([each for each in node.body if each.lineno > node.lineno], is_member)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and not is_member:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Name) and not target.id.startswith("__"):
+                    yield "constant", target.id, node.lineno, is_member
+
+
+def defined(body: list[ast.stmt]) -> Iterator[tuple[str, int, int]]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            yield node.name, first, node.end_lineno or node.lineno
+            yield from defined(node.body)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_all_that_a_parser_finds_in_the_standard_library_is_found_at_its_lines() -> None:
+    """Promise L1."""
+    files = 0
+    for path in sorted(LIBRARY.glob("*.py")):
+        text = path.read_text("utf-8")
+        tree = ast.parse(text)
+        outline, everything = read(text), read(text, "")
+        assert outline is not None
+        assert everything is not None
+
+        found = {(each.kind, each.name, each.line, each.is_member) for each in outline.nodes}
+        assert set(told(tree.body)) <= found, path.name
+        lines = {(each.name, each.first, each.last) for each in everything.nodes}
+        assert set(defined(tree.body)) <= lines, path.name
+        assert (ast.get_docstring(tree) or "").partition("\n")[0].strip() == outline.doc
+        imports = [each for node in tree.body for each in imported(node)]
+        assert imports == outline.imports, path.name
+        files += 1
+    assert files > 100
+
+
+def imported(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return ["." * node.level + (node.module or "")] if isinstance(node, ast.ImportFrom) else []
+
+
+def test_signatures_are_told_in_one_line_without_comments() -> None:
+    """Promise L1."""
+    code = "def f(\n    a: int = 1,  # the first, (not) last\n    *rest: str,\n"
+    code += '    key: dict[str, int] = {"a": 1, },\n) -> list[\n    int\n]:\n    pass\n'
+    code += "class A[T](B, metaclass=M): ...\n"
+    text = outlined(code, "a.py").text
+
+    assert 'f(a: int=1, *rest: str, key: dict[str, int]={"a": 1, }) -> list[int]:1' in text
+    assert "A(B):9" in text
+
+
+def test_a_file_that_is_broken_is_told_from_the_next_definition_on() -> None:
+    """Promise L1."""
+    text = outlined(
+        "import os\nx = foo(1,\ndef one(a):\n    return (\nclass Two:\n    pass\n", "b.py"
+    )
+
+    assert "one(a):3" in text.text
+    assert "Two:5" in text.text
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["import a" + ".a" * 2_000_000, "a=b\n" * 1_000_000, "a=b;" * 1_000_000]
+    + [sign * 2_000_000 for sign in ("(", "{\n", "'", '"""', "\\", "\\\n", "@\n", "#", "\t", "f'{")]
+    + ["def x(\n" * 500_000, "a=" * 2_000_000, "".join(" " * n + "if a:\n" for n in range(2_500))],
+    ids=lambda part: repr(part[:8]),
+)
+def test_a_hostile_file_is_read_in_time_that_grows_with_it(part: str) -> None:
+    """`ast.parse` took 6.8 GB for 160 KB of the first."""
+    started = time.process_time()
+    read(part[: 4 << 20])
+    read(part[: 4 << 20], "x")
+    assert time.process_time() - started < S_MAX
