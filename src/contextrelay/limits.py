@@ -72,6 +72,30 @@ OUTLINE_LINE_CHARS_MAX = 2_000
 OUTLINE_LINES_MAX = 500_000
 OUTLINE_TAGS_MAX = 200_000
 
+# Looking into bodies (core/inspect/bounded.py). Up to this size a body is looked into at once: no reader
+# takes long for so little. Larger ones are looked into by a process of their own, for so many
+# seconds of a processor; then their first part is, for fewer; then they are told by their lines.
+LOOK_INLINE_BYTES_MAX = 16 * KIB
+LOOK_CPU_S_MAX = 1.2
+LOOK_PART_BYTES_MAX = MIB
+LOOK_PART_CPU_S_MAX = 0.4
+LOOK_PLAIN_BYTES_MAX = 64 * KIB
+SLICE_CPU_S_MAX = 1.6
+# Of all looks that one pack or handoff takes, on the clock; what is left is told by its lines.
+LOOKS_S_MAX = 20
+# Such processes: how many, what each may take beside itself and the body, how much it may have
+# grown and still be used again, and how long it waits for work.
+PARSERS_MAX = 2
+PARSER_ROOM_BYTES_MAX = 224 * MIB
+PARSER_GROWTH_BYTES_MAX = 64 * MIB
+PARSER_IDLE_S = 60
+# How long is waited for one to be free, for one to start, and on the clock for its answer: much
+# longer than its time on a processor, because a machine may be busy.
+PARSER_WAIT_S_MAX = 1.0
+PARSER_START_S_MAX = 30
+PARSER_REAL_S_MAX = 6.0
+PARSER_REPLY_BYTES_MAX = 64 * MIB
+
 # Seals (docs/security.md). A chunk's number has 32 bits, which is also how often a key of AES-GCM
 # may be used.
 SEAL_CHUNK_BYTES = 64 * KIB
@@ -220,6 +244,8 @@ SOCKET_BACKLOG = 2_048
 SERVER_THREADS_MAX = 32
 # Requests that take long: capabilities, backups, whole-store checks.
 SLOW_AT_ONCE_MAX = 16
+# Requests that look into bodies; more wait their turn.
+LOOKS_AT_ONCE_MAX = 8
 # JSON beyond what is parsed on the event loop, each in memory whole.
 LARGE_JSON_AT_ONCE_MAX = 4
 PUSHES_TOGETHER_MAX = 256
@@ -487,6 +513,9 @@ assert RENDERED_ARTIFACTS_MAX <= ARTIFACTS_KEPT
 assert ARGS_BYTES_MAX < ASKED_BYTES_MAX <= JSON_BODY_BYTES_MAX
 # The largest body there may be finds room, with another beside it.
 assert 2 * JSON_ESCAPE_RATIO_MAX * BODY_BYTES_MAX < HELD_BODIES_BYTES_MAX
+assert LOOK_INLINE_BYTES_MAX < LOOK_PLAIN_BYTES_MAX < LOOK_PART_BYTES_MAX < OUTLINE_BYTES_MAX
+assert PARSERS_MAX < LOOKS_AT_ONCE_MAX < SERVER_THREADS_MAX
+assert LOOK_CPU_S_MAX + LOOK_PART_CPU_S_MAX < 2 < PARSER_REAL_S_MAX
 assert PIECE_TOKENS_MIN < PIECE_TOKENS_DEFAULT < PIECE_TOKENS_MAX
 assert GREP_OVERLAP_BYTES < GREP_BLOCK_BYTES_MIN < GREP_BLOCK_BYTES_MAX
 assert MATCH_BYTES_SHOWN < LINE_BYTES_SHOWN < LINE_MARK_BYTES

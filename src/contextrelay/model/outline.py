@@ -65,3 +65,5 @@ class Looked(Struct, frozen=True, kw_only=True):
 
     shape: Shape
     whole: TokenCount
+    note: str = ""
+    """Why it was not looked into as it should be; "" where it was."""

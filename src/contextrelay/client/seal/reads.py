@@ -101,12 +101,20 @@ async def _read_awaited(transport: Any, verb: Verb[Any], keys: dict[str, SealKey
 
 
 def looked(verb: Verb[Any], bodies: Bodies) -> Any:
-    """The answer to a verb, found in bodies that are here."""
+    """The answer to a verb, found in bodies that are here, within the bounds of core/inspect/bounded.py."""
     if isinstance(verb, Slice):
-        from contextrelay.logic.slicing.slice import select, take
+        from contextrelay.core.inspect.bounded import take_within_bounds
+        from contextrelay.logic.slicing.slice import Take, select
+        from contextrelay.logic.slicing.source import in_hand
 
-        selector = select({way: getattr(verb, way) for way in _WAYS}, verb.columns)
-        return take(_source(*bodies["ref"]), selector, verb.tokens_max)
+        artifact, body, was_sealed = bodies["ref"]
+        source = _source(artifact, body, was_sealed)
+        asked = Take(
+            **{name: getattr(source, name) for name in _DESCRIBED},
+            selector=select({way: getattr(verb, way) for way in _WAYS}, verb.columns),
+            tokens_max=verb.tokens_max,
+        )
+        return take_within_bounds(asked, in_hand(body))
     if isinstance(verb, Grep):
         from contextrelay.logic.grep.results import Wanted, find
 
@@ -121,17 +129,41 @@ def looked(verb: Verb[Any], bodies: Bodies) -> Any:
         old, new = _source(*bodies["old"]), _source(*bodies["new"])
         return differ(old, new, verb.context, verb.tokens_max)
     assert isinstance(verb, Outline | Digest)
-    from contextrelay.logic.content.overview import digested, look, outlined, source_of
+    return _outlined(verb, bodies["ref"][0], bodies["ref"][1])
 
-    artifact, body, _ = bodies["ref"]
-    source = source_of(artifact, body, len(body))
-    known = look(artifact, source)
-    if isinstance(verb, Outline):
-        return outlined(artifact, known, source, verb.tokens_max)
-    return digested(artifact, known, source, verb.tokens_max)
+
+def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
+    from contextrelay.core.inspect.bounded import look_within_bounds
+    from contextrelay.logic.content.overview import Look, digested, outlined
+    from contextrelay.logic.slicing.source import in_hand
+
+    asked = Look(
+        type=artifact.type,
+        media_type=artifact.media_type,
+        name=artifact.name or "",
+        size_bytes=len(body),
+        outline_tokens=verb.tokens_max if isinstance(verb, Outline) else None,
+        digest_tokens=verb.tokens_max if isinstance(verb, Digest) else None,
+    )
+    seen, _ = look_within_bounds(asked, in_hand(body))
+    assert seen.looked is not None
+    if seen.shape is not None:
+        return outlined(artifact, seen.looked, seen.shape, seen.note)
+    assert seen.digest is not None
+    return digested(artifact, seen.looked, seen.digest, seen.note)
 
 
 _WAYS = ("lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "heading", "symbol")
+_DESCRIBED = (
+    "ref",
+    "type",
+    "media_type",
+    "name",
+    "is_text",
+    "size_bytes",
+    "line_count",
+    "notes",
+)
 
 
 def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:

@@ -9,6 +9,7 @@ Rule: it is a shortcut. Where it cannot be read or written, the body is looked i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 from msgspec import DecodeError
@@ -18,11 +19,11 @@ from msgspec.structs import replace
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.bodies import body_log, looked_key, opener
 from contextrelay.core.artifacts.pull import pull
+from contextrelay.core.inspect.bounded import look_plainly, look_within_bounds
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Invalid, Refused, Unavailable
-from contextrelay.limits import CHUNK_BYTES, OUTLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
-from contextrelay.logic.content.overview import digested, look, outlined, source_of
-from contextrelay.logic.content.source import Source
+from contextrelay.limits import CHUNK_BYTES, LOOK_INLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
+from contextrelay.logic.content.overview import Look, Seen, digested, outlined
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.outline import Digested, Looked, Outlined
 from contextrelay.model.tokens import TokenCount
@@ -36,18 +37,33 @@ _KIND = "looked"
 
 @answers(Outline)
 def outline_one(stores: Stores, verb: Outline, body: Body) -> Outlined:
-    artifact = _readable(stores, verb.ref)
-    if verb.tokens_max == OUTLINE_TOKENS_DEFAULT:
-        return outlined(artifact, looked_into(stores, artifact), None, verb.tokens_max)
-    source = read(stores, artifact)
-    return outlined(artifact, looked_into(stores, artifact, source), source, verb.tokens_max)
+    return outlined_within(stores, _readable(stores, verb.ref), verb.tokens_max)
 
 
 @answers(Digest)
 def digest_one(stores: Stores, verb: Digest, body: Body) -> Digested:
-    artifact = _readable(stores, verb.ref)
-    source = read(stores, artifact)
-    return digested(artifact, looked_into(stores, artifact, source), source, verb.tokens_max)
+    return digested_within(stores, _readable(stores, verb.ref), verb.tokens_max)
+
+
+def outlined_within(
+    stores: Stores, artifact: Artifact, tokens_max: int, is_late: bool = False
+) -> Outlined:
+    """The outline of an artifact within a number of tokens; where it is late, by lines."""
+    if tokens_max == OUTLINE_TOKENS_DEFAULT:
+        looked, seen = _look(stores, artifact, is_late=is_late)
+        return outlined(artifact, looked, looked.shape, seen.note)
+    looked, seen = _look(stores, artifact, outline_tokens=tokens_max, is_late=is_late)
+    assert seen.shape is not None
+    return outlined(artifact, looked, seen.shape, seen.note)
+
+
+def digested_within(
+    stores: Stores, artifact: Artifact, tokens_max: int, is_late: bool = False
+) -> Digested:
+    """The digest of an artifact within a number of tokens; where it is late, by lines."""
+    looked, seen = _look(stores, artifact, digest_tokens=tokens_max, is_late=is_late)
+    assert seen.digest is not None
+    return digested(artifact, looked, seen.digest, seen.note)
 
 
 def described_fully(stores: Stores, artifact: Artifact) -> Artifact:
@@ -74,21 +90,55 @@ def _readable(stores: Stores, ref: str) -> Artifact:
     return artifact
 
 
-def looked_into(stores: Stores, artifact: Artifact, source: Source | None = None) -> Looked:
+def looked_into(stores: Stores, artifact: Artifact, is_late: bool = False) -> Looked:
     """What is known of a body, found out now if nobody looked before."""
+    return _look(stores, artifact, is_late=is_late)[0]
+
+
+def _look(
+    stores: Stores,
+    artifact: Artifact,
+    outline_tokens: int | None = None,
+    digest_tokens: int | None = None,
+    is_late: bool = False,
+) -> tuple[Looked, Seen]:
+    """What is known of a body, and what else is asked of it; what is new is kept."""
     log = body_log(artifact.sha256)
     key = looked_key(stores, artifact)
     row = stores.ledger.get(log, _KIND, key)
+    known = None
     if row is not None:
         with suppress(DecodeError):
-            return _decoder.decode(row)
+            known = _decoder.decode(row)
+    if known is not None and outline_tokens is None and digest_tokens is None:
+        return known, Seen(note=known.note)
     # Read before the body: where it is freed meanwhile, nothing is written.
     head = stores.ledger.last(log)
-    looked = look(artifact, source or read(stores, artifact))
-    with suppress(Stale, Full, Unavailable, Refused):
-        kept = Row(_KIND, key, _encoder.encode(looked))
-        stores.ledger.commit(Write(log, rows=(kept,), expect=head))
-    return looked
+    asked = Look(
+        type=artifact.type,
+        media_type=artifact.media_type,
+        name=artifact.name or "",
+        size_bytes=artifact.size_bytes,
+        is_known=known is not None,
+        outline_tokens=outline_tokens,
+        digest_tokens=digest_tokens,
+    )
+
+    def read(start: int, stop: int) -> Iterator[bytes]:
+        return opener(stores, artifact.sha256, artifact.size_bytes, start, stop)(CHUNK_BYTES)
+
+    if is_late and artifact.size_bytes > LOOK_INLINE_BYTES_MAX:
+        seen, is_kept = look_plainly(asked, read, "too much was looked into before it"), False
+    else:
+        seen, is_kept = look_within_bounds(asked, read)
+    if known is not None:
+        return known, seen
+    assert seen.looked is not None
+    if is_kept:
+        with suppress(Stale, Full, Unavailable, Refused):
+            kept = Row(_KIND, key, _encoder.encode(seen.looked))
+            stores.ledger.commit(Write(log, rows=(kept,), expect=head))
+    return seen.looked, seen
 
 
 def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
@@ -97,10 +147,3 @@ def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
     with suppress(DecodeError):
         return None if row is None else _decoder.decode(row).whole
     return None
-
-
-def read(stores: Stores, artifact: Artifact) -> Source:
-    """As much of a body as an outline looks at."""
-    stop = min(artifact.size_bytes, OUTLINE_BYTES_MAX)
-    opened = opener(stores, artifact.sha256, artifact.size_bytes, 0, stop)
-    return source_of(artifact, b"".join(opened(CHUNK_BYTES)))

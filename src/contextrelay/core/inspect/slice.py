@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.pull import pull
+from contextrelay.core.inspect.bounded import take_within_bounds
 from contextrelay.core.inspect.line_index import marks_of
 from contextrelay.core.inspect.outline import known_tokens
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Sealed
 from contextrelay.limits import CHUNK_BYTES, ROW_BODY_BYTES_MAX
 from contextrelay.logic.diff.unified import differ
-from contextrelay.logic.slicing.slice import select, take
+from contextrelay.logic.slicing.slice import Take, select, take
 from contextrelay.logic.slicing.source import Source
 from contextrelay.logic.tokens import measure
 from contextrelay.model.artifact import Artifact
@@ -35,7 +36,24 @@ def slice_one(stores: Stores, verb: Slice, body: Body) -> Piece:
         "symbol": verb.symbol,
     }
     selector = select(ways, verb.columns)
-    return take(source_at(stores, verb.ref), selector, verb.tokens_max)
+    artifact = pull(stores, Pull(verb.ref), b"").value
+    source = source_of(stores, artifact)
+    if selector.way in ("lines", "bytes") and artifact.is_text:
+        # No more of the body is read than is shown.
+        return take(source, selector, verb.tokens_max)
+    asked = Take(
+        ref=artifact.ref,
+        type=artifact.type,
+        media_type=artifact.media_type,
+        name=artifact.name,
+        is_text=artifact.is_text,
+        size_bytes=artifact.size_bytes,
+        line_count=source.line_count,
+        whole=known_tokens(stores, artifact),
+        selector=selector,
+        tokens_max=verb.tokens_max,
+    )
+    return take_within_bounds(asked, source.read)
 
 
 def source_at(stores: Stores, ref: str) -> Source:

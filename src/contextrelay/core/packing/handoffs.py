@@ -10,6 +10,7 @@ with the way to get it.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
 from msgspec import DecodeError, Struct, ValidationError, convert, field, to_builtins
@@ -23,7 +24,7 @@ from contextrelay.core.artifacts.push import push_beside, pushed_before
 from contextrelay.core.artifacts.records import artifact_log, find, is_over, live
 from contextrelay.core.channels.channels import send_once
 from contextrelay.core.idempotency import step
-from contextrelay.core.inspect.outline import looked_into, read
+from contextrelay.core.inspect.outline import looked_into, outlined_within
 from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, told_of
 from contextrelay.core.search.index_sync import space_behind
 from contextrelay.core.stores import Stores
@@ -35,10 +36,11 @@ from contextrelay.limits import (
     ASK_TOLD_CHARS_MAX,
     CHUNK_BYTES,
     HANDOFF_OUTLINE_TOKENS_MAX,
+    LOOKS_S_MAX,
+    OUTLINE_TOKENS_MIN,
     PAGE_ROWS_MAX,
     RETRIES_MAX,
 )
-from contextrelay.logic.content.overview import outlined
 from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.packing.pack import pack
 from contextrelay.logic.tokens import count_tokens
@@ -99,6 +101,12 @@ def _made(stores: Stores, verb: GiveHandoff) -> Handoff:
     check_open(stores, verb.thread)
     handed = [live(stores, ref) for ref in dict.fromkeys(verb.refs)]
     found = candidates(stores, verb.thread, Agent(), but=verb.refs)
+    until_s = time.monotonic() + LOOKS_S_MAX
+
+    def hand(artifact: Artifact) -> HandedRef:
+        is_late = time.monotonic() > until_s
+        return _handed(stores, artifact, verb.budget_tokens // (3 * len(handed)), is_late)
+
     handoff = Handoff(
         giver=verb.by,
         to=verb.to,
@@ -107,7 +115,7 @@ def _made(stores: Stores, verb: GiveHandoff) -> Handoff:
         version=found.version,
         given_at=moment(stores.asked_ms()),
         package=_nothing(verb.budget_tokens),
-        refs=tuple(_handed(stores, each, verb.budget_tokens, len(handed)) for each in handed),
+        refs=tuple(map(hand, handed)),
     )
     return _filled(handoff, found, verb)
 
@@ -139,15 +147,14 @@ def _plain(text: str) -> str:
     return "".join(each if each.isalnum() or each in "-_" else "-" for each in text)[:60]
 
 
-def _handed(stores: Stores, artifact: Artifact, budget_tokens: int, count: int) -> HandedRef:
-    """A ref with as much of an outline as its share of the budget allows."""
+def _handed(stores: Stores, artifact: Artifact, share_tokens: int, is_late: bool) -> HandedRef:
+    """A ref with as much of an outline as has room; where it is late, by lines."""
     outline, tokens = "", artifact.size_bytes // 4
     if artifact.sealed is None and artifact.is_text:
-        looked = looked_into(stores, artifact)
-        tokens = looked.whole.tokens
-        share = min(HANDOFF_OUTLINE_TOKENS_MAX, budget_tokens // (3 * count))
-        if share >= 20:
-            outline = outlined(artifact, looked, read(stores, artifact), share).text
+        tokens = looked_into(stores, artifact, is_late).whole.tokens
+        share_tokens = min(HANDOFF_OUTLINE_TOKENS_MAX, share_tokens)
+        if share_tokens >= OUTLINE_TOKENS_MIN:
+            outline = outlined_within(stores, artifact, share_tokens, is_late).text
     return HandedRef(
         ref=artifact.ref,
         name=artifact.name,

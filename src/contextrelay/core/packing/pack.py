@@ -6,6 +6,7 @@ what was added as a block is shown whole, unless a ref is cheaper (logic/packing
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -17,7 +18,7 @@ from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.holds import held
 from contextrelay.core.artifacts.records import find, is_over
-from contextrelay.core.inspect.outline import looked_into, read
+from contextrelay.core.inspect.outline import digested_within, looked_into, outlined_within
 from contextrelay.core.packing.pull_rates import rates
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
@@ -25,11 +26,11 @@ from contextrelay.core.threads.state import read_state
 from contextrelay.errors import Broken, Invalid
 from contextrelay.limits import (
     CHUNK_BYTES,
+    LOOKS_S_MAX,
     OUTLINE_BYTES_MAX,
     PACK_ARTIFACTS_MAX,
     STAND_IN_TOKENS_MAX,
 )
-from contextrelay.logic.content.overview import digested, outlined
 from contextrelay.logic.packing.candidates import (
     artifact_block,
     block_fields,
@@ -101,9 +102,10 @@ def candidates(
     left_out = pruned_refs(state).union(but)
     way_of = _chooser(stores, agent)
     blocks, digested_places = list(state_blocks(state)), set[int]()
+    until_s = time.monotonic() + LOOKS_S_MAX
     for artifact in _artifacts(stores, thread):
         if artifact.ref not in left_out and artifact.media_type != HANDOFF_MEDIA_TYPE:
-            block, is_whole = _block(stores, artifact, way_of)
+            block, is_whole = _block(stores, artifact, way_of, time.monotonic() > until_s)
             if not is_whole:
                 digested_places.add(len(blocks))
             blocks.append(block)
@@ -138,20 +140,19 @@ def _artifacts(stores: Stores, thread: str) -> list[Artifact]:
 
 
 def _block(
-    stores: Stores, artifact: Artifact, way_of: Callable[[str, int], Way]
+    stores: Stores, artifact: Artifact, way_of: Callable[[str, int], Way], is_late: bool
 ) -> tuple[Block, bool]:
-    """An artifact as a block; whether that is all of it."""
+    """An artifact as a block; whether that is all of it. Where it is late, it is read by lines."""
     fields = block_fields(artifact)
     if artifact.sealed is not None or not artifact.is_text:
         return artifact_block(artifact, _line(artifact, None), is_whole=False), False
-    looked = looked_into(stores, artifact)
-    tokens = looked.whole.tokens
+    tokens = looked_into(stores, artifact, is_late).whole.tokens
     if fields is None:
-        shown = outlined(artifact, looked, read(stores, artifact), STAND_IN_TOKENS_MAX).text
+        shown = outlined_within(stores, artifact, STAND_IN_TOKENS_MAX, is_late).text
     elif artifact.size_bytes <= OUTLINE_BYTES_MAX and way_of(fields.type, tokens) != "ref":
         return artifact_block(artifact, _text(stores, artifact), is_whole=True), True
     else:
-        shown = digested(artifact, looked, read(stores, artifact), STAND_IN_TOKENS_MAX).text
+        shown = digested_within(stores, artifact, STAND_IN_TOKENS_MAX, is_late).text
     return artifact_block(artifact, f"{_line(artifact, tokens)}\n{shown}", is_whole=False), False
 
 

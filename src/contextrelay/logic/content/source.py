@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_LINES_MAX
+from contextrelay.logic.outline.layout import Drawn
+from contextrelay.model.artifact import ArtifactType
 
 
 class Source:
@@ -16,6 +18,8 @@ class Source:
         self.media_type = media_type.partition(";")[0].strip().lower()
         self.name = name
         self.size_bytes = size_bytes
+        self.drawn: dict[ArtifactType, Drawn] = {}
+        """What was drawn of it before, by what it was taken for."""
 
     @classmethod
     def of(cls, body: bytes, media_type: str, name: str, size_bytes: int) -> Source:

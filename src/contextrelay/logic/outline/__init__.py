@@ -11,7 +11,7 @@ from importlib import import_module
 from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.logic.content.sniff import sniff_text
 from contextrelay.logic.content.source import Source
-from contextrelay.logic.outline.layout import Drawn, fit
+from contextrelay.logic.outline.layout import Drawn, Piece, fit
 from contextrelay.logic.slicing.source import is_binary
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.outline import Shape
@@ -36,7 +36,9 @@ _FILES: dict[ArtifactType, tuple[str, ...]] = {
 
 def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
     """Outline a body within a number of tokens."""
-    drawn = draw(source, kind)
+    drawn = source.drawn.get(kind)
+    if drawn is None:
+        drawn = source.drawn[kind] = draw(source, kind)
     fitted = fit(drawn, tokens_max)
     way, _, value = drawn.next.removeprefix("--").partition(" ")
     return Shape(
@@ -62,6 +64,13 @@ def draw(source: Source, kind: ArtifactType) -> Drawn:
         if drawn is not None:
             return drawn
     raise AssertionError("plain text reads everything")
+
+
+def draw_plainly(source: Source, kind: ArtifactType, note: str) -> Drawn:
+    """The pieces of an outline by lines alone, for what no other reader came to an end with."""
+    file = "binaries" if not source.is_text else "code" if kind == "code" else "prose"
+    drawn: Drawn = import_module(f"contextrelay.logic.outline.{file}").draw(source)
+    return Drawn(drawn.kind, [*drawn.pieces[:1], Piece(0, (note,)), *drawn.pieces[1:]], drawn.next)
 
 
 def _head(source: Source) -> bytes:

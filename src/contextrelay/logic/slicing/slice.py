@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Struct
+
 from contextrelay.errors import Invalid
-from contextrelay.limits import PIECE_TOKENS_MAX, PIECE_TOKENS_MIN
+from contextrelay.limits import PIECE_TOKENS_MAX, PIECE_TOKENS_MIN, ROW_BODY_BYTES_MAX
 from contextrelay.logic.slicing.fit import Taken
-from contextrelay.logic.slicing.source import Source, readable
+from contextrelay.logic.slicing.line_offsets import find_marks
+from contextrelay.logic.slicing.source import Source, in_hand, readable
 from contextrelay.logic.slicing.span import read_span
-from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
+from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens, measure
+from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.piece import Piece, Selector
 from contextrelay.model.spent import Spent
 from contextrelay.model.tokens import TokenCount
@@ -66,6 +70,48 @@ def take(source: Source, selector: Selector, tokens_max: int) -> Piece:
         notes=(*text.notes, *taken.notes),
         spent=spent(count_tokens(taken.text), source),
     )
+
+
+class Take(Struct, frozen=True, kw_only=True):
+    """A slice of a body that is in memory: what the body is said to be, and which piece."""
+
+    ref: str
+    type: ArtifactType
+    media_type: str
+    name: str | None
+    is_text: bool
+    size_bytes: int
+    line_count: int | None
+    whole: TokenCount | None = None
+    """How many tokens all of it takes, if that is known."""
+    notes: tuple[str, ...] = ()
+    selector: Selector
+    tokens_max: int
+
+
+def take_from(asked: Take, body: bytes) -> Piece:
+    """The piece of a body in memory that is asked for. Raises: as `take` does."""
+
+    def whole() -> TokenCount | None:
+        if asked.whole is not None or not asked.is_text or len(body) > ROW_BODY_BYTES_MAX:
+            return asked.whole
+        return measure(body.decode(errors="replace"))
+
+    read = in_hand(body)
+    source = Source(
+        ref=asked.ref,
+        type=asked.type,
+        media_type=asked.media_type,
+        name=asked.name,
+        is_text=asked.is_text,
+        size_bytes=asked.size_bytes,
+        read=read,
+        marks=lambda: find_marks(read(0, len(body)), len(body)),
+        line_count=asked.line_count,
+        whole=whole,
+        notes=asked.notes,
+    )
+    return take(source, asked.selector, asked.tokens_max)
 
 
 def _taken(source: Source, selector: Selector, tokens_max: int) -> Taken:

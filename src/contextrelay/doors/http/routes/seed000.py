@@ -269,7 +269,10 @@ async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     query = exchange.query() if exchange.scope["query_string"] else {}
     try:
         asked = Peek(_ref(values), is_full=query.get("full") == "1")
-        artifact = await exchange.relay.ask(asked, inline=True)
+        if asked.is_full:
+            artifact = await door.slowly.look(exchange.relay, asked, b"", "")
+        else:
+            artifact = await exchange.relay.ask(asked, inline=True)
     except (NotFound, Gone) as error:
         await _tell_gone(exchange, query, error)
         return

@@ -19,7 +19,7 @@ from contextrelay.doors.http.routes.send_artifact import (
 )
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.doors.http.server.request_body import Upload
-from contextrelay.doors.http.server.slow_pool import SLOW
+from contextrelay.doors.http.server.slow_pool import SLOW, is_look
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
@@ -107,6 +107,8 @@ async def ask(door: Door, exchange: Exchange, verb: Verb[Any], body: Body = b"")
     key = exchange.key()
     if type(verb) in SLOW:
         reply = await door.slowly.ask(exchange.relay, verb, body, key)
+    elif is_look(verb):
+        reply = await door.slowly.look(exchange.relay, verb, body, key)
     else:
         reply = await exchange.relay.ask(verb, body, inline=type(verb) in INLINE, key=key)
     count(door, verb)

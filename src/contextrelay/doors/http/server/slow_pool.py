@@ -1,5 +1,8 @@
 """Slowly: verbs that may take long, each in a thread of its own, so that they hold up nobody else.
 
+Those that go through the whole store are refused where too many run; those that look into bodies,
+which end soon (core/inspect/bounded.py), wait their turn.
+
 Rule: they are few at once, and a server that ends does not wait for them: the threads end with it.
 """
 
@@ -7,22 +10,31 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Unavailable
-from contextrelay.limits import SLOW_AT_ONCE_MAX
+from contextrelay.limits import LOOKS_AT_ONCE_MAX, SLOW_AT_ONCE_MAX
 from contextrelay.wire.verbs import (
     Backup,
     Body,
     DiffRefs,
+    Digest,
     ExportThread,
+    GiveHandoff,
     Grep,
     ImportThread,
     Invoke,
+    Outline,
+    Pack,
+    Peek,
     RebuildSearch,
     Restore,
+    ReturnHandoff,
+    Search,
+    Slice,
     Sweep,
     Verb,
     Verify,
@@ -42,11 +54,26 @@ SLOW = {
 }
 
 
+LOOKS = {Outline, Digest, Slice, Search, Pack, GiveHandoff, ReturnHandoff}
+
+
+def is_look(verb: Verb[Any]) -> bool:
+    """Whether a verb looks into bodies."""
+    return type(verb) in LOOKS or (isinstance(verb, Peek) and verb.is_full)
+
+
 class Slowly:
     """The long requests of one server."""
 
     def __init__(self) -> None:
         self._running = 0
+        self._looks = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
+
+    async def look(self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str) -> Any:
+        """Ask in a thread of its own, as soon as there are not too many others."""
+        await self._looks.acquire()
+        # Let go when the thread ends: it works on where its client has left.
+        return await self._in_own_thread(relay, verb, body, key, self._looks.release)
 
     async def ask(self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str) -> Any:
         """Ask in a thread of its own.
@@ -58,11 +85,25 @@ class Slowly:
             raise Unavailable(
                 f"{SLOW_AT_ONCE_MAX} requests that take long are being answered", "ask again later"
             )
+        self._running += 1
+        return await self._in_own_thread(relay, verb, body, key, self._ended)
+
+    def _ended(self) -> None:
+        self._running -= 1
+
+    async def _in_own_thread(
+        self,
+        relay: AsyncLocal,
+        verb: Verb[Any],
+        body: Body,
+        key: str,
+        ended: Callable[[], None],
+    ) -> Any:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
         def give(reply: Any, error: BaseException | None) -> None:
-            self._running -= 1
+            ended()
             if future.done():
                 return  # Its client is gone, or the server ends.
             if error is not None:
@@ -79,6 +120,5 @@ class Slowly:
             with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
                 loop.call_soon_threadsafe(give, reply, error)
 
-        self._running += 1
         threading.Thread(target=work, name="relay-slow", daemon=True).start()
         return await future

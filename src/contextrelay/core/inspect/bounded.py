@@ -1,0 +1,112 @@
+"""Parsing: looking into foreign bodies within bounds of time and memory, whatever is in them.
+
+A small body is looked into here and now. A larger one goes to a child process
+(core/inspect/parser_pool.py); where that passes its limits, the first part of it does; and where that does
+too, it is told by its lines. The answer says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+from msgspec.msgpack import Decoder
+from msgspec.structs import replace
+
+from contextrelay.core.inspect.parser_pool import Outcome, run
+from contextrelay.errors import Broken, TooLarge, Unavailable
+from contextrelay.limits import (
+    LOOK_CPU_S_MAX,
+    LOOK_INLINE_BYTES_MAX,
+    LOOK_PART_BYTES_MAX,
+    LOOK_PART_CPU_S_MAX,
+    LOOK_PLAIN_BYTES_MAX,
+    MIB,
+    OUTLINE_BYTES_MAX,
+    PARSER_ROOM_BYTES_MAX,
+    SLICE_CPU_S_MAX,
+)
+from contextrelay.logic.content.overview import Look, Seen, see, see_plainly
+from contextrelay.logic.slicing.slice import Take, take_from
+from contextrelay.model.piece import Piece
+
+Read = Callable[[int, int], Iterator[bytes]]
+"""From start and stop to the bytes between, in chunks."""
+
+_seen = Decoder(Seen)
+_piece = Decoder(Piece)
+# Lines are read in this process, which others wait for as well: by one thread at a time.
+_plain_turn = threading.Lock()
+
+
+def look_within_bounds(asked: Look, read: Read) -> tuple[Seen, bool]:
+    """What is asked of a body; and whether it would be the same another time, so worth keeping."""
+    size_bytes = min(asked.size_bytes, OUTLINE_BYTES_MAX)
+    if size_bytes <= LOOK_INLINE_BYTES_MAX:
+        return see(asked, b"".join(read(0, size_bytes))), True
+    outcome = _looked(asked, read, size_bytes, LOOK_CPU_S_MAX)
+    if outcome.stopped is None:
+        return _seen.decode(outcome.value), True
+    note = _told(outcome, LOOK_CPU_S_MAX)
+    if outcome.stopped in ("time", "memory") and size_bytes > LOOK_PART_BYTES_MAX:
+        part = _looked(asked, read, LOOK_PART_BYTES_MAX, LOOK_PART_CPU_S_MAX)
+        if part.stopped is None:
+            note = f"{note}; shown: its first {LOOK_PART_BYTES_MAX:,} bytes"
+            return _noted(_seen.decode(part.value), note), outcome.is_certain
+    note = f"{note}; shown by lines"
+    with _plain_turn:
+        head = b"".join(read(0, min(size_bytes, LOOK_PLAIN_BYTES_MAX)))
+        return see_plainly(asked, head, note), outcome.is_certain
+
+
+def look_plainly(asked: Look, read: Read, note: str) -> Seen:
+    """The same by lines alone."""
+    with _plain_turn:
+        head = b"".join(read(0, min(asked.size_bytes, LOOK_PLAIN_BYTES_MAX)))
+        return see_plainly(asked, head, f"{note}; shown by lines")
+
+
+def _looked(asked: Look, read: Read, size_bytes: int, cpu_s: float) -> Outcome:
+    return run("look", asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
+
+
+def _noted(seen: Seen, note: str) -> Seen:
+    looked = None if seen.looked is None else replace(seen.looked, note=note)
+    return replace(seen, looked=looked, note=note)
+
+
+def take_within_bounds(asked: Take, read: Read) -> Piece:
+    """A piece of a body.
+
+    Raises:
+        TooLarge: finding it takes more time or memory than there is for it.
+        Unavailable: too many others are looked for.
+        Broken: the reader failed.
+        RelayError: as `take` does.
+    """
+    if asked.size_bytes <= LOOK_INLINE_BYTES_MAX and asked.selector.way != "json_path":
+        return take_from(asked, b"".join(read(0, asked.size_bytes)))
+    body = (asked.size_bytes, lambda: read(0, asked.size_bytes))
+    outcome = run("take", asked, [body], SLICE_CPU_S_MAX)
+    if outcome.stopped is None:
+        return _piece.decode(outcome.value)
+    told = f"{_told(outcome, SLICE_CPU_S_MAX)}: no {asked.selector.way} of {asked.ref}"
+    hint = f"take lines or bytes: relay get {asked.ref[:8]} --lines 1:40"
+    if outcome.stopped == "failed":
+        raise Broken(told, hint)
+    if outcome.is_certain:
+        raise TooLarge(told, hint)
+    raise Unavailable(told, f"ask again later, or {hint}")
+
+
+def _told(outcome: Outcome, cpu_s: float) -> str:
+    """Why a reader was stopped, in words."""
+    match outcome.stopped:
+        case "time":
+            return f"its reader was stopped after {cpu_s:g} s"
+        case "memory":
+            return f"its reader was stopped at {PARSER_ROOM_BYTES_MAX // MIB} MiB of memory"
+        case "busy":
+            return "the readers are busy with others"
+        case _:
+            return "its reader failed"

@@ -1,0 +1,179 @@
+"""The child of the parser pool: a process that looks into bodies, one at a time, within limits.
+
+It is started by core/inspect/parser_pool.py and spoken to over its stdin and stdout. It opens nothing, and
+has nothing of its parent's but the bytes that it is sent.
+
+Rule: its limits are the kernel's, so that they hold whatever code is running: RLIMIT_AS for room,
+ITIMER_PROF and RLIMIT_CPU for processor time, ITIMER_REAL for time on the clock. All of these end
+the process, also where its parent is gone; between two requests it ends with its stdin.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import NoReturn
+
+from msgspec import Struct
+from msgspec.msgpack import Decoder, Encoder, decode
+
+from contextrelay.errors import RelayError
+from contextrelay.limits import (
+    MIB,
+    PARSER_GROWTH_BYTES_MAX,
+    PARSER_IDLE_S,
+    PARSER_REAL_S_MAX,
+    PARSER_ROOM_BYTES_MAX,
+)
+
+DONE, ERROR, NO_ROOM = 0, 1, 2
+LENGTH_BYTES = 8
+
+_encoder = Encoder()
+
+
+class Request(Struct, array_like=True):
+    """What is sent first; the bodies follow as they are."""
+
+    task: str
+    arguments: bytes
+    sizes_bytes: list[int]
+    cpu_s: float
+
+
+class Hello(Struct, array_like=True):
+    """What is answered once, when the child is ready."""
+
+    resident_bytes: int
+
+
+class Reply(Struct, array_like=True):
+    """What is answered to a request."""
+
+    status: int
+    value: bytes
+    is_last: bool
+    """Whether the child ends now, because it has grown."""
+
+
+def _look(arguments: bytes, bodies: list[bytes]) -> object:
+    from contextrelay.logic.content.overview import Look, see
+
+    return see(decode(arguments, type=Look), bodies[0])
+
+
+def _take(arguments: bytes, bodies: list[bytes]) -> object:
+    from contextrelay.logic.slicing.slice import Take, take_from
+
+    return take_from(decode(arguments, type=Take), bodies[0])
+
+
+_TASKS: dict[str, Callable[[bytes, list[bytes]], object]] = {"look": _look, "take": _take}
+
+
+def main() -> NoReturn:
+    """Answer requests until there are no more."""
+    out = os.dup(1)
+    os.dup2(2, 1)  # Nothing that is printed gets between the replies.
+    _load()
+    room_bytes, resident_bytes = _room_bytes()
+    _write(out, Hello(resident_bytes))
+    requests = Decoder(Request)
+    while _comes():
+        raw = _read(int.from_bytes(_read(LENGTH_BYTES), "big"))
+        request = requests.decode(raw)
+        _limit(request.cpu_s, room_bytes + sum(request.sizes_bytes))
+        try:
+            bodies = [_read(size_bytes) for size_bytes in request.sizes_bytes]
+            status, value = _answer(request, bodies)
+            del bodies
+        except MemoryError:
+            status, value = NO_ROOM, b""
+        _limit(0, 0)
+        has_grown = _room_bytes()[1] > resident_bytes + PARSER_GROWTH_BYTES_MAX
+        is_last = has_grown or status == NO_ROOM
+        _write(out, Reply(status, value, is_last))
+        if is_last:
+            break
+    os._exit(0)
+
+
+def _load() -> None:
+    """Load what requests need, so that none is charged for it."""
+    from contextrelay.logic.tokens import count_tokens
+
+    import_module("contextrelay.logic.content.overview")
+    import_module("contextrelay.logic.slicing.slice")
+    count_tokens("loads the tokenizer")
+
+
+def _answer(request: Request, bodies: list[bytes]) -> tuple[int, bytes]:
+    from contextrelay.wire.problems import problem
+
+    try:
+        return DONE, _encoder.encode(_TASKS[request.task](request.arguments, bodies))
+    except RelayError as error:
+        return ERROR, _encoder.encode(problem(error))
+
+
+def _comes() -> bool:
+    """Wait for a request; False when there is none for long, or never will be."""
+    ready, _, _ = select.select([0], [], [], PARSER_IDLE_S)
+    return bool(ready)
+
+
+def _read(size_bytes: int) -> bytes:
+    """Exactly so many bytes; without them there is nothing left to do."""
+    parts: list[bytes] = []
+    while size_bytes > 0:
+        part = os.read(0, min(size_bytes, MIB))
+        if not part:
+            os._exit(0)
+        parts.append(part)
+        size_bytes -= len(part)
+    return b"".join(parts)
+
+
+def _write(out: int, told: Hello | Reply) -> None:
+    raw = _encoder.encode(told)
+    left = memoryview(len(raw).to_bytes(LENGTH_BYTES, "big") + raw)
+    try:
+        while left:
+            left = left[os.write(out, left) :]
+    except BrokenPipeError:
+        os._exit(0)
+
+
+def _limit(cpu_s: float, room_bytes: int) -> None:
+    """Set what the next request may take; 0 for no limits."""
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+    signal.setitimer(signal.ITIMER_REAL, PARSER_REAL_S_MAX if cpu_s else 0)
+    used_s = time.process_time()
+    _set_soft(resource.RLIMIT_CPU, int(used_s + cpu_s) + 2 if cpu_s else 0)
+    # Where the system does not keep to it (macOS), the parent watches (core/inspect/parser_pool.py).
+    _set_soft(resource.RLIMIT_AS, room_bytes + PARSER_ROOM_BYTES_MAX if room_bytes else 0)
+
+
+def _set_soft(which: int, value: int) -> None:
+    _, hard = resource.getrlimit(which)
+    if not value or (hard != resource.RLIM_INFINITY and value > hard):
+        value = hard
+    with suppress(ValueError, OSError):
+        resource.setrlimit(which, (value, hard))
+
+
+def _room_bytes() -> tuple[int, int]:
+    """How much address space is taken, and how much memory; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", "rb") as statm:
+            pages = statm.read().split()
+    except OSError:
+        return 0, 0
+    page_bytes = resource.getpagesize()
+    return int(pages[0]) * page_bytes, int(pages[1]) * page_bytes

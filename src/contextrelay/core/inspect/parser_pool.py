@@ -1,0 +1,340 @@
+"""The parser pool: a few child processes in which bodies are looked into, within time and memory.
+
+What others wrote is read by code that may meet what it is not made for. In a process of its own
+that costs a bounded time and room, holds up nobody, and can be ended.
+
+Rule: `run` comes back, whatever the body is: with what was found, or with why it was stopped. A
+child that passed a limit is ended and another is started when it is next needed; children end with
+their parent.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from msgspec import DecodeError, Struct
+from msgspec.msgpack import Decoder, Encoder, decode
+
+import contextrelay
+from contextrelay.core.inspect.parser_child import DONE, ERROR, LENGTH_BYTES, Hello, Reply, Request
+from contextrelay.errors import Broken
+from contextrelay.limits import (
+    PARSER_REAL_S_MAX,
+    PARSER_REPLY_BYTES_MAX,
+    PARSER_ROOM_BYTES_MAX,
+    PARSER_START_S_MAX,
+    PARSER_WAIT_S_MAX,
+    PARSERS_MAX,
+)
+from contextrelay.wire.problems import from_problem
+
+Why = Literal["time", "memory", "busy", "failed"]
+Body = tuple[int, Callable[[], Iterator[bytes]]]
+"""How many bytes, and what opens them; that may be called again."""
+
+# The child gets no secrets with its environment: what finds libraries, and nothing else.
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_WRITE_BYTES = 1 << 16
+_LOOK_EVERY_S = 0.05
+_STARTS = (
+    "import sys; sys.path[:] = sys.argv[1].split('\\n');"
+    " from contextrelay.core.inspect.parser_child import main; main()"
+)
+_encoder = Encoder()
+
+
+class Outcome(Struct, frozen=True):
+    """What came of a task."""
+
+    value: bytes = b""
+    stopped: Why | None = None
+    is_certain: bool = True
+    """Whether it would be stopped again, however much time there is on the clock."""
+
+
+_replies = Decoder(Reply)
+
+
+def run(task: str, arguments: object, bodies: Sequence[Body], cpu_s: float) -> Outcome:
+    """Run a task of core/inspect/parser_child.py on bodies, for so many seconds of a processor at most.
+
+    Raises:
+        RelayError: the task raised it, or a body could not be read.
+    """
+    return _pool.run(task, _encoder.encode(arguments), bodies, cpu_s)
+
+
+class _Ended(Exception):
+    """The child ended before it replied."""
+
+
+class _Late(Exception):
+    """There was no reply in time."""
+
+
+class _TooLarge(Exception):
+    """The child took more memory than it may."""
+
+
+class _Child:
+    """One process."""
+
+    def __init__(self) -> None:
+        flags = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
+        path = [str(Path(contextrelay.__file__).parents[1]), *(each or "." for each in sys.path)]
+        self._process = subprocess.Popen(
+            [sys.executable, *flags, "-c", _STARTS, "\n".join(map(os.path.abspath, path))],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in _KEPT if name in os.environ}
+            | {"MALLOC_ARENA_MAX": "1"},
+            cwd="/",
+            # Ctrl-C is for the parent: it may still answer.
+            process_group=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._in, False)
+        self._room_bytes = sys.maxsize
+        self._until = time.monotonic() + PARSER_START_S_MAX
+        try:
+            self._resident_bytes = decode(self._frame(), type=Hello).resident_bytes
+        except BaseException:
+            self.end()
+            raise
+
+    def ask(self, head: bytes, bodies: Sequence[Body]) -> Reply:
+        """Send a request and wait for the reply.
+
+        Raises:
+            _Ended, _Late, _TooLarge: there is none.
+        """
+        self._until = time.monotonic() + PARSER_REAL_S_MAX
+        self._room_bytes = (
+            self._resident_bytes + sum(size for size, _ in bodies) + PARSER_ROOM_BYTES_MAX
+        )
+        self._write(len(head).to_bytes(LENGTH_BYTES, "big") + head)
+        for size_bytes, opens in bodies:
+            for chunk in opens():
+                self._write(chunk)
+                size_bytes -= len(chunk)
+            if size_bytes:
+                raise Broken("a body is not as long as it is told to be", "relay verify")
+        return _replies.decode(self._frame())
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> int:
+        """End it now; how it ended."""
+        with suppress(OSError):
+            self._process.kill()
+        code = self._process.wait()
+        self.let_go()
+        return code
+
+    def ended(self) -> int:
+        """How it ended, which it did by itself."""
+        try:
+            code = self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            return self.end()
+        self.let_go()
+        return code
+
+    def let_go(self, is_forked: bool = False) -> None:
+        """Close the pipes; in a forked process the child is somebody else's."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        if is_forked:
+            self._process.returncode = 0
+
+    def _write(self, raw: bytes) -> None:
+        left = memoryview(raw)
+        while left:
+            self._wait(self._in, select.POLLOUT)
+            try:
+                left = left[os.write(self._in, left[:_WRITE_BYTES]) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError as error:
+                raise _Ended from error
+
+    def _frame(self) -> bytes:
+        size_bytes = int.from_bytes(self._read(LENGTH_BYTES), "big")
+        if size_bytes > PARSER_REPLY_BYTES_MAX:
+            raise _Ended
+        return self._read(size_bytes)
+
+    def _read(self, size_bytes: int) -> bytes:
+        parts: list[bytes] = []
+        while size_bytes > 0:
+            self._wait(self._out, select.POLLIN)
+            part = os.read(self._out, size_bytes)
+            if not part:
+                raise _Ended
+            parts.append(part)
+            size_bytes -= len(part)
+        return b"".join(parts)
+
+    def _wait(self, pipe: int, event: int) -> None:
+        """Wait until a pipe can be used, and look at the clock and the child's memory meanwhile."""
+        poll = select.poll()
+        poll.register(pipe, event)
+        while not poll.poll(_LOOK_EVERY_S * 1000):
+            if time.monotonic() > self._until:
+                raise _Late
+            if resident_bytes(self._process.pid) > self._room_bytes:
+                raise _TooLarge
+
+
+def resident_bytes(pid: int) -> int:
+    """How much memory a process has; 0 where that cannot be found out."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_bytes().split()
+        return int(pages[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return _resident_by_ps(pid)
+
+
+def _resident_by_ps(pid: int) -> int:
+    """The same where there is no /proc."""
+    words = ["ps", "-o", "rss=", "-p", str(pid)]
+    try:
+        told = subprocess.run(words, capture_output=True, timeout=1, check=True).stdout
+        return int(told) * 1024
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return 0
+
+
+class _Pool:
+    """The children of this process: those that wait for work, and how many there may be."""
+
+    def __init__(self) -> None:
+        self._free = threading.BoundedSemaphore(PARSERS_MAX)
+        self._lock = threading.Lock()
+        self._waiting: list[_Child] = []
+        self._children: set[_Child] = set()
+
+    def run(self, task: str, arguments: bytes, bodies: Sequence[Body], cpu_s: float) -> Outcome:
+        if not self._free.acquire(timeout=PARSER_WAIT_S_MAX):
+            return Outcome(stopped="busy", is_certain=False)
+        try:
+            head = _encoder.encode(Request(task, arguments, [size for size, _ in bodies], cpu_s))
+            # Those that had waited for long may have ended just before they were asked.
+            for _ in range(PARSERS_MAX + 1):
+                if (outcome := self._run(head, bodies)) is not None:
+                    return outcome
+            return Outcome(stopped="failed", is_certain=False)
+        finally:
+            self._free.release()
+
+    def _run(self, head: bytes, bodies: Sequence[Body]) -> Outcome | None:
+        try:
+            child, is_new = self._take()
+        except (OSError, ValueError, _Ended, _Late, DecodeError):
+            return Outcome(stopped="failed", is_certain=False)
+        try:
+            reply = child.ask(head, bodies)
+        except _Ended:
+            self._drop(child)
+            return _outcome_of(child.ended(), is_new)
+        except _Late:
+            self._drop(child)
+            child.end()
+            return Outcome(stopped="time", is_certain=False)
+        except (_TooLarge, DecodeError) as error:
+            self._drop(child)
+            child.end()
+            return Outcome(stopped="memory" if isinstance(error, _TooLarge) else "failed")
+        except BaseException:
+            self._drop(child)
+            child.end()
+            raise
+        if reply.is_last:
+            self._drop(child)
+            child.ended()
+        else:
+            with self._lock:
+                self._waiting.append(child)
+        return _outcome(reply)
+
+    def _take(self) -> tuple[_Child, bool]:
+        """A child that waits, or a new one."""
+        while True:
+            with self._lock:
+                child = self._waiting.pop() if self._waiting else None
+            if child is None:
+                child = _Child()
+                with self._lock:
+                    self._children.add(child)
+                return child, True
+            if child.is_alive():
+                return child, False
+            self._drop(child)
+            child.ended()
+
+    def _drop(self, child: _Child) -> None:
+        with self._lock:
+            self._children.discard(child)
+
+    def close(self) -> None:
+        """End all children."""
+        with self._lock:
+            children, self._children, self._waiting = self._children, set(), []
+        for child in children:
+            child.end()
+
+    def forget(self) -> None:
+        """Let go of children that are another process's."""
+        for child in self._children:
+            child.let_go(is_forked=True)
+
+
+def _outcome_of(code: int, is_new: bool) -> Outcome | None:
+    """Why a child ended by itself, by its exit code; None if it did so before it was asked."""
+    import signal
+
+    if code == 0 and not is_new:
+        return None
+    if -code in (signal.SIGPROF, signal.SIGXCPU):
+        return Outcome(stopped="time")
+    if -code == signal.SIGALRM:
+        return Outcome(stopped="time", is_certain=False)
+    # What is not Python ends its process where there is no room.
+    return Outcome(stopped="memory" if -code == signal.SIGABRT else "failed")
+
+
+def _outcome(reply: Reply) -> Outcome:
+    if reply.status == ERROR:
+        told = decode(reply.value)
+        raise from_problem(told, int(told["status"]))
+    return Outcome(reply.value) if reply.status == DONE else Outcome(stopped="memory")
+
+
+_pool = _Pool()
+atexit.register(lambda: _pool.close())
+
+
+def _forget() -> None:
+    global _pool
+    _pool.forget()
+    _pool = _Pool()
+
+
+os.register_at_fork(after_in_child=_forget)
