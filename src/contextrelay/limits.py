@@ -77,8 +77,8 @@ OUTLINE_TAGS_MAX = 200_000
 # seconds of a processor; then their first part is, for fewer; then they are told by their lines.
 LOOK_INLINE_BYTES_MAX = 16 * KIB
 LOOK_CPU_S_MAX = 1.2
-LOOK_PART_BYTES_MAX = MIB
-LOOK_PART_CPU_S_MAX = 0.4
+LOOK_PART_BYTES_MAX = 512 * KIB
+LOOK_PART_CPU_S_MAX = 0.5
 LOOK_PLAIN_BYTES_MAX = 64 * KIB
 SLICE_CPU_S_MAX = 1.6
 # Of all looks that one pack or handoff takes, on the clock; what is left is told by its lines.

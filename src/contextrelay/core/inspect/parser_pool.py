@@ -17,8 +17,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -72,6 +72,23 @@ def run(task: str, arguments: object, bodies: Sequence[Body], cpu_s: float) -> O
         RelayError: the task raised it, or a body could not be read.
     """
     return _pool.run(task, _encoder.encode(arguments), bodies, cpu_s)
+
+
+def close() -> None:
+    """End the children of this process; they are started again when needed."""
+    _pool.close()
+
+
+def pids() -> list[int]:
+    """The children that there are."""
+    return _pool.pids()
+
+
+@contextmanager
+def held() -> Generator[None]:
+    """Hold all places of the pool, so that whoever asks finds it busy; for tests."""
+    with _pool.held():
+        yield
 
 
 class _Ended(Exception):
@@ -134,6 +151,10 @@ class _Child:
             if size_bytes:
                 raise Broken("a body is not as long as it is told to be", "relay verify")
         return _replies.decode(self._frame())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def is_alive(self) -> bool:
         return self._process.poll() is None
@@ -293,6 +314,20 @@ class _Pool:
         with self._lock:
             self._children.discard(child)
 
+    def pids(self) -> list[int]:
+        with self._lock:
+            return [child.pid for child in self._children]
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        for _ in range(PARSERS_MAX):
+            self._free.acquire()
+        try:
+            yield
+        finally:
+            for _ in range(PARSERS_MAX):
+                self._free.release()
+
     def close(self) -> None:
         """End all children."""
         with self._lock:
@@ -307,10 +342,13 @@ class _Pool:
 
 
 def _outcome_of(code: int, is_new: bool) -> Outcome | None:
-    """Why a child ended by itself, by its exit code; None if it did so before it was asked."""
+    """Why a child ended, by its exit code; None if another is to be asked.
+
+    One that waited may have ended, or been killed by somebody, just before it was asked.
+    """
     import signal
 
-    if code == 0 and not is_new:
+    if code in (0, -signal.SIGKILL) and not is_new:
         return None
     if -code in (signal.SIGPROF, signal.SIGXCPU):
         return Outcome(stopped="time")
@@ -328,7 +366,7 @@ def _outcome(reply: Reply) -> Outcome:
 
 
 _pool = _Pool()
-atexit.register(lambda: _pool.close())
+atexit.register(close)
 
 
 def _forget() -> None:
