@@ -702,6 +702,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/project/test_saved.py::test_what_is_saved_at_any_step_of_a_finish_is_there_afterwards_and_so_is_the_finish",
         "tests/doors/project/test_thread.py::test_every_change_is_one_patch_and_each_field_a_fact",
         "tests/doors/project/test_wrong.py::test_a_file_that_is_missing_is_told_of_and_made_when_it_is_needed",
+        "tests/security/test_project_links.py::test_what_is_a_link_is_named_with_the_next_step",
     ),
     kept(
         "J7",
@@ -821,6 +822,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/core/access/test_tenants.py::test_whatever_a_tenant_does_a_stranger_sees_and_changes_nothing_of_it",
         "tests/doors/http/server/test_auth.py::test_a_channel_of_one_tenant_is_not_heard_by_another",
         "tests/doors/cli/test_cli.py::test_pull_to_a_file_is_whole_or_absent_and_replaces_a_link",
+        "tests/security/test_project_links.py::test_whatever_is_a_link_nothing_outside_is_read_written_or_deleted",
     ),
     # U  Insight
     kept(

@@ -364,6 +364,13 @@ URL_CHARS_MAX = 8_192
 
 # Project files
 PROJECT_FILE_BYTES_MAX = 8 * MIB
+# The journal holds each of the four files before and after, with its quotes and line ends escaped.
+PROJECT_JOURNAL_BYTES_MAX = 16 * PROJECT_FILE_BYTES_MAX
+# What is kept beside the files: the link to the thread, the last brief.
+PROJECT_OWN_BYTES_MAX = 4 * MIB
+# What is copied before it is overwritten, and what is looked at in a folder of ours.
+PROJECT_COPY_BYTES_MAX = 256 * MIB
+PROJECT_ENTRIES_MAX = 10_000
 PROJECT_TODOS_MAX = 10_000
 PROJECT_LEVELS_MAX = 64
 # What `start` may take of a window, and `next` may name.
@@ -389,6 +396,7 @@ HEARTBEAT_TODOS_MAX = 5
 HEARTBEAT_EXEC_S_DEFAULT = 600
 HEARTBEAT_RESULT_CHARS_MAX = 2_000
 HEARTBEAT_FILES_MAX = 20
+HEARTBEAT_FILES_BYTES_MAX = 16 * MIB
 SECRETS_TOLD_MAX = 20
 
 # Looking inside: pieces of a body, by tokens, and how much may be read for so many.

@@ -18,7 +18,7 @@ from contextrelay.doors.project.files.replace import place
 from contextrelay.errors import Conflict
 from contextrelay.model.project import ABOUT, OWN_FOLDER, STATE
 from contextrelay.project import Project
-from tests.doors.project.test_killed import STEPS_MAX, STRIDE, WATCHED, dies_at
+from tests.doors.project.test_killed import STEPS_MAX, STRIDE, dies_at, is_watched
 from tests.rigs import rig
 
 Save = Callable[[Path, str], None]
@@ -46,7 +46,7 @@ def edits_at(step: int, path: Path, save: Save, act: Callable[[], None]) -> bool
 
     def trace(frame: FrameType, event: str, arg: Any) -> Any:
         nonlocal left
-        if frame.f_code.co_filename not in WATCHED:
+        if not is_watched(frame):
             return None
         left -= event == "line"
         if left == 0:

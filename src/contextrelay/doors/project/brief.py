@@ -1,17 +1,23 @@
 """Briefing: the brief of a project's files, made once for the same files.
 
 Rule: same files, same bytes. What was made is kept beside them, so that the next start neither
-parses nor counts; where that cannot be kept, the brief is made again, and is the same.
+parses nor counts; where that cannot be kept, the brief is made again, and is the same. It is signed
+for this user: a brief that came with the folder is somebody else's text, and is not shown.
 """
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import contextrelay
+from contextrelay.doors.project.files import confined
+from contextrelay.doors.project.user_cache import secret
+from contextrelay.errors import RelayError
+from contextrelay.limits import PROJECT_OWN_BYTES_MAX
 from contextrelay.logic.project.files.decode import stamp_of
 from contextrelay.model.project import OWN_FOLDER, Texts
 
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
 
     from contextrelay.logic.project.snapshot import Gathered
 
-_KEPT = "brief.json"
+_KEPT = f"{OWN_FOLDER}/brief.json"
 
 
 class Briefing(NamedTuple):
@@ -46,17 +52,28 @@ def briefing_of(folder: Path, texts: Texts, budget_tokens: int) -> Briefing:
     """
     stamp = stamp_of(texts)
     key = f"{contextrelay.__version__} {stamp} {budget_tokens} {folder.name}"
-    path = folder / OWN_FOLDER / _KEPT
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(path.read_bytes())
-        if kept["key"] == key:
-            return Briefing(**kept["briefing"])
+    signing = secret()
+    with suppress(RelayError, ValueError, KeyError, TypeError, RecursionError):
+        kept = json.loads(confined.read(folder, _KEPT, PROJECT_OWN_BYTES_MAX) or b"{}")
+        if kept["key"] == key and kept["signed"] == _signed(signing, key, kept["briefing"]):
+            return Briefing(**json.loads(kept["briefing"]))
     made = _made(folder, texts, budget_tokens, None)
-    with suppress(OSError, ValueError):
-        draft = path.with_suffix(".part")
-        draft.write_text(json.dumps({"key": key, "briefing": made._asdict()}))
-        draft.replace(path)
+    with suppress(RelayError, OSError, ValueError):
+        text = json.dumps(made._asdict())
+        document = {"key": key, "signed": _signed(signing, key, text), "briefing": text}
+        confined.write(folder, _KEPT, json.dumps(document).encode(), is_durable=False)
     return made
+
+
+def _signed(signing: bytes | None, key: str, briefing: str) -> str:
+    """What tells a brief that this user made from any other.
+
+    Raises:
+        ValueError: this user cannot sign.
+    """
+    if signing is None:
+        raise ValueError("no secret could be kept")
+    return blake2b(json.dumps([key, briefing]).encode(), key=signing).hexdigest()
 
 
 def briefing_for_people(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
+from contextrelay.doors.project.files import confined
 from contextrelay.doors.project.files.folder import read_text
 from contextrelay.doors.project.project import Project
 from contextrelay.errors import RelayError
@@ -21,7 +22,7 @@ from contextrelay.logic.project.dependencies import blockers, circles
 from contextrelay.logic.project.files.json_text import read
 from contextrelay.logic.project.files.secrets import secrets_in
 from contextrelay.logic.project.progress import clashes_of, state_of
-from contextrelay.model.project import ABOUT, DECISIONS, FILES, STATE, TODOS
+from contextrelay.model.project import ABOUT, DECISIONS, FILES, OWN_FOLDER, STATE, TODOS
 from contextrelay.model.todo import PRIORITIES, STATUSES
 
 
@@ -50,7 +51,20 @@ def check(project: Project) -> list[Finding]:
         except RelayError as error:
             problems.append(Finding(name, "failure", error.message, error.hint))
         found += problems or [Finding(name, "ok", "is as it should be")]
-    return found
+    return [*found, *_own_folder(project)]
+
+
+def _own_folder(project: Project) -> Iterator[Finding]:
+    """What stands in the folder of ours and is not from us."""
+    try:
+        listed = confined.entries(project.folder, OWN_FOLDER)
+    except RelayError as error:
+        yield Finding(OWN_FOLDER, "failure", error.message, error.hint)
+        return
+    for entry in listed:
+        if not (entry.is_file or entry.is_folder):
+            path = f"{OWN_FOLDER}/{entry.name}"
+            yield Finding(path, "failure", "is no plain file", f"see what it is: ls -l {path}")
 
 
 def _about(text: str, now: str) -> Iterator[Finding]:

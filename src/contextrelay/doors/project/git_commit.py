@@ -1,10 +1,16 @@
-"""Commits: the project's files, and nothing else, into git; only when somebody asks for it."""
+"""Commits: the project's files, and nothing else, into git; only when somebody asks for it.
+
+Rule: git runs what the user's own `git commit` would run there, such as hooks and filters, and
+nothing more. A folder that is laid out as a bare repository, as a clone can bring one, is not taken
+for one: its settings could name any program.
+"""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
+from contextrelay.doors.project.files import confined
 from contextrelay.errors import Failed, Invalid
 from contextrelay.model.project import FILES
 
@@ -20,7 +26,7 @@ def commit(folder: Path, message: str) -> str:
         Invalid: there is no git here.
         Failed: git refuses.
     """
-    names = [name for name in FILES if (folder / name).exists()]
+    names = [name for name in FILES if confined.exists(folder, name)]
     inside = _git(folder, "rev-parse", "--is-inside-work-tree")
     if inside.returncode:
         raise Invalid(
@@ -37,7 +43,7 @@ def commit(folder: Path, message: str) -> str:
 def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            ["git", "-C", str(folder), *words],
+            ["git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *words],
             capture_output=True,
             text=True,
             errors="replace",

@@ -13,15 +13,17 @@ import signal
 import subprocess
 from typing import Any, NamedTuple
 
-from contextrelay.doors.project.files.folder import read_content
+from contextrelay.doors.project.files import confined
 from contextrelay.doors.project.files.lock import alone
 from contextrelay.doors.project.project import Project
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import (
     HEARTBEAT_EXEC_S_DEFAULT,
+    HEARTBEAT_FILES_BYTES_MAX,
     HEARTBEAT_FILES_MAX,
     HEARTBEAT_RESULT_CHARS_MAX,
     HEARTBEAT_TODOS_MAX,
+    PROJECT_FILE_BYTES_MAX,
 )
 from contextrelay.logic.document.value_types import is_list
 from contextrelay.logic.project import dependencies, todos
@@ -113,12 +115,12 @@ def _is_free(todo: Todo, by: str) -> bool:
 def _done(project: Project, item: Document, command: str, brief: str, timeout_s: float) -> Beat:
     todo = todo_of(item)
     try:
-        files = _files(project, item)
+        contents = _files(project, item)
         result = _run(
             project,
             command,
             todo,
-            json.dumps({"todo": item, "files": files, "brief": brief}),
+            json.dumps({"todo": item, "files": contents, "brief": brief}),
             timeout_s,
         )
     except _Failed as error:
@@ -139,16 +141,19 @@ def _files(project: Project, item: Document) -> dict[str, str]:
     if not is_list(names):
         raise _Failed("its files are no list")
     contents: dict[str, str] = {}
+    left_bytes = HEARTBEAT_FILES_BYTES_MAX
     for name in names[:HEARTBEAT_FILES_MAX]:
         path = os.path.normpath(str(name))
         if os.path.isabs(path) or path.startswith(".."):
-            raise _Failed(f"{path} is outside the project")
+            shown = path.encode(errors="backslashreplace").decode()[:HEARTBEAT_RESULT_CHARS_MAX]
+            raise _Failed(f"{shown} is outside the project")
         try:
-            content = read_content(project.folder, path)
+            content = confined.read(project.folder, path, min(left_bytes, PROJECT_FILE_BYTES_MAX))
         except RelayError as error:
-            raise _Failed(error.message) from error
+            raise _Failed(error.message[:HEARTBEAT_RESULT_CHARS_MAX]) from error
         if content is None:
             raise _Failed(f"there is no file {path}")
+        left_bytes -= len(content)
         contents[path] = content.decode(errors="replace")
     return contents
 

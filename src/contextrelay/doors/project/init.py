@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from contextrelay.doors.project.files import backups
+from contextrelay.doors.project.files import backups, confined
 from contextrelay.doors.project.files.folder import read_text
 from contextrelay.doors.project.project import Project
 from contextrelay.errors import Broken, Invalid, TooLarge
@@ -32,11 +32,11 @@ def make_project(
         Invalid: they cannot be written there.
     """
     folder = project.folder
-    if not folder.is_dir():
+    if not confined.is_folder(folder):
         raise Invalid(f"{folder} is no folder", "make it first")
     if "\n" in name or "\n" in description:
         raise Invalid("a name and a description are one line each", "leave the rest to PROJECT.md")
-    there = [each for each in FILES if (folder / each).exists() or (folder / each).is_symlink()]
+    there = [each for each in FILES if confined.exists(folder, each)]
     backup: Path | None = None
     if is_forced and there:
         backup = backups.back_up(folder, there, project.now())
@@ -61,4 +61,4 @@ def _clear_broken(folder: Path, names: list[str]) -> None:
         try:
             read_text(folder, name)
         except (Broken, TooLarge):
-            (folder / name).unlink()
+            confined.remove(folder, name)

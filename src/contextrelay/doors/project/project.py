@@ -138,7 +138,10 @@ class Project:
             made = briefing_of(self.folder, texts, budget_tokens)
         else:
             made = briefing_for_people(self.folder, texts, budget_tokens, age)
-        backups.keep(self.folder, made.since, texts.state)
+        try:
+            backups.keep(self.folder, made.since, texts.state)
+        except Refused as error:
+            self.warnings.append(f"{error.message}; {error.hint}")
         self._tell(made.name)
         return made
 

@@ -11,9 +11,11 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from contextrelay.doors.project.files.lock import alone, cannot_write, own_folder
+from contextrelay.doors.project.files import confined
+from contextrelay.doors.project.files.lock import alone, make_own_folder
 from contextrelay.errors import Conflict, Gone, NotFound, Unavailable
-from contextrelay.limits import RETRIES_MAX
+from contextrelay.limits import PROJECT_OWN_BYTES_MAX, RETRIES_MAX
+from contextrelay.logic.document.value_types import is_object
 from contextrelay.logic.project.files.decode import stamp_of
 from contextrelay.model.project import OWN_FOLDER, Texts
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from contextrelay.client.relay import Relay
     from contextrelay.client.thread import Thread
 
-_FILE = "link.json"
+_FILE = f"{OWN_FOLDER}/link.json"
 
 
 def link_at(folder: str | os.PathLike[str], address: str, open_relay: Callable[[], Relay]) -> Link:
@@ -57,7 +59,11 @@ class Link:
     @property
     def thread_id(self) -> str:
         """The thread's id, or "" where there is none yet."""
-        return str(self._known().get("thread", ""))
+        # Only an id: the file may have come with the folder, and names can be guessed.
+        from contextrelay.model.ref import is_ref
+
+        known = str(self._known().get("thread", ""))
+        return known if is_ref(known) else ""
 
     def facts(self, version: int | None) -> dict[str, Any]:
         """What a version of the thread says of the project, by key.
@@ -105,21 +111,19 @@ class Link:
         return thread
 
     def _known(self) -> dict[str, Any]:
-        return self._all().get(self._address, {})
+        known: Any = self._all().get(self._address)
+        return known if is_object(known) else {}
 
     def _all(self) -> dict[str, Any]:
+        content = confined.read(self._folder, _FILE, PROJECT_OWN_BYTES_MAX)
         try:
-            found = json.loads((self._folder / OWN_FOLDER / _FILE).read_bytes())
-        except (OSError, ValueError):
+            found: Any = json.loads(content or b"{}")
+        except (ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+        return found if is_object(found) else {}
 
     def _remember(self, **fields: str) -> None:
         everything = {**self._all(), self._address: {**self._known(), **fields}}
-        path = own_folder(self._folder) / _FILE
-        draft = path.with_suffix(".part")
-        try:
-            draft.write_text(json.dumps(everything, indent=2) + "\n")
-            draft.replace(path)
-        except OSError as error:
-            raise cannot_write(path, error) from error
+        make_own_folder(self._folder)
+        text = json.dumps(everything, indent=2) + "\n"
+        confined.write(self._folder, _FILE, text.encode(), is_durable=False)

@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from contextrelay.doors.project.user_cache import cache_path
 from contextrelay.logic.token_pairs import Pairs
 
 TYPE_CHECKING = False
@@ -40,8 +41,7 @@ def counter() -> Callable[[str], int]:
 
 def table_path() -> Path:
     """Where the table is kept; whoever removes it loses nothing."""
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(home).expanduser() / "contextrelay" / _FILE
+    return cache_path(_FILE)
 
 
 def _kept() -> Pairs | None:

@@ -10,28 +10,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from contextrelay.doors.project.files.folder import place_of_file
-from contextrelay.doors.project.files.lock import cannot_write, own_folder
-from contextrelay.errors import Invalid, NotFound, Refused
-from contextrelay.limits import PROJECT_BACKUPS_MAX, PROJECT_SEEN_MAX
-from contextrelay.model.project import OWN_FOLDER, STATE
+from contextrelay.doors.project.files import confined
+from contextrelay.doors.project.files.lock import make_own_folder
+from contextrelay.errors import Invalid, NotFound
+from contextrelay.limits import PROJECT_BACKUPS_MAX, PROJECT_COPY_BYTES_MAX, PROJECT_SEEN_MAX
+from contextrelay.logic.project.files.decode import decoded
+from contextrelay.model.project import OWN_FOLDER
 
-_SEEN, _BACKUPS = "seen", "backups"
+_SEEN, _BACKUPS = f"{OWN_FOLDER}/seen", f"{OWN_FOLDER}/backups"
 
 
 def keep(folder: Path, stamp: str, state: str | None) -> None:
-    """Remember the state that a brief was made of."""
-    if state is None:
+    """Remember the state that a brief was made of.
+
+    Raises:
+        Refused: the place for it is a link.
+    """
+    path = f"{_SEEN}/{stamp}.json"
+    if state is None or confined.exists(folder, path):
         return
-    with suppress(OSError, Invalid, Refused):
-        place = folder / OWN_FOLDER / _SEEN
-        path = place / f"{stamp}.json"
-        if path.exists():
-            return
-        own_folder(folder)
-        place.mkdir(exist_ok=True)
-        path.write_bytes(state.encode())
-        _trim(place, PROJECT_SEEN_MAX)
+    with suppress(OSError, Invalid):
+        make_own_folder(folder)
+        confined.make_folder(folder, _SEEN)
+        confined.write(folder, path, state.encode(), is_durable=False)
+        confined.trim(folder, _SEEN, PROJECT_SEEN_MAX, f"{stamp}.json")
 
 
 def kept(folder: Path, stamp: str) -> dict[str, Any]:
@@ -44,14 +46,14 @@ def kept(folder: Path, stamp: str) -> dict[str, Any]:
         raise Invalid(f"{stamp!r} is no stamp", "take it from the last line of the brief")
     from contextrelay.logic.project.files.json_text import read
 
-    path = folder / OWN_FOLDER / _SEEN / f"{stamp}.json"
-    try:
-        found = read(path.read_bytes().decode(), STATE)
-    except OSError as error:
+    path = f"{_SEEN}/{stamp}.json"
+    content = confined.read(folder, path)
+    if content is None:
         raise NotFound(
             f"what {stamp} stands for is not known here any more",
             "relay project start says what is there now; or leave out --since",
-        ) from error
+        )
+    found = read(decoded(content, path), path)
     return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -60,36 +62,21 @@ def back_up(folder: Path, names: Iterable[str], now: str) -> Path:
 
     Raises:
         Invalid: they cannot be copied.
+        Refused: one of them, or the place for it, is a link.
+        TooLarge: one of them is over the limit of a copy.
     """
-    from shutil import copyfile
-
-    place = own_folder(folder) / _BACKUPS
+    make_own_folder(folder)
     name = now.replace(":", "").replace("+", "_")
+    target, number = f"{_BACKUPS}/{name}", 1
     try:
-        target = place / name
-        number = 1
-        while target.exists():
+        confined.make_folder(folder, _BACKUPS)
+        while confined.exists(folder, target):
             number += 1
-            target = place / f"{name}-{number}"
-        target.mkdir(parents=True)
+            target = f"{_BACKUPS}/{name}-{number}"
+        confined.make_folder(folder, target)
         for file in names:
-            source = place_of_file(folder, file)
-            if source.exists():
-                copyfile(source, target / file)
+            confined.copy(folder, file, f"{target}/{file}", PROJECT_COPY_BYTES_MAX)
     except OSError as error:
-        raise cannot_write(place, error) from error
-    _trim(place, PROJECT_BACKUPS_MAX)
-    return target
-
-
-def _trim(place: Path, kept_max: int) -> None:
-    """Remove the oldest ones."""
-    with suppress(OSError):
-        paths = sorted(place.iterdir(), key=lambda path: path.stat().st_mtime)
-        for path in paths[: max(0, len(paths) - kept_max)]:
-            if path.is_dir():
-                for inside in path.iterdir():
-                    inside.unlink()
-                path.rmdir()
-            else:
-                path.unlink()
+        raise confined.cannot_write(folder / target, error) from error
+    confined.trim(folder, _BACKUPS, PROJECT_BACKUPS_MAX, target.rpartition("/")[2])
+    return folder / target

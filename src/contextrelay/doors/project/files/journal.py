@@ -10,22 +10,20 @@ merged with it; one that cannot be read is left alone, and so is the journal.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from contextrelay.doors.project.files.folder import place_of_file, read_text, read_texts
-from contextrelay.doors.project.files.lock import alone, cannot_write, own_folder, undisturbed
-from contextrelay.doors.project.files.replace import place, put
+from contextrelay.doors.project.files import confined
+from contextrelay.doors.project.files.folder import read_text, read_texts
+from contextrelay.doors.project.files.lock import alone, undisturbed
+from contextrelay.doors.project.files.replace import forget_old_drafts, place
 from contextrelay.errors import Broken, Conflict, Invalid, Unavailable
-from contextrelay.limits import PROJECT_RETRIES_MAX
+from contextrelay.limits import PROJECT_JOURNAL_BYTES_MAX, PROJECT_RETRIES_MAX
 from contextrelay.logic.project.files.decode import check_size
 from contextrelay.model.project import FILES, OWN_FOLDER, Texts
-from contextrelay.store.durable_files import sync_folder
 
-_JOURNAL = "journal.json"
+_JOURNAL = f"{OWN_FOLDER}/journal.json"
 Make = Callable[[Texts], Texts]
 
 
@@ -36,7 +34,7 @@ def read_all(folder: Path) -> Texts:
         Broken: one of them cannot be read.
     """
     with undisturbed(folder):
-        if not (folder / OWN_FOLDER / _JOURNAL).exists():
+        if not confined.exists(folder, _JOURNAL):
             return read_texts(folder)
     try:
         with alone(folder):
@@ -76,25 +74,22 @@ def change(folder: Path, make: Make) -> tuple[Texts, Texts]:
                 check_size(len(new.encode()), name)
             if any(read_text(folder, name) != old for name, (old, _) in changed.items()):
                 continue
-            _check_writable(folder, list(changed))
+            # From the journal on there is no way back: what it will say must be possible.
+            if not confined.is_writable(folder):
+                raise confined.cannot_write(folder, PermissionError(13, "Permission denied"))
             _begin(folder, changed)
             finish_journal(folder)
+            forget_old_drafts(folder)
             return before, after
     raise Unavailable("somebody keeps saving these files", "try again in a moment")
 
 
-def _check_writable(folder: Path, names: list[str]) -> None:
-    """See that what the journal will say can be done: from then on there is no way back."""
-    for name in names:
-        place = place_of_file(folder, name).parent
-        if not os.access(place, os.W_OK | os.X_OK):
-            raise cannot_write(place, PermissionError(13, "Permission denied"))
-
-
 def _begin(folder: Path, changed: dict[str, tuple[str | None, str]]) -> None:
     """Write the journal, and with it all that follows."""
-    files = {name: {"before": old, "after": new} for name, (old, new) in changed.items()}
-    put(folder, own_folder(folder) / _JOURNAL, json.dumps({"files": files}))
+    told = {name: {"before": old, "after": new} for name, (old, new) in changed.items()}
+    text = json.dumps({"files": told}, ensure_ascii=False).encode()
+    check_size(len(text), _JOURNAL, PROJECT_JOURNAL_BYTES_MAX)
+    confined.write(folder, _JOURNAL, text)
 
 
 def finish_journal(folder: Path) -> None:
@@ -104,34 +99,39 @@ def finish_journal(folder: Path) -> None:
         Broken: a file cannot be merged, because it cannot be read.
         Conflict: one cannot be merged; it was left as it is, and the rest is done.
     """
-    files = _journal(folder)
-    if not files:
+    left = _journal(folder)
+    if not left:
         return
     clash: Conflict | None = None
     for name in FILES:
-        if name in files:
+        if name in left:
             try:
-                place(folder, name, *files[name])
+                place(folder, name, *left[name])
             except Conflict as error:
                 # Both sides are kept; the other files must not wait for somebody to choose.
                 clash = error
-    journal = folder / OWN_FOLDER / _JOURNAL
-    with suppress(FileNotFoundError):
-        journal.unlink()
-    sync_folder(journal.parent)
+    confined.remove(folder, _JOURNAL)
+    confined.sync(folder, _JOURNAL)
     if clash is not None:
         raise clash
 
 
 def _journal(folder: Path) -> dict[str, tuple[str | None, str]]:
     """What a journal says: each file, as it was and as it is to be."""
-    try:
-        found: Any = json.loads((folder / OWN_FOLDER / _JOURNAL).read_bytes())["files"]
-        return {name: (found[name]["before"], found[name]["after"]) for name in found}
-    except FileNotFoundError:
+    content = confined.read(folder, _JOURNAL, PROJECT_JOURNAL_BYTES_MAX)
+    if content is None:
         return {}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Broken(
-            f"{OWN_FOLDER}/{_JOURNAL} cannot be read: {error}",
-            "look at the four files, then remove it",
-        ) from error
+    try:
+        found: Any = json.loads(content)["files"]
+        told = {name: (found[name]["before"], found[name]["after"]) for name in found}
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise _broken(str(error)) from error
+    for name, (before, after) in told.items():
+        # It came with the folder, and may be anybody's.
+        if name not in FILES or not isinstance(before, str | None) or not isinstance(after, str):
+            raise _broken(f"{name[:100]!r} is no change of a file")
+    return told
+
+
+def _broken(why: str) -> Broken:
+    return Broken(f"{_JOURNAL} cannot be read: {why}", "look at the four files, then remove it")

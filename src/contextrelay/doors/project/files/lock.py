@@ -6,13 +6,13 @@ until it may work, and whoever has just worked queues behind it.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from contextrelay.errors import Broken, Invalid, Refused, Unavailable
+from contextrelay.doors.project.files import confined
+from contextrelay.errors import Broken, Unavailable
 from contextrelay.limits import PROJECT_LOCK_S_MAX
 from contextrelay.model.project import OWN_FOLDER
 
@@ -24,32 +24,20 @@ except ImportError:  # Windows: nobody waits there.
 _POLL_S = 0.002
 
 
-def own_folder(folder: Path) -> Path:
-    """The folder beside the files, made if it is not there, and ignored by git.
+def make_own_folder(folder: Path) -> None:
+    """Make the folder beside the files, if it is not there, and let git ignore it.
 
     Raises:
         Invalid: it cannot be made.
         Refused: it is a link.
     """
-    own = folder / OWN_FOLDER
-    if own.is_symlink():
-        raise Refused(f"{OWN_FOLDER} is a link", "remove it; it is made anew")
     try:
-        if not own.is_dir():
-            own.mkdir(exist_ok=True)
-        ignored = own / ".gitignore"
-        if not ignored.exists():
-            ignored.write_text("*\n")
+        confined.make_folder(folder, OWN_FOLDER)
+        if not confined.exists(folder, f"{OWN_FOLDER}/.gitignore"):
+            with suppress(FileExistsError):
+                confined.create(folder, f"{OWN_FOLDER}/.gitignore", b"*\n", is_durable=False)
     except OSError as error:
-        raise cannot_write(folder, error) from error
-    return own
-
-
-def cannot_write(path: Path, error: OSError) -> Invalid:
-    return Invalid(
-        f"{path} cannot be written: {error.strerror}",
-        "nothing was changed; make the folder writable, or work on a copy of it",
-    )
+        raise confined.cannot_write(folder, error) from error
 
 
 @contextmanager
@@ -59,10 +47,10 @@ def alone(folder: Path, name: str = "lock", wait_s: float = PROJECT_LOCK_S_MAX) 
     Raises:
         Unavailable: another one does not end.
     """
-    own = own_folder(folder)
-    with _opened(own / f"{name}.gate") as gate:
+    make_own_folder(folder)
+    with _opened(folder, f"{name}.gate") as gate:
         _take(gate, exclusive=True, wait_s=wait_s)
-        with _opened(own / name) as work:
+        with _opened(folder, name) as work:
             _take(work, exclusive=True, wait_s=wait_s)
             # Others may queue now: whoever waits longest is next.
             if fcntl is not None:
@@ -72,30 +60,27 @@ def alone(folder: Path, name: str = "lock", wait_s: float = PROJECT_LOCK_S_MAX) 
 
 @contextmanager
 def undisturbed(folder: Path) -> Generator[None]:
-    """Read while nobody writes; where there is no lock, nobody has ever written."""
-    lock = folder / OWN_FOLDER / "lock"
-    try:
-        handle = os.open(lock, os.O_RDONLY)
-    except OSError:
+    """Read while nobody writes; where there is no lock, nobody has ever written.
+
+    Raises:
+        Refused: the lock, or the folder that it is in, is a link.
+    """
+    with ExitStack() as stack:
+        with suppress(OSError):
+            lock = confined.lock_file(folder, f"{OWN_FOLDER}/lock", is_made=False)
+            _take(stack.enter_context(lock), exclusive=False)
         yield
-        return
-    try:
-        _take(handle, exclusive=False)
-        yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager
-def _opened(path: Path) -> Generator[int]:
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    try:
+def _opened(folder: Path, name: str) -> Generator[int]:
+    with ExitStack() as stack:
+        try:
+            lock = confined.lock_file(folder, f"{OWN_FOLDER}/{name}", is_made=True)
+            handle = stack.enter_context(lock)
+        except OSError as error:
+            raise confined.cannot_write(folder / OWN_FOLDER / name, error) from error
         yield handle
-    finally:
-        os.close(handle)
 
 
 def _take(handle: int, exclusive: bool, wait_s: float = PROJECT_LOCK_S_MAX) -> None:

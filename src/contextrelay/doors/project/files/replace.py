@@ -8,17 +8,23 @@ Rule: nothing that a person saved is lost. What cannot be merged is kept beside,
 
 from __future__ import annotations
 
-import os
+import re
+import time
 from contextlib import suppress
 from pathlib import Path
 
-from contextrelay.doors.project.files.exchange import swap
-from contextrelay.doors.project.files.folder import place_of_file, read_text
-from contextrelay.doors.project.files.lock import cannot_write, own_folder
-from contextrelay.errors import Broken, Conflict, TooLarge, Unavailable
-from contextrelay.limits import PROJECT_RETRIES_MAX
+from contextrelay.doors.project.files import confined
+from contextrelay.doors.project.files.folder import read_text
+from contextrelay.doors.project.files.lock import make_own_folder
+from contextrelay.errors import Broken, Conflict, Refused, RelayError, TooLarge, Unavailable
+from contextrelay.limits import PROJECT_RETRIES_MAX, UNFINISHED_PUSH_S
 from contextrelay.logic.project.files.decode import decoded
-from contextrelay.store.durable_files import sync_folder, write_all
+from contextrelay.model.project import OWN_FOLDER
+
+# A draft has a random name, so that none that came with the folder stands in its place. Earlier
+# versions gave them none; what those left is found, too.
+_DRAFT = re.compile(r"(.+?)(?:\.[0-9a-f]{16})?\.(part|part1|new)")
+_ENDINGS = ("part", "part1")
 
 
 def place(folder: Path, name: str, before: str | None, after: str) -> None:
@@ -28,131 +34,125 @@ def place(folder: Path, name: str, before: str | None, after: str) -> None:
         Broken: what is there cannot be read; it is left alone.
         Conflict: it cannot be merged; both are kept, and the error says where.
     """
-    path = place_of_file(folder, name)
     disk = read_text(folder, name)
     if disk == after:
-        _take_in_left(folder, path, name, before, after)
+        _take_in_left(folder, name, before, after)
         return
+    make_own_folder(folder)
     wanted = after
     if disk not in (None, before):
         wanted = _joined_or_aside(folder, name, before, after, disk)
+    _forget_left(folder, name)
+    drafts: list[str] = []
     for turn in range(PROJECT_RETRIES_MAX):
         # Two drafts by turns: what somebody saved stays in the one until it is in the other.
-        draft = _drafted(folder, path, wanted, turn % 2)
+        drafts.append(confined.draft(folder, name, wanted.encode(), _ENDINGS[turn % 2]))
         try:
-            found = _exchanged(draft, path, is_new=disk is None)
+            found = _exchanged(folder, drafts[-1], name, is_new=disk is None)
         except OSError as error:
-            raise cannot_write(path, error) from error
+            raise confined.cannot_write(folder / name, error) from error
         if found is not None and found != (disk or "").encode():
             # On disk is what we wanted, and in our hands what somebody saved a moment ago.
-            disk, wanted = wanted, _joined_late(folder, draft, (name, disk, wanted), found)
+            merged = _joined_late(folder, drafts[-1], (name, disk, wanted), found)
+            disk, wanted = wanted, merged
             if disk != wanted:
+                for old in drafts[:-1]:
+                    confined.forget(folder, old)
                 continue
-        for number in (0, 1):
-            _forget(_draft_of(folder, path, number))
+        for each in drafts:
+            confined.forget(folder, each)
         return
     raise Unavailable(f"somebody keeps saving {name}", "try again in a moment")
 
 
-def put(folder: Path, path: Path, text: str) -> None:
-    """Write a file of our own, whole or not at all.
-
-    Raises:
-        Invalid: it cannot be written.
-    """
-    draft = _drafted(folder, path, text)
-    try:
-        draft.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        _forget(draft)
-        raise cannot_write(path, error) from error
+def forget_old_drafts(folder: Path) -> None:
+    """Remove what is left of writers that were killed long ago."""
+    with suppress(RelayError):
+        for entry in confined.entries(folder, OWN_FOLDER):
+            is_old = entry.modified_s < time.time() - UNFINISHED_PUSH_S
+            if is_old and entry.is_file and _DRAFT.fullmatch(entry.name):
+                confined.forget(folder, f"{OWN_FOLDER}/{entry.name}")
 
 
-def _drafted(folder: Path, path: Path, text: str, number: int = 0) -> Path:
-    """A file with a text, beside the others, with the permissions that the one at a path has."""
-    draft = _draft_of(folder, path, number)
-    try:
-        mode = path.stat().st_mode & 0o7777
-    except OSError:
-        mode = -1
-    try:
-        _forget(draft)
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            write_all(handle, text.encode())
-            if mode >= 0:
-                os.fchmod(handle, mode)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-    except OSError as error:
-        _forget(draft)
-        raise cannot_write(path, error) from error
-    return draft
-
-
-def _draft_of(folder: Path, path: Path, number: int = 0) -> Path:
-    return own_folder(folder) / f"{path.name}.part{number or ''}"
-
-
-def _exchanged(draft: Path, path: Path, is_new: bool) -> bytes | None:
+def _exchanged(folder: Path, draft: str, name: str, is_new: bool) -> bytes | None:
     """Put a draft in its place; what stood there, or None where nothing did."""
     found: bytes | None = None
     try:
         if is_new:
-            os.link(draft, path)
-        elif swap(draft, path):
-            found = draft.read_bytes()
+            confined.move_if_free(folder, draft, name)
+        elif confined.swap(folder, draft, name):
+            found = _found(folder, draft, name)
         else:
-            found = _replaced(draft, path)
+            found = confined.replace_and_read(folder, draft, name)
     except FileExistsError:
         # Somebody made it just now.
-        return _exchanged(draft, path, is_new=False)
+        return _exchanged(folder, draft, name, is_new=False)
     except FileNotFoundError:
         # Somebody removed it just now: what we write stands, as after a removal a moment earlier.
-        draft.replace(path)
-    sync_folder(path.parent)
+        confined.move(folder, draft, name)
+    confined.sync(folder, name)
     return found
 
 
-def _replaced(draft: Path, path: Path) -> bytes | None:
-    """Where nothing can be exchanged: what was there is held open, and kept beside as a file."""
-    with path.open("rb") as held:
-        draft.replace(path)
-        found = held.read()
-    draft.write_bytes(found)
-    return found
-
-
-def _take_in_left(folder: Path, path: Path, name: str, before: str | None, after: str) -> None:
-    """Merge what somebody had saved when whoever put this file in its place was ended."""
-    draft = _draft_of(folder, path)
+def _found(folder: Path, draft: str, name: str) -> bytes | None:
+    """What stood in the place of a file until now."""
     try:
-        found = draft.read_bytes()
-    except OSError:
-        return
-    if found not in ((before or "").encode(), after.encode()):
-        joined = _joined_late(folder, draft, (name, before, after), found)
-        if joined != after:
-            put(folder, path, joined)
-    _forget(draft)
+        return confined.read(folder, draft)
+    except (Refused, TooLarge) as error:
+        raise _kept_aside(folder, draft, name, error) from error
 
 
-def _joined_late(folder: Path, draft: Path, was: tuple[str, str | None, str], found: bytes) -> str:
+def _take_in_left(folder: Path, name: str, before: str | None, after: str) -> None:
+    """Merge what somebody had saved when whoever put this file in its place was ended."""
+    for draft in _left(folder, name, "part"):
+        found = _found(folder, draft, name)
+        if found not in (None, (before or "").encode(), after.encode()):
+            joined = _joined_late(folder, draft, (name, before, after), found)
+            if joined != after:
+                confined.write(folder, name, joined.encode())
+                before, after = after, joined
+    _forget_left(folder, name)
+
+
+def _forget_left(folder: Path, name: str) -> None:
+    for ending in _ENDINGS:
+        for draft in _left(folder, name, ending):
+            confined.forget(folder, draft)
+
+
+def _left(folder: Path, name: str, ending: str) -> list[str]:
+    """Drafts of a file whose writer was ended."""
+    found = (
+        (entry, _DRAFT.fullmatch(entry.name)) for entry in confined.entries(folder, OWN_FOLDER)
+    )
+    return [
+        f"{OWN_FOLDER}/{entry.name}"
+        for entry, draft in found
+        if draft is not None and draft.groups() == (name, ending) and entry.is_file
+    ]
+
+
+def _joined_late(folder: Path, draft: str, was: tuple[str, str | None, str], found: bytes) -> str:
     """Merge what was saved in the last moment, or else keep it beside."""
     name = was[0]
     try:
         return _joined(*was, decoded(found, name))
     except (Broken, Conflict, TooLarge) as error:
-        # The file itself: whoever has it open may still be writing into it.
-        kept = own_folder(folder) / f"{name}.saved-meanwhile"
-        draft.replace(kept)
-        raise Conflict(
-            f"{name} was saved in the moment in which it was written, and cannot be merged: "
-            f"{error.message}",
-            f"what was saved is in {kept}; look at both",
-        ) from error
+        raise _kept_aside(folder, draft, name, error) from error
+
+
+def _kept_aside(folder: Path, draft: str, name: str, error: RelayError) -> Conflict:
+    """Keep the file itself: whoever has it open may still be writing into it."""
+    kept = f"{OWN_FOLDER}/{name}.saved-meanwhile"
+    try:
+        confined.move(folder, draft, kept)
+    except OSError as trouble:
+        raise confined.cannot_write(folder / kept, trouble) from trouble
+    return Conflict(
+        f"{name} was saved in the moment in which it was written, and cannot be merged: "
+        f"{error.message}",
+        f"what was saved is in {folder / kept}; look at both",
+    )
 
 
 def _joined_or_aside(
@@ -162,11 +162,11 @@ def _joined_or_aside(
     try:
         return _joined(name, before, after, disk or "")
     except Conflict as error:
-        kept = own_folder(folder) / f"{name}.not-written"
-        put(folder, kept, after)
+        kept = f"{OWN_FOLDER}/{name}.not-written"
+        confined.write(folder, kept, after.encode())
         raise Conflict(
             f"{name} was changed by hand while it was to be written, and cannot be merged",
-            f"what is there stands; what was to be written is in {kept}; look at both",
+            f"what is there stands; what was to be written is in {folder / kept}; look at both",
         ) from error
 
 
@@ -177,8 +177,3 @@ def _joined(name: str, before: str | None, after: str, disk: str) -> str:
     from contextrelay.logic.project.conflict_merge import rejoined
 
     return rejoined(name, before, after, disk, datetime.now(UTC).isoformat(timespec="seconds"))
-
-
-def _forget(draft: Path) -> None:
-    with suppress(OSError):
-        draft.unlink()

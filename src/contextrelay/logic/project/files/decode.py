@@ -37,16 +37,16 @@ def decoded(content: bytes, name: str) -> str:
     return text
 
 
-def check_size(size_bytes: int, name: str) -> None:
+def check_size(size_bytes: int, name: str, bytes_max: int = PROJECT_FILE_BYTES_MAX) -> None:
     """Refuse a file that no person wrote.
 
     Raises:
         TooLarge: it is over the limit.
     """
-    if size_bytes > PROJECT_FILE_BYTES_MAX:
+    if size_bytes > bytes_max:
         raise TooLarge(
             f"{name} has {size_bytes:,} bytes",
-            f"the limit is {PROJECT_FILE_BYTES_MAX:,} bytes; move what is old to another file",
+            f"the limit is {bytes_max:,} bytes; move what is old to another file",
             {"file": name},
         )
 
