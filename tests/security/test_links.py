@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -146,3 +148,64 @@ def test_a_target_that_cannot_be_written_is_a_clear_error(tmp_path: Path, path: 
 
     assert refused.value.hint
     assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("name", ["turn.gate", "turn.work", "blobs/hold.lock"])
+def test_a_link_in_place_of_a_lock_makes_no_file_elsewhere(tmp_path: Path, name: str) -> None:
+    """Promise Z4."""
+    with Relay(tmp_path / "store") as relay:
+        relay.push(LARGE)
+    path = tmp_path / "store" / name
+    path.unlink(missing_ok=True)
+    path.symlink_to(tmp_path / "made")
+
+    def use() -> None:
+        with Relay(tmp_path / "store") as relay:
+            relay.backup(tmp_path / "backup")
+
+    with pytest.raises(RelayError, match=name):
+        use()
+
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_pipe_in_place_of_a_blob_is_not_waited_for(tmp_path: Path) -> None:
+    with Relay(tmp_path / "store") as relay:
+        ref = relay.push(LARGE).ref
+        path = blob_of(relay, ref)
+        path.unlink()
+        os.mkfifo(path)
+
+        with pytest.raises(Broken):
+            relay.pull(ref)
+
+
+def test_a_pipe_in_place_of_a_readable_copy_is_replaced(tmp_path: Path) -> None:
+    with Relay(tmp_path / "store") as relay:
+        thread = relay.new_thread("travels")
+        thread.put(LARGE, name="large.bin")
+        folder = Path(thread.mirror().folder)
+        (copy,) = (folder / "artifacts").iterdir()
+        copy.unlink()
+        os.mkfifo(copy)
+
+        thread.mirror()
+
+        assert copy.read_bytes() == LARGE
+
+
+def test_the_script_of_the_skill_writes_through_no_link(tmp_path: Path) -> None:
+    """Promise Z4."""
+    script = Path(__file__).parents[2] / "skills/context-relay/scripts/init_context.py"
+    mine, folder = tmp_path / "mine", tmp_path / "clone"
+    mine.write_text("mine")
+    folder.mkdir()
+    for name in ("PROJECT.md", "state.json", "todos.json", "decisions.md"):
+        (folder / f".{name}.part").symlink_to(mine)
+        (folder / name).symlink_to(mine)
+
+    for words in ([], ["--force"]):
+        subprocess.run([sys.executable, str(script), str(folder), *words], check=True)
+
+    assert mine.read_text() == "mine"
+    assert not (folder / "state.json").is_symlink()

@@ -3,7 +3,8 @@
 
     python3 init_context.py [FOLDER] [--name NAME] [--description TEXT] [--force]
 
-Needs nothing but Python. With --force, files are overwritten after a copy beside them.
+Needs nothing but Python. With --force, files are overwritten after a copy beside them. A link that
+stands in the place of a file is never written through.
 """
 
 from __future__ import annotations
@@ -72,8 +73,10 @@ def make(folder: Path, texts: dict[str, str], now: str, is_forced: bool) -> None
             copy = folder / f"{name}.{now.replace(':', '')}.bak"
             path.rename(copy)
             print(f"copied {name} to {copy.name}", file=sys.stderr)
-        draft = folder / f".{name}.part"
-        draft.write_bytes(text.encode())
+        # A new file under a random name: what came with the folder may hold links by any other.
+        draft = folder / f".{name}.{os.urandom(8).hex()}.part"
+        with open(draft, "xb") as file:
+            file.write(text.encode())
         draft.replace(path)
         print(f"made {name}")
 

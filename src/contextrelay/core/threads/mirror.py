@@ -143,10 +143,10 @@ def _tidy(folder: Path, now_ms: int) -> list[os.DirEntry[str]]:
 
 def _sha256(path: Path) -> str | None:
     """The hash of a plain file; None if it is none, and has to be written."""
-    if path.is_symlink() or not path.is_file():
-        return None
     try:
-        with path.open("rb") as file:
+        with open(os.open(path, os.O_RDONLY | _NO_FOLLOW), "rb") as file:
+            if not S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None

@@ -25,7 +25,8 @@ except ImportError:  # Windows: a backup there must not run beside a sweep.
 
 DRAFT = ".draft"
 _NAME = re.compile(r"[0-9a-z][0-9a-z-]{1,127}\Z")
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+# Nor is a pipe in the place of a file waited for.
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class FileBlobs:
@@ -113,7 +114,7 @@ class FileBlobs:
             return
         try:
             make_folder(self.folder)
-            handle = os.open(self._prefix + "hold.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            handle = os.open(self._prefix + "hold.lock", os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o600)
         except OSError as error:
             raise from_os(error, self._prefix + "hold.lock") from error
         try:
