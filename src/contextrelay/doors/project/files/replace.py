@@ -23,7 +23,7 @@ from contextrelay.model.project import OWN_FOLDER
 
 # A draft has a random name, so that none that came with the folder stands in its place. Earlier
 # versions gave them none; what those left is found, too.
-_DRAFT = re.compile(r"(.+?)(?:\.[0-9a-f]{16})?\.(part|part1|new)")
+_DRAFT = r"(.+?)(?:\.[0-9a-f]{16})?\.(part|part1|new)"  # Compiled when used: who reads does not.
 _ENDINGS = ("part", "part1")
 
 
@@ -70,7 +70,7 @@ def forget_old_drafts(folder: Path) -> None:
     with suppress(RelayError):
         for entry in confined.entries(folder, OWN_FOLDER):
             is_old = entry.modified_s < time.time() - UNFINISHED_PUSH_S
-            if is_old and entry.is_file and _DRAFT.fullmatch(entry.name):
+            if is_old and entry.is_file and re.fullmatch(_DRAFT, entry.name):
                 confined.forget(folder, f"{OWN_FOLDER}/{entry.name}")
 
 
@@ -123,7 +123,7 @@ def _forget_left(folder: Path, name: str) -> None:
 def _left(folder: Path, name: str, ending: str) -> list[str]:
     """Drafts of a file whose writer was ended."""
     found = (
-        (entry, _DRAFT.fullmatch(entry.name)) for entry in confined.entries(folder, OWN_FOLDER)
+        (entry, re.fullmatch(_DRAFT, entry.name)) for entry in confined.entries(folder, OWN_FOLDER)
     )
     return [
         f"{OWN_FOLDER}/{entry.name}"
