@@ -93,7 +93,7 @@ PARSER_IDLE_S = 60
 # longer than its time on a processor, because a machine may be busy.
 PARSER_WAIT_S_MAX = 1.0
 PARSER_START_S_MAX = 30
-PARSER_REAL_S_MAX = 6.0
+PARSER_REAL_S_MAX = 10.0
 PARSER_REPLY_BYTES_MAX = 64 * MIB
 
 # Seals (docs/security.md). A chunk's number has 32 bits, which is also how often a key of AES-GCM

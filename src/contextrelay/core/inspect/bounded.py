@@ -23,6 +23,7 @@ from contextrelay.limits import (
     LOOK_PLAIN_BYTES_MAX,
     MIB,
     OUTLINE_BYTES_MAX,
+    PARSER_REAL_S_MAX,
     PARSER_ROOM_BYTES_MAX,
     SLICE_CPU_S_MAX,
 )
@@ -103,7 +104,8 @@ def _told(outcome: Outcome, cpu_s: float) -> str:
     """Why a reader was stopped, in words."""
     match outcome.stopped:
         case "time":
-            return f"its reader was stopped after {cpu_s:g} s"
+            took_s = cpu_s if outcome.is_certain else PARSER_REAL_S_MAX
+            return f"its reader was stopped after {took_s:g} s"
         case "memory":
             return f"its reader was stopped at {PARSER_ROOM_BYTES_MAX // MIB} MiB of memory"
         case "busy":
