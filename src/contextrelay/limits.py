@@ -53,7 +53,7 @@ OUTLINE_BYTES_MAX = 16 * MIB
 OUTLINE_TOKENS_DEFAULT = 500
 OUTLINE_TOKENS_MIN = 20
 OUTLINE_TOKENS_MAX = 16_000
-# Code up to this size is parsed; more is read by its lines.
+# Python up to this size is read by its statements; more, by its lines.
 OUTLINE_PARSE_BYTES_MAX = 4 * MIB
 # Columns that are described; more are counted.
 OUTLINE_COLUMNS_MAX = 2_000
@@ -72,29 +72,26 @@ OUTLINE_LINE_CHARS_MAX = 2_000
 OUTLINE_LINES_MAX = 500_000
 OUTLINE_TAGS_MAX = 200_000
 
-# Looking into bodies (core/inspect/bounded.py). Up to this size a body is looked into at once: no reader
-# takes long for so little. Larger ones are looked into by a process of their own, for so many
-# seconds of a processor; then their first part is, for fewer; then they are told by their lines.
+# Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so much time of a
+# processor; then a part is, for less; then lines. A pack looks so long in all, on the clock.
 LOOK_INLINE_BYTES_MAX = 16 * KIB
 LOOK_CPU_S_MAX = 1.2
 LOOK_PART_BYTES_MAX = 512 * KIB
 LOOK_PART_CPU_S_MAX = 0.5
 LOOK_PLAIN_BYTES_MAX = 64 * KIB
 SLICE_CPU_S_MAX = 1.6
-# Of all looks that one pack or handoff takes, on the clock; what is left is told by its lines.
+INDEX_CPU_S_MAX = 4.0
 LOOKS_S_MAX = 20
-# Such processes: how many, what each may take beside itself and the body, how much it may have
-# grown and still be used again, and how long it waits for work.
+# Such children: how many, their memory beside the body, and what one may keep; how long is waited
+# for one, for its start, its answer, and by one for work. A machine may be busy with other things.
 PARSERS_MAX = 2
 PARSER_ROOM_BYTES_MAX = 224 * MIB
 PARSER_GROWTH_BYTES_MAX = 64 * MIB
-PARSER_IDLE_S = 60
-# How long is waited for one to be free, for one to start, and on the clock for its answer: much
-# longer than its time on a processor, because a machine may be busy.
+PARSER_REPLY_BYTES_MAX = 64 * MIB
 PARSER_WAIT_S_MAX = 1.0
 PARSER_START_S_MAX = 30
 PARSER_REAL_S_MAX = 10.0
-PARSER_REPLY_BYTES_MAX = 64 * MIB
+PARSER_IDLE_S = 60
 
 # Seals (docs/security.md). A chunk's number has 32 bits, which is also how often a key of AES-GCM
 # may be used.
@@ -242,9 +239,8 @@ CONNECTIONS_MAX = 20_000
 FILES_KEPT = 256
 SOCKET_BACKLOG = 2_048
 SERVER_THREADS_MAX = 32
-# Requests that take long: capabilities, backups, whole-store checks.
+# Requests that take long: capabilities, backups, whole-store checks; and that look into bodies.
 SLOW_AT_ONCE_MAX = 16
-# Requests that look into bodies; more wait their turn.
 LOOKS_AT_ONCE_MAX = 8
 # JSON beyond what is parsed on the event loop, each in memory whole.
 LARGE_JSON_AT_ONCE_MAX = 4
@@ -522,7 +518,6 @@ assert ARGS_BYTES_MAX < ASKED_BYTES_MAX <= JSON_BODY_BYTES_MAX
 # The largest body there may be finds room, with another beside it.
 assert 2 * JSON_ESCAPE_RATIO_MAX * BODY_BYTES_MAX < HELD_BODIES_BYTES_MAX
 assert LOOK_INLINE_BYTES_MAX < LOOK_PLAIN_BYTES_MAX < LOOK_PART_BYTES_MAX < OUTLINE_BYTES_MAX
-assert PARSERS_MAX < LOOKS_AT_ONCE_MAX < SERVER_THREADS_MAX
 assert LOOK_CPU_S_MAX + LOOK_PART_CPU_S_MAX < 2 < PARSER_REAL_S_MAX
 assert PIECE_TOKENS_MIN < PIECE_TOKENS_DEFAULT < PIECE_TOKENS_MAX
 assert GREP_OVERLAP_BYTES < GREP_BLOCK_BYTES_MIN < GREP_BLOCK_BYTES_MAX

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from contextrelay.core.inspect.parser_pool import Outcome, run
 from contextrelay.errors import Broken, TooLarge, Unavailable
 from contextrelay.limits import (
+    INDEX_CPU_S_MAX,
     LOOK_CPU_S_MAX,
     LOOK_INLINE_BYTES_MAX,
     LOOK_PART_BYTES_MAX,
@@ -28,6 +29,7 @@ from contextrelay.limits import (
     SLICE_CPU_S_MAX,
 )
 from contextrelay.logic.content.overview import Look, Seen, see, see_plainly
+from contextrelay.logic.search.passages import Index, Indexing, index_body
 from contextrelay.logic.slicing.slice import Take, take_from
 from contextrelay.model.piece import Piece
 
@@ -36,6 +38,7 @@ Read = Callable[[int, int], Iterator[bytes]]
 
 _seen = Decoder(Seen)
 _piece = Decoder(Piece)
+_indexing = Decoder(Indexing)
 # Lines are read in this process, which others wait for as well: by one thread at a time.
 _plain_turn = threading.Lock()
 
@@ -98,6 +101,23 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
     if outcome.is_certain:
         raise TooLarge(told, hint)
     raise Unavailable(told, f"ask again later, or {hint}")
+
+
+def index_within_bounds(asked: Index, size_bytes: int, read: Read) -> Indexing | None:
+    """What a search index takes in of a head of a body; None if there is no time for it now.
+
+    Of what passes the limits of a reader, a shorter head is taken in.
+    """
+    if size_bytes <= LOOK_INLINE_BYTES_MAX:
+        return index_body(asked, b"".join(read(0, size_bytes)))
+    outcome = run("index", asked, [(size_bytes, lambda: read(0, size_bytes))], INDEX_CPU_S_MAX)
+    if outcome.stopped is None:
+        return _indexing.decode(outcome.value)
+    if outcome.stopped != "failed" and not outcome.is_certain:
+        return None
+    with _plain_turn:
+        head = b"".join(read(0, min(size_bytes, LOOK_PLAIN_BYTES_MAX)))
+        return replace(index_body(asked, head), is_cut=True)
 
 
 def _told(outcome: Outcome, cpu_s: float) -> str:

@@ -74,7 +74,17 @@ def _take(arguments: bytes, bodies: list[bytes]) -> object:
     return take_from(decode(arguments, type=Take), bodies[0])
 
 
-_TASKS: dict[str, Callable[[bytes, list[bytes]], object]] = {"look": _look, "take": _take}
+def _index(arguments: bytes, bodies: list[bytes]) -> object:
+    from contextrelay.logic.search.passages import Index, index_body
+
+    return index_body(decode(arguments, type=Index), bodies[0])
+
+
+_TASKS: dict[str, Callable[[bytes, list[bytes]], object]] = {
+    "look": _look,
+    "take": _take,
+    "index": _index,
+}
 
 
 def main() -> NoReturn:
@@ -109,6 +119,7 @@ def _load() -> None:
     from contextrelay.logic.tokens import count_tokens
 
     import_module("contextrelay.logic.content.overview")
+    import_module("contextrelay.logic.search.passages")
     import_module("contextrelay.logic.slicing.slice")
     count_tokens("loads the tokenizer")
 

@@ -25,7 +25,6 @@ from typing import Literal
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder, decode
 
-import contextrelay
 from contextrelay.core.inspect.parser_child import DONE, ERROR, LENGTH_BYTES, Hello, Reply, Request
 from contextrelay.errors import Broken
 from contextrelay.limits import (
@@ -108,7 +107,7 @@ class _Child:
 
     def __init__(self) -> None:
         flags = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
-        path = [str(Path(contextrelay.__file__).parents[1]), *(each or "." for each in sys.path)]
+        path = [str(Path(__file__).parents[2]), *(each or "." for each in sys.path)]
         self._process = subprocess.Popen(
             [sys.executable, *flags, "-c", _STARTS, "\n".join(map(os.path.abspath, path))],
             bufsize=0,

@@ -13,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import struct
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 
 from msgspec.json import decode, encode
@@ -24,6 +25,7 @@ from contextrelay.core.access.tenants import space_of, tenants
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.catalog import Entry, entries
 from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.inspect.bounded import index_within_bounds
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import (
@@ -42,7 +44,7 @@ from contextrelay.limits import (
     UNFINISHED_PUSH_S,
 )
 from contextrelay.logic.search.bm25 import length_of
-from contextrelay.logic.search.passages import Passage, passages
+from contextrelay.logic.search.passages import Index, Indexed, Indexing
 from contextrelay.logic.search.words import words
 from contextrelay.model.artifact import Artifact, in_ms
 from contextrelay.model.search import IndexState
@@ -203,8 +205,8 @@ def _add_some(
         created_ms, ref = before = place
         artifact = _found(stores, ref)
         if artifact is not None and _is_searched(artifact, stores.now_ms()):
-            _add(stores, change, artifact)
-            done.append(ref)
+            if _add(stores, change, artifact):
+                done.append(ref)
         elif artifact is not None or created_ms < stores.now_ms() - UNFINISHED_PUSH_S * 1000:
             done.append(ref)  # Not for the index; or gone, or a push that never ended.
         elif stores.ledger.get(f"a/{ref}", "tombstone", "-") is not None:
@@ -221,10 +223,13 @@ def _is_searched(artifact: Artifact, now_ms: int) -> bool:
     return artifact.provenance.capability != SEARCH
 
 
-def _add(stores: Stores, change: Change, artifact: Artifact) -> None:
+def _add(stores: Stores, change: Change, artifact: Artifact) -> bool:
+    """Add an artifact; False if nobody had time to read it, so that it has to wait."""
+    indexing = _indexing(stores, artifact) if artifact.is_text else Indexing([])
+    if indexing is None:
+        return False
     start = change.next_number()
-    found = passages(_head(stores, artifact), artifact.type) if artifact.is_text else []
-    kept = found[:SEARCHED_PASSAGES_MAX]
+    kept = indexing.passages
     is_cut = artifact.size_bytes > SEARCHED_BYTES_MAX and artifact.is_text
     text = Text(
         ref=artifact.ref,
@@ -234,15 +239,14 @@ def _add(stores: Stores, change: Change, artifact: Artifact) -> None:
         thread=artifact.thread,
         start=start,
         count=len(kept) + 1,
-        is_cut=is_cut or len(kept) < len(found),
+        is_cut=is_cut or indexing.is_cut,
     )
-    change.add(text, _words(about(artifact), kept), _places(kept), _pointers(kept))
-
-
-def _words(about: str, found: list[Passage]) -> Iterator[tuple[int, list[str]]]:
-    for text in (about, *(each.text for each in found)):
-        stems = words(text)
-        yield length_of(stems), stems
+    stems = words(about(artifact))
+    passages = chain(
+        ((length_of(stems), Counter(stems)),), ((each.length, each.stems) for each in kept)
+    )
+    change.add(text, passages, _places(kept), _pointers(kept))
+    return True
 
 
 def about(artifact: Artifact) -> str:
@@ -251,17 +255,20 @@ def about(artifact: Artifact) -> str:
     return f"{artifact.name or ''}\n{metadata[:SEARCHED_ABOUT_CHARS_MAX]}"
 
 
-def _head(stores: Stores, artifact: Artifact) -> str:
-    """So much of a text as is searched; that of a damaged one is its preview's."""
-    stop = min(artifact.size_bytes, SEARCHED_BYTES_MAX)
+def _indexing(stores: Stores, artifact: Artifact) -> Indexing | None:
+    """What is searched of a text; None if nobody has time for it now."""
+
+    def read(start: int, stop: int) -> Iterator[bytes]:
+        return opener(stores, artifact.sha256, artifact.size_bytes, start, stop)(CHUNK_BYTES)
+
+    size_bytes = min(artifact.size_bytes, SEARCHED_BYTES_MAX)
     try:
-        body = b"".join(opener(stores, artifact.sha256, artifact.size_bytes, 0, stop)(CHUNK_BYTES))
+        return index_within_bounds(Index(artifact.type, SEARCHED_PASSAGES_MAX), size_bytes, read)
     except Broken:
-        return ""  # Searching is no place to stop for this; verify tells of it.
-    return body.decode(errors="ignore")
+        return Indexing([])  # Searching is no place to stop for this; verify tells of it.
 
 
-def _places(found: list[Passage]) -> bytes:
+def _places(found: list[Indexed]) -> bytes:
     """Lines and bytes of each passage but the first, which is about the artifact."""
     return b"".join(
         PLACE.pack(each.start_line, each.stop_line, each.start_byte, each.stop_byte)
@@ -273,7 +280,7 @@ PLACE = struct.Struct("<IIII")
 assert PLACE.size == reads.PLACE_BYTES
 
 
-def _pointers(found: list[Passage]) -> bytes | None:
+def _pointers(found: list[Indexed]) -> bytes | None:
     if not any(each.pointer is not None for each in found):
         return None
     return encode([each.pointer for each in found])

@@ -10,6 +10,7 @@ counted from 0 and half open, so that a hit says what to slice next.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from msgspec import DecodeError, Struct
@@ -21,6 +22,8 @@ from contextrelay.limits import (
     PASSAGE_LINES_MAX,
     POINTER_CHARS_MAX,
 )
+from contextrelay.logic.search.bm25 import length_of
+from contextrelay.logic.search.words import words
 from contextrelay.model.artifact import ArtifactType
 
 
@@ -239,3 +242,54 @@ class _Level:
 def _escaped(key: str) -> str:
     """A key, as it is quoted in the document, as a part of a pointer."""
     return decode(key, type=str).replace("~", "~0").replace("/", "~1")
+
+
+# What a search index takes in
+
+
+class Index(Struct, frozen=True):
+    """What to cut into passages: a kind of text, of which the body is the head."""
+
+    type: ArtifactType
+    passages_max: int
+
+
+class Indexed(Struct, frozen=True, array_like=True, gc=False):
+    """What is kept of a passage: where it stands, how long it is, and how often it has a stem."""
+
+    start_line: int
+    stop_line: int
+    start_byte: int
+    stop_byte: int
+    pointer: str | None
+    length: int
+    stems: dict[str, int]
+
+
+class Indexing(Struct, frozen=True, array_like=True):
+    """What is kept of a text."""
+
+    passages: list[Indexed]
+    is_cut: bool = False
+    """Whether there are more passages than are kept."""
+
+
+def index_body(asked: Index, body: bytes) -> Indexing:
+    """The passages of the head of a body, with their words."""
+    found = passages(body.decode(errors="ignore"), asked.type)
+    return Indexing(
+        [_indexed(each) for each in found[: asked.passages_max]], len(found) > asked.passages_max
+    )
+
+
+def _indexed(each: Passage) -> Indexed:
+    stems = words(each.text)
+    return Indexed(
+        each.start_line,
+        each.stop_line,
+        each.start_byte,
+        each.stop_byte,
+        each.pointer,
+        length_of(stems),
+        Counter(stems),
+    )

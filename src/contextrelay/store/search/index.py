@@ -16,8 +16,8 @@ import os
 import sqlite3
 import threading
 from array import array
-from collections import Counter, defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -234,7 +234,7 @@ class Change:
     def add(
         self,
         text: Text,
-        passages: Iterable[tuple[int, Sequence[str]]],
+        passages: Iterable[tuple[int, Mapping[str, int]]],
         places: bytes,
         pointers: bytes | None,
     ) -> None:
@@ -249,7 +249,7 @@ class Change:
                 self._lengths[chunk], self._postings[chunk] = array("H"), defaultdict(list)
             self._lengths[chunk].append(length)
             postings = self._postings[chunk]
-            for word, count in Counter(words).items():
+            for word, count in words.items():
                 postings[word].append(offset | min(count, _COUNT_MAX) << 16)
             number += 1
         self._next = number
