@@ -196,20 +196,39 @@ NUMBER_MAX = 2**53 - 1
 QUERY_FIELDS_MAX = 50
 HEADER_BYTES_IN_MAX = 64 * KIB
 HEADERS_IN_MAX = 200
-# How long a client may take to send its headers, and a certain part of a body.
+# How long a client may take to send its headers.
 HEAD_S_MAX = 10
+# A body comes at this pace at least, looked at every BODY_IDLE_S, and is all here after BODY_S_MAX.
 BODY_IDLE_S = 30
-BODY_PACE_BYTES = KIB
+BODY_BYTES_PER_S_MIN = 16 * KIB
+BODY_S_MAX = 3_600
 # What a client has to read of a reply in SLOW_READER_S.
 READ_PACE_BYTES = KIB
-# What is read of a body after it was refused, so that its sender sees the refusal.
-LINGER_BYTES_MAX = 16 * MIB
-LINGER_S_MAX = 2
+# What is read of a body after it was refused, so that its sender sees the refusal: in all, for how
+# long, how long nothing may come, and how many connections of a process do so at a time.
+LINGER_BYTES_MAX = 1024 * MIB
+LINGER_S_MAX = 30
+LINGER_IDLE_S = 5
+LINGERING_MAX = 256
 # A body up to this size is collected in memory, a larger one in a file.
 UPLOAD_MEMORY_BYTES = 256 * KIB
 JSON_BODY_BYTES_MAX = 32 * MIB
-# Bodies that are held in memory until they are whole: of one process, all together.
+# Bodies that are held in memory until they are whole: of one process, and of one caller of it. A
+# caller is a key, or an address where no key is asked for.
 HELD_BODIES_BYTES_MAX = 1024 * MIB
+HELD_BY_ONE_BYTES_MAX = 256 * MIB
+# Bodies on their way in, and what they take of the temporary folder: likewise.
+UPLOADS_MAX = 2_048
+UPLOADS_BY_ONE_MAX = 512
+UPLOADS_BYTES_MAX = 8 * 1024 * MIB
+UPLOADS_BY_ONE_BYTES_MAX = 2 * 1024 * MIB + 64 * MIB
+# One caller takes at most this part of the room that the temporary folder has.
+UPLOADS_ROOM_SHARE = 2
+# When who was refused because of others may try again.
+UPLOAD_RETRY_S = 2
+# A body up to this size is here with its headers, mostly: taking it in costs less than asking first
+# whether its thread is there and its quota has room.
+ASKED_FIRST_BYTES_MIN = 64 * KIB
 # How long a long-poll may wait, and how long a subscriber may take to read a frame.
 WAIT_S_MAX = 60
 SLOW_READER_S = 30
@@ -519,6 +538,12 @@ assert ARGS_BYTES_MAX < ASKED_BYTES_MAX <= JSON_BODY_BYTES_MAX
 assert 2 * JSON_ESCAPE_RATIO_MAX * BODY_BYTES_MAX < HELD_BODIES_BYTES_MAX
 assert LOOK_INLINE_BYTES_MAX < LOOK_PLAIN_BYTES_MAX < LOOK_PART_BYTES_MAX < OUTLINE_BYTES_MAX
 assert LOOK_CPU_S_MAX + LOOK_PART_CPU_S_MAX < 2 < PARSER_REAL_S_MAX
+# The largest body finds room: in memory, and in a file, of which an import makes a copy.
+assert JSON_BODY_BYTES_MAX < HELD_BY_ONE_BYTES_MAX < HELD_BODIES_BYTES_MAX
+assert 2 * ARCHIVE_BYTES_MAX < UPLOADS_BY_ONE_BYTES_MAX < UPLOADS_BYTES_MAX
+assert JSON_ESCAPE_RATIO_MAX * BODY_BYTES_MAX < ARCHIVE_BYTES_MAX
+assert UPLOADS_BY_ONE_MAX < UPLOADS_MAX < CONNECTIONS_MAX
+assert LINGER_IDLE_S < LINGER_S_MAX
 assert PIECE_TOKENS_MIN < PIECE_TOKENS_DEFAULT < PIECE_TOKENS_MAX
 assert GREP_OVERLAP_BYTES < GREP_BLOCK_BYTES_MIN < GREP_BLOCK_BYTES_MAX
 assert MATCH_BYTES_SHOWN < LINE_BYTES_SHOWN < LINE_MARK_BYTES

@@ -171,9 +171,7 @@ def answer_once(
     check_key(key)
     if type(verb).__name__ not in KEYED:
         return function(stores, verb, body)
-    # Keys of different callers never meet: a new line is in none of them.
-    told = key if stores.caller is None else f"{stores.caller.key.id}\n{key}"
-    log = f"o/{hashlib.sha256(told.encode()).hexdigest()}"
+    log = _log(None if stores.caller is None else stores.caller.key.id, key)
     digest = hashlib.sha256(type(verb).__name__.encode() + _encoder.encode(verb)).digest()
     for _ in range(RETRIES_MAX):
         asked = _find_asked(stores.ledger, log)
@@ -193,6 +191,17 @@ def answer_once(
             if not claiming.is_late or not isinstance(body, bytes):
                 raise
     raise Unavailable("others keep asking with this key", "ask again")
+
+
+def was_asked(stores: Stores, caller: str, key: str) -> bool:
+    """Whether the holder of an access key has asked something with an idempotency key before."""
+    return _find_asked(stores.ledger, _log(caller, key)) is not None
+
+
+def _log(caller: str | None, key: str) -> str:
+    # Keys of different callers never meet: a new line is in none of them.
+    told = key if caller is None else f"{caller}\n{key}"
+    return f"o/{hashlib.sha256(told.encode()).hexdigest()}"
 
 
 def check_key(key: str) -> None:

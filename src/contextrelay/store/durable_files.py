@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
-from contextrelay.store.file_errors import cannot_write
+from contextrelay.store.file_errors import cannot_spool, cannot_write
 
 
 def sync_folder(folder: Path) -> None:
@@ -28,6 +30,32 @@ def make_folder(folder: Path) -> None:
     make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
     sync_folder(folder.parent)
+
+
+@contextmanager
+def spooled(chunks: Iterable[bytes]) -> Generator[IO[bytes]]:
+    """What comes in chunks, as a file in the temporary folder, which is gone with the block.
+
+    Raises:
+        Full: there is no room for it.
+    """
+    spool = None
+    try:
+        try:
+            spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
+        except OSError as error:
+            raise cannot_spool(error) from error
+        for chunk in chunks:
+            try:
+                spool.write(chunk)
+                spool.flush()
+            except OSError as error:
+                raise cannot_spool(error) from error
+        yield spool
+    finally:
+        if spool is not None:
+            with suppress(OSError):  # What could not be written is not missed.
+                spool.close()
 
 
 def write_whole(path: Path, chunks: Iterable[bytes]) -> int:

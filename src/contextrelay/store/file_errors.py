@@ -50,6 +50,18 @@ def cannot_write(path: Path | str, error: OSError | ValueError) -> RelayError:
     return Invalid(f"{str(path)!r} cannot be written: {error}", "name a file in a folder of yours")
 
 
+def cannot_spool(error: OSError) -> RelayError:
+    """The trouble with the temporary folder."""
+    if _BY_ERRNO.get(error.errno or 0) is no_room:
+        return Full(
+            "the temporary folder has no room left",
+            "give it more, or name another in TMPDIR; what is stored can still be read",
+        )
+    return Unavailable(
+        f"the temporary folder cannot be used: {error.strerror or error}", "see to it; try again"
+    )
+
+
 def from_os(error: OSError, path: Path | str) -> RelayError:
     """The trouble behind an OSError."""
     return _BY_ERRNO.get(error.errno or 0, cannot_open)(path, error.strerror or error)

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from contextrelay.core.access.quotas import Quota
 from contextrelay.core.access.tenants import space_of
 from contextrelay.core.access.visibility import SightLedger
+from contextrelay.core.idempotency import was_asked
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Refused
 from contextrelay.logic.access.permissions import Touched, complaint
@@ -55,6 +56,32 @@ class Caller:
         self.space = space
         """All that is the tenant's, also what the key is not for."""
         self._passing: set[type[Verb[Any]]] = set()
+
+    def check_kind(self, kind: type[Verb[Any]]) -> None:
+        """Let a kind of verb pass, before it is known what else it says.
+
+        Raises:
+            Refused: none of that kind is for this key.
+        """
+        if kind in self._passing:
+            return
+        said = complaint(self.key, kind.__name__, Touched(loose=kind is ImportThread))
+        if said is not None:
+            raise Refused(said, _HINT, status=403)
+
+    def check_quota(self, kind: type[Verb[Any]], size_bytes: int, once: str) -> None:
+        """Let a body pass that has at least so many bytes, before it is here.
+
+        What was asked before with the same idempotency key passes: it may be stored already.
+
+        Raises:
+            Full: the key's quota has no room for it.
+        """
+        if self.key.quota_bytes is None or not issubclass(kind, _FILLS):
+            return
+        if once and was_asked(self.space, self.key.id, once):
+            return
+        Quota(self.key, self.root.ledger).check_announced(kind, size_bytes)
 
     def check(self, verb: Verb[Any]) -> None:
         """Let a verb pass.

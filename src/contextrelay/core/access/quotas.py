@@ -57,6 +57,23 @@ class Quota:
                 self._tally(-self._kept_bytes)
             raise
 
+    def check_announced(self, kind: type[Verb[Any]], size_bytes: int) -> None:
+        """Refuse a body that is not here yet, and has at least so many bytes.
+
+        Raises:
+            Full: the quota has no room for it.
+        """
+        self.check(1 if issubclass(kind, _UNKNOWN_BEFORE) else size_bytes)
+
+    def check(self, size_bytes: int) -> None:
+        """Refuse what has no room.
+
+        Raises:
+            Full: the quota has no room for so many bytes.
+        """
+        if size_bytes > self._most - self._tally(0):
+            raise self._used_up()
+
     def keeping(self, size_bytes: int, keep: Callable[[], Kept | None]) -> Kept | None:
         """Keep bodies of a size together; None where they were not kept.
 
@@ -82,15 +99,12 @@ class Quota:
 
     def _bounded(self, verb: Verb[Any], body: Body) -> Body:
         """A body that is not longer than what is left."""
-        left = self._most - self._tally(0)
         if isinstance(verb, _UNKNOWN_BEFORE):
-            size_bytes = 1  # There has to be room at all.
+            self.check(1)  # There has to be room at all.
         elif isinstance(body, bytes):
-            size_bytes = len(body)
+            self.check(len(body))
         else:
-            return self._up_to(left, iter(body))
-        if size_bytes > left:
-            raise self._used_up()
+            return self._up_to(self._most - self._tally(0), iter(body))
         return body
 
     def _up_to(self, left: int, chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import IO
 
@@ -27,6 +26,7 @@ from contextrelay.errors import Broken, Conflict, Invalid, RelayError
 from contextrelay.limits import CHUNK_BYTES, MIB, PAGE_ROWS_MAX
 from contextrelay.model.artifact import moment
 from contextrelay.model.reports import BackupReport, RestoreReport
+from contextrelay.store.durable_files import spooled
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import Backup, Body, Restore, Stream
 
@@ -135,9 +135,7 @@ RESTORE_LOG = "restore"
 @answers(Restore)
 def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
     """Read the whole backup twice: to check it, and, only if all of it is right, to store it."""
-    with tempfile.TemporaryFile() as spool:
-        for chunk in (body,) if isinstance(body, bytes) else body:
-            spool.write(chunk)
+    with spooled((body,) if isinstance(body, bytes) else body) as spool:
         end = _guarded(lambda: _read(spool, _Check()))
         _clear_unfinished(stores)
         # A crash from here on leaves this mark, and the next restore begins anew.

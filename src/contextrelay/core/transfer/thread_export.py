@@ -7,13 +7,10 @@ already. An import stores nothing before all of the archive was checked.
 from __future__ import annotations
 
 import re
-import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import IO
 
 from msgspec import Struct
 from msgspec.json import decode, encode
@@ -66,7 +63,7 @@ from contextrelay.model.artifact import Artifact, moment, spell
 from contextrelay.model.event import CREATED, PATCHED, Event
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadRecord, ThreadView
-from contextrelay.store.file_errors import from_os
+from contextrelay.store.durable_files import spooled
 from contextrelay.store.ledger import Reads, Row, Stale, Write
 from contextrelay.wire.verbs import Body, ExportThread, ImportThread, Stream
 
@@ -248,7 +245,7 @@ class _Chunks:
 
 @answers(ImportThread)
 def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
-    with _spooled(body) as spool:
+    with spooled(_bounded(body)) as spool:
         archive = Archive(spool)
         if verb.name is not None:
             check_label(verb.name, "name")
@@ -280,21 +277,14 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
     return show(stores, thread)
 
 
-@contextmanager
-def _spooled(body: Body) -> Generator[IO[bytes]]:
-    """A body as a file, which is gone with the block."""
-    chunks = (body,) if isinstance(body, bytes) else body
-    with tempfile.TemporaryFile() as spool:
-        size_bytes = 0
-        for chunk in chunks:
-            size_bytes += len(chunk)
-            if size_bytes > ARCHIVE_BYTES_MAX:
-                raise TooLarge("the archive is too large", f"at most {ARCHIVE_BYTES_MAX} bytes")
-            try:
-                spool.write(chunk)
-            except OSError as error:
-                raise from_os(error, tempfile.gettempdir()) from error
-        yield spool
+def _bounded(body: Body) -> Iterator[bytes]:
+    """An archive in chunks, as long as it is not too long."""
+    size_bytes = 0
+    for chunk in (body,) if isinstance(body, bytes) else body:
+        size_bytes += len(chunk)
+        if size_bytes > ARCHIVE_BYTES_MAX:
+            raise TooLarge("the archive is too large", f"at most {ARCHIVE_BYTES_MAX} bytes")
+        yield chunk
 
 
 def _push(stores: Stores, archive: Archive, item: Item, stored: dict[str, Artifact]) -> Artifact:

@@ -54,7 +54,7 @@ class NotAccepted(RelayError):
 async def _answer(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     scope = {**exchange.scope, "headers": _checked(exchange)}
     handle = await door.mcp.ready()
-    body = await exchange.whole(MCP_MESSAGE_BYTES_MAX)
+    body = await exchange.whole(MCP_MESSAGE_BYTES_MAX, None)
     scope[RELAY] = AsyncRelay.over(Here(door, exchange))
     await handle(scope, _replaying(exchange, body), _answering(exchange))
 

@@ -89,14 +89,16 @@ async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     bytes_max = body_bytes_max
     if is_json:
         bytes_max = JSON_ESCAPE_RATIO_MAX * body_bytes_max + METADATA_BYTES_MAX
-    upload = await exchange.upload(bytes_max)
+    verb = _bare(exchange, by)
+    if not is_json:
+        exchange.check(verb)
+    upload = await exchange.upload(bytes_max, Push, is_bare=not is_json)
     try:
         if not upload.size_bytes:
             raise Invalid("Missing body")
         if is_json:
             verb, artifact = await _push_json(door, exchange, upload, by)
         else:
-            verb = _bare(exchange, by)
             artifact = await door.pushing.push(exchange.relay, verb, upload.body(), exchange.key())
     finally:
         upload.close()

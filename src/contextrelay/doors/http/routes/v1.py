@@ -40,6 +40,9 @@ from contextrelay.wire.verbs import (
     PushMany,
     ReadEvents,
     ReadSignals,
+    ReturnHandoff,
+    ShowHandoff,
+    ShowThread,
     Stream,
     Verb,
 )
@@ -66,14 +69,18 @@ def _answering(route: Route) -> Callable[[Door, Exchange, dict[str, str]], Await
     if route.takes_body:
 
         async def take(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-            upload = await exchange.upload(_bytes_max(door, route))
+            bare = _bare(route, values, exchange)
+            if bare is not None:
+                exchange.check(bare)
+            await _check_named(exchange, getattr(bare, "thread", None), values.get("ref"))
+            upload = await exchange.upload(_bytes_max(door, route), route.verb, bare is not None)
             try:
-                if upload.size_bytes <= INLINE_BODY_BYTES_MAX:
-                    verb, body = _with_body(route, values, exchange, upload)
+                if bare is not None:
+                    verb, body = bare, upload.body()
+                elif upload.size_bytes <= INLINE_BODY_BYTES_MAX:
+                    verb, body = _framed(route, values, exchange, upload)
                 else:
-                    verb, body = await in_thread(
-                        lambda: _with_body(route, values, exchange, upload)
-                    )
+                    verb, body = await in_thread(lambda: _framed(route, values, exchange, upload))
                 await _reply(door, exchange, route, await ask(door, exchange, verb, body))
             finally:
                 upload.close()
@@ -82,7 +89,10 @@ def _answering(route: Route) -> Callable[[Door, Exchange, dict[str, str]], Await
 
     async def answer(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
         query = exchange.query()
-        json = None if route.in_query else await exchange.whole(_json_bytes_max(route))
+        json = None
+        if not route.in_query:
+            await _check_named(exchange, values.get("thread"))
+            json = await exchange.whole(_json_bytes_max(route), route.verb)
         if json is None or len(json) <= ASKED_AT_ONCE_BYTES_MAX:
             verb = read(route, values, query, json, _who(exchange))
         else:
@@ -128,22 +138,39 @@ def count(door: Door, verb: Verb[Any]) -> None:
             count(door, each)
 
 
+async def _check_named(exchange: Exchange, thread: str | None, handoff: str | None = None) -> None:
+    """Refuse a long body for what is not there before it is read.
+
+    Raises:
+        NotFound, Gone: there is no such thread or handoff.
+    """
+    if thread is not None and exchange.asks_first:
+        await exchange.relay.ask(ShowThread(thread))
+    if handoff is not None and exchange.asks_first:
+        await exchange.relay.ask(ShowHandoff(handoff))
+
+
 def _bytes_max(door: Door, route: Route) -> int:
-    if route.verb is Push:
+    if route.verb in (Push, ReturnHandoff):
         return door.relay.stores.settings.body_bytes_max + JSON_BODY_BYTES_MAX
     return ARCHIVE_BYTES_MAX
 
 
-def _with_body(
-    route: Route, values: dict[str, str], exchange: Exchange, upload: Upload
-) -> tuple[Verb[Any], Body]:
-    """A verb and the body beside it: framed, or with its fields in the query."""
+def _bare(route: Route, values: dict[str, str], exchange: Exchange) -> Verb[Any] | None:
+    """A verb with its fields in the query; None where it comes framed, on the body's first line."""
     if exchange.media_type() != FRAMED:
         if route.verb is PushMany:
             raise Invalid("many pushes come framed", f"send them as {FRAMED}")
-        return read(route, values, exchange.query(), None, _who(exchange)), upload.body()
+        return read(route, values, exchange.query(), None, _who(exchange))
     if exchange.scope["query_string"]:
         raise Invalid("a framed request has its fields on its first line", "leave out the query")
+    return None
+
+
+def _framed(
+    route: Route, values: dict[str, str], exchange: Exchange, upload: Upload
+) -> tuple[Verb[Any], Body]:
+    """A verb and the body beside it."""
     body = upload.body()
     chunks = iter((body,) if isinstance(body, bytes) else body)
     line, rest = _line(chunks)

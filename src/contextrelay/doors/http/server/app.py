@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.doors.http.metrics import scrape
@@ -41,7 +42,7 @@ from contextrelay.doors.http.streams import signals
 from contextrelay.doors.http.streams.hub import Hub
 from contextrelay.doors.mcp import http_transport
 from contextrelay.doors.mcp.http_transport import Mounted
-from contextrelay.errors import Broken, Limited, NotFound, RelayError, Unavailable
+from contextrelay.errors import Broken, NotFound, RelayError, Unavailable
 from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX, SWEEP_EVERY_S
 from contextrelay.wire.problems import MEDIA_TYPE, problem
 
@@ -84,7 +85,9 @@ class App:
     def __init__(self, open_door: Callable[[], Door], patience: Patience | None = None) -> None:
         self._open_door = open_door
         self.patience = patience or Patience()
-        self.shelf = Shelf(self.patience.held_bytes)
+        self.shelf = Shelf(self.patience.held_bytes, self.patience.uploads)
+        self.lingering: dict[Any, None] = {}
+        """Connections that are read from only so that their last answer is seen, oldest first."""
         self.door: Door | None = None
         self.quick: Quick | None = None
 
@@ -214,22 +217,20 @@ async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> No
         log.warning("cut off in the middle of an answer: %s", error)
         raise error
     more = [(b"cache-control", b"no-store")]
-    if error.status in (408, 413, 503):
-        more.append((b"connection", b"close"))  # The rest of the body is not read.
     if error.status == UNKNOWN:
         more.append((b"www-authenticate", _asks_for(exchange)))
-    if isinstance(error, Limited) and RETRY_AFTER in error.details:
+    if RETRY_AFTER in error.details:
         more.append((b"retry-after", b"%d" % error.details[RETRY_AFTER]))
     if isinstance(error, NotAllowed):
         more.append((b"allow", str(error.details["allow"]).encode()))
     if isinstance(error, NoSuchRange):
         more.append((b"content-range", b"bytes */%d" % error.details["size"]))
     if place is not None and place.tells_text:
-        await exchange.reply(error.status, error.message.encode(), TEXT, more)
+        await exchange.refuse(error.status, error.message.encode(), TEXT, more)
         return
     from msgspec.json import encode
 
-    await exchange.reply(error.status, encode(problem(error)), MEDIA_TYPE.encode(), more)
+    await exchange.refuse(error.status, encode(problem(error)), MEDIA_TYPE.encode(), more)
 
 
 def _asks_for(exchange: Exchange) -> bytes:

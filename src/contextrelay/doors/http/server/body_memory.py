@@ -1,32 +1,156 @@
-"""The shelf: room for bodies that come in pieces and are held in memory until they are whole.
+"""The shelf: room for bodies on their way in, in memory and in the temporary folder.
 
-One such body has a bound of its own; this is the bound of all of them together.
+Each body has a bound of its own; these are the bounds of all that one caller sends at a time, and
+of all that a process takes in. A caller is a key, or an address where no key is asked for.
+
+Rule: who passes a bound is refused at once, and what one caller sends leaves room for the others.
 """
 
 from __future__ import annotations
 
-from contextrelay.errors import Unavailable
+import shutil
+import tempfile
+
+from contextrelay.doors.http.server.auth import RETRY_AFTER
+from contextrelay.errors import Full, Limited, RelayError, Unavailable
+from contextrelay.limits import (
+    HELD_BY_ONE_BYTES_MAX,
+    UPLOAD_MEMORY_BYTES,
+    UPLOAD_RETRY_S,
+    UPLOADS_BY_ONE_BYTES_MAX,
+    UPLOADS_BY_ONE_MAX,
+    UPLOADS_BYTES_MAX,
+    UPLOADS_MAX,
+    UPLOADS_ROOM_SHARE,
+)
+
+
+class _Sum:
+    """What is held for one caller, or for all."""
+
+    __slots__ = ("file_bytes", "memory_bytes", "uploads")
+
+    def __init__(self) -> None:
+        self.uploads = self.memory_bytes = self.file_bytes = 0
 
 
 class Shelf:
     """The room of one server process."""
 
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self.held_bytes = 0
+    def __init__(self, memory_bytes_max: int, uploads_max: int = UPLOADS_MAX) -> None:
+        self._memory_bytes_max = memory_bytes_max
+        self._memory_by_one_max = min(HELD_BY_ONE_BYTES_MAX, memory_bytes_max)
+        self._uploads_max = uploads_max
+        self._uploads_by_one_max = min(UPLOADS_BY_ONE_MAX, max(1, uploads_max // 2))
+        self._all = _Sum()
+        self._by_caller: dict[str, _Sum] = {}
 
-    def put(self, size_bytes: int) -> None:
-        """Make room for a piece.
+    @property
+    def held_bytes(self) -> int:
+        """What is held in memory and in files."""
+        return self._all.memory_bytes + self._all.file_bytes
+
+    @property
+    def uploads(self) -> int:
+        return self._all.uploads
+
+    def begin(self, caller: str, announced_bytes: int, in_file: bool) -> Held:
+        """Take in one more body; of 0 bytes where it is not known how many it has.
 
         Raises:
-            Unavailable: there is none.
+            Limited: the caller sends too much at a time. Unavailable: all callers together do.
+            Full: the temporary folder has no room for it.
         """
-        if self.held_bytes + size_bytes > self._bytes_max:
-            raise Unavailable(
-                f"bodies of {self._bytes_max:,} bytes are being sent already", "try again later"
-            )
-        self.held_bytes += size_bytes
+        own = self._by_caller.get(caller) or _Sum()
+        if self._all.uploads >= self._uploads_max:
+            raise _too_many(f"{self._all.uploads} bodies are being taken in already")
+        if own.uploads >= self._uploads_by_one_max:
+            raise _too_much(f"{own.uploads} bodies are being taken in from you already")
+        held = Held(self, caller, own)
+        if in_file and announced_bytes > UPLOAD_MEMORY_BYTES:
+            self.check_files(own, announced_bytes)
+        elif not in_file:
+            self.check_memory(own, announced_bytes)
+        self._by_caller[caller] = own
+        own.uploads += 1
+        self._all.uploads += 1
+        return held
 
-    def clear(self, size_bytes: int) -> None:
-        """Give room back."""
-        self.held_bytes -= size_bytes
+    def check_memory(self, own: _Sum, size_bytes: int) -> None:
+        if self._all.memory_bytes + size_bytes > self._memory_bytes_max:
+            raise _too_many(f"{self._all.memory_bytes:,} bytes are being taken in already")
+        if own.memory_bytes + size_bytes > self._memory_by_one_max:
+            raise _too_much(f"{own.memory_bytes:,} bytes are being taken in from you already")
+
+    def check_files(self, own: _Sum, size_bytes: int) -> None:
+        if self._all.file_bytes + size_bytes > UPLOADS_BYTES_MAX:
+            raise _too_many(f"{self._all.file_bytes:,} bytes are being taken in already")
+        if own.file_bytes + size_bytes > UPLOADS_BY_ONE_BYTES_MAX:
+            raise _too_much(f"{own.file_bytes:,} bytes are being taken in from you already")
+        room_bytes = own.file_bytes + shutil.disk_usage(tempfile.gettempdir()).free
+        if own.file_bytes + size_bytes > room_bytes // UPLOADS_ROOM_SHARE:
+            raise no_room()
+
+    def keep(self, own: _Sum, memory_bytes: int, file_bytes: int) -> None:
+        for each in (own, self._all):
+            each.memory_bytes += memory_bytes
+            each.file_bytes += file_bytes
+
+    def end(self, caller: str, own: _Sum) -> None:
+        own.uploads -= 1
+        self._all.uploads -= 1
+        if not own.uploads:
+            del self._by_caller[caller]
+
+
+class Held:
+    """One body on its way in, until its request is answered."""
+
+    __slots__ = ("_caller", "_file_bytes", "_memory_bytes", "_own", "_shelf")
+
+    def __init__(self, shelf: Shelf, caller: str, own: _Sum) -> None:
+        self._shelf = shelf
+        self._caller = caller
+        self._own = own
+        self._memory_bytes = self._file_bytes = 0
+
+    def put(self, size_bytes: int) -> None:
+        """Make room in memory.
+
+        Raises:
+            Limited, Unavailable: there is none.
+        """
+        self._shelf.check_memory(self._own, size_bytes)
+        self._shelf.keep(self._own, size_bytes, 0)
+        self._memory_bytes += size_bytes
+
+    def put_in_file(self, size_bytes: int) -> None:
+        """Make room in the temporary folder.
+
+        Raises:
+            Limited, Unavailable, Full: there is none.
+        """
+        self._shelf.check_files(self._own, size_bytes)
+        self._shelf.keep(self._own, 0, size_bytes)
+        self._file_bytes += size_bytes
+
+    def end(self) -> None:
+        """Give all of it back."""
+        self._shelf.keep(self._own, -self._memory_bytes, -self._file_bytes)
+        self._shelf.end(self._caller, self._own)
+
+
+def no_room() -> RelayError:
+    """The error for a temporary folder that is full."""
+    return Full(
+        "the server has no room to take in this body",
+        "small ones are still taken; who runs this relay gives its temporary folder more room",
+    )
+
+
+def _too_much(what: str) -> RelayError:
+    return Limited(what, "send fewer at a time", {RETRY_AFTER: UPLOAD_RETRY_S})
+
+
+def _too_many(what: str) -> RelayError:
+    return Unavailable(what, "try again later", {RETRY_AFTER: UPLOAD_RETRY_S})

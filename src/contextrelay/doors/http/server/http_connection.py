@@ -1,7 +1,8 @@
 """The HTTP protocol of one connection: uvicorn's, with bounds that it leaves to others.
 
 Rule: headers are bounded in size and in time, a reply in the time it may lie unread; who passes a
-bound is answered if that is possible, and cut off.
+bound is answered if that is possible, and cut off. Who is answered while still sending is read on
+from for a while, and what comes is dropped: a connection that is closed before may lose the answer.
 """
 
 from __future__ import annotations
@@ -16,10 +17,18 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from contextrelay.doors.http.server.app import App
-from contextrelay.doors.http.server.request import CUT, ENDED, WAITS
+from contextrelay.doors.http.server.request import CONNECTION, ENDED, WAITS
 from contextrelay.doors.http.server.security_headers import SAFE_LINES
 from contextrelay.doors.http.server.timeouts import Patience
-from contextrelay.limits import HEADER_BYTES_IN_MAX, HEADERS_IN_MAX, READ_PACE_BYTES
+from contextrelay.limits import (
+    HEADER_BYTES_IN_MAX,
+    HEADERS_IN_MAX,
+    LINGER_BYTES_MAX,
+    LINGER_IDLE_S,
+    LINGER_S_MAX,
+    LINGERING_MAX,
+    READ_PACE_BYTES,
+)
 
 _ASCII = bytes(range(128))
 
@@ -49,19 +58,26 @@ class Protocol(HttpToolsProtocol):
     """The request that is being answered, or was last."""
     _refusal = b""
     """What is to be said last, once the requests before are answered."""
+    _is_to_linger = False
+    """Whether the answer that is being given is the last."""
+    _linger_end_s = 0.0
+    """Until when what comes is read and dropped; 0 while it is not."""
+    _dropped_bytes = 0
 
     # The connection
 
     def connection_made(self, transport: Transport) -> None:
         super().connection_made(transport)
         self._patience = self._served.patience
-        self._is_one_too_many = len(self.connections) > self._patience.connections
+        served = len(self.connections) - len(self._served.lingering)
+        self._is_one_too_many = served > self._patience.connections
         self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch_sending(0.0)
         self._watch_reading(False)
         self._stop_idle_timer()
+        self._served.lingering.pop(self, None)
         super().connection_lost(exc)
         # uvicorn tells the request that came last, which may still wait for its turn.
         self.pipeline.clear()
@@ -72,7 +88,9 @@ class Protocol(HttpToolsProtocol):
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Keep the connection for the reply, if all that it takes is here."""
         running = self._running
-        if running is None or not self._is_busy or self.cycle.more_body or WAITS in running.scope:
+        if self._linger_end_s or running is None or not self._is_busy:
+            return False
+        if self.cycle.more_body or WAITS in running.scope:
             return False
         self.cycle.keep_alive = False
         running.scope[ENDED] = self.transport.close  # pyright: ignore[reportGeneralTypeIssues]
@@ -120,13 +138,16 @@ class Protocol(HttpToolsProtocol):
     # Reading
 
     def data_received(self, data: bytes) -> None:
+        if self._linger_end_s:
+            self._drop(len(data))
+            return
         if self._is_new:
             self._is_new = False
             data = _spelled(data)
         was_in_head = self._is_in_head
         self._unparsed_bytes += len(data)
         super().data_received(data)
-        if self.transport.is_closing():
+        if self._linger_end_s or self.transport.is_closing():
             return
         if not self._is_in_head:
             self._unparsed_bytes = 0
@@ -178,7 +199,7 @@ class Protocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
-        cycle.scope[CUT] = self.transport.abort  # pyright: ignore[reportGeneralTypeIssues]
+        cycle.scope[CONNECTION] = self  # pyright: ignore[reportGeneralTypeIssues]
         super()._start_asgi_task(cycle, app)
 
     def _answer_quickly(self) -> bool:
@@ -212,6 +233,10 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         if self._refusal and not self.pipeline:
             self._say_last(self._refusal)
+        if self._is_to_linger:
+            self.server_state.total_requests += 1
+            self._begin_to_linger()
+            return
         self._stop_idle_timer()  # It is started anew.
         super().on_response_complete()
         if self.transport.is_closing():
@@ -219,6 +244,53 @@ class Protocol(HttpToolsProtocol):
         elif self._is_in_body and not self._is_in_head:
             # It was answered before all of it came: the rest is dropped, but not for ever.
             self._watch_sending(self._patience.body_s, self._end)
+
+    # Lingering
+
+    def cut(self) -> None:
+        self.transport.abort()
+
+    def is_body_coming(self) -> bool:
+        return self._running is not None and self._running.more_body
+
+    def linger(self) -> None:
+        assert self._running is not None
+        self._running.keep_alive = True  # Else it is closed as soon as the answer is sent.
+        self._is_to_linger = True
+
+    def _begin_to_linger(self) -> None:
+        """Say that this was all, and read on: until the client has left, or a bound is passed."""
+        self._stop_idle_timer()
+        if self._linger_end_s or self.transport.is_closing():
+            return
+        self.pipeline.clear()
+        lingering = self._served.lingering
+        while len(lingering) >= LINGERING_MAX:
+            next(iter(lingering)).end_lingering()
+        lingering[self] = None
+        self._linger_end_s = self.loop.time() + LINGER_S_MAX
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._watch_sending(LINGER_IDLE_S, self.end_lingering)
+
+    def _drop(self, size_bytes: int) -> None:
+        self._dropped_bytes += size_bytes
+        left_s = self._linger_end_s - self.loop.time()
+        if left_s <= 0 or self._dropped_bytes > LINGER_BYTES_MAX:
+            self.end_lingering()
+        else:
+            self._watch_sending(min(left_s, LINGER_IDLE_S), self.end_lingering)
+
+    def end_lingering(self) -> None:
+        self._served.lingering.pop(self, None)
+        self._watch_sending(0.0)
+        self.transport.abort()
+
+    def shutdown(self) -> None:
+        if self._linger_end_s:
+            self.end_lingering()
+        else:
+            super().shutdown()
 
     # Upgrades
 
@@ -318,8 +390,7 @@ class Protocol(HttpToolsProtocol):
 
     def _say_last(self, refusal: bytes) -> None:
         self.transport.write(refusal)
-        self.transport.close()
-        self._watch_reading(True)
+        self._begin_to_linger()
 
 
 def _spelled(data: bytes) -> bytes:

@@ -23,6 +23,7 @@ from contextrelay.limits import (
     FORM_HEADERS_MAX,
     FORM_PARTS_MAX,
 )
+from contextrelay.wire.verbs import Push
 
 MULTIPART = "multipart/form-data"
 CONTENT_PARTS = ("file", "content")
@@ -34,9 +35,9 @@ logging.getLogger("python_multipart").setLevel(logging.ERROR)
 class Form:
     """What a form brought."""
 
-    def __init__(self) -> None:
+    def __init__(self, content: Upload) -> None:
         self.fields: dict[str, str] = {}
-        self.content = Upload()
+        self.content = content
         self.has_content = False
         self.file_name: str | None = None
         self.media_type: str | None = None
@@ -52,12 +53,12 @@ async def read_form(exchange: Exchange, content_bytes_max: int) -> Form:
     Raises:
         Invalid: it is no whole form, or has no content; TooLarge: a part passes its bound.
     """
-    parsing = _Parsing(_boundary(exchange), content_bytes_max)
+    parsing = _Parsing(_boundary(exchange), content_bytes_max, Upload(exchange.make_room))
     bytes_max = content_bytes_max + FORM_PARTS_MAX * (
         FORM_FIELD_BYTES_MAX + FORM_HEADERS_MAX * FORM_HEADER_BYTES_MAX
     )
     try:
-        async for part in exchange.parts(bytes_max):
+        async for part in exchange.parts(bytes_max, Push):
             for content in parsing.feed(part):
                 await parsing.form.content.take(content)
         parsing.check_whole()
@@ -80,8 +81,8 @@ def _boundary(exchange: Exchange) -> bytes:
 class _Parsing:
     """A form on its way in: the parser tells what it meets, this keeps it."""
 
-    def __init__(self, boundary: bytes, content_bytes_max: int) -> None:
-        self.form = Form()
+    def __init__(self, boundary: bytes, content_bytes_max: int, content: Upload) -> None:
+        self.form = Form(content)
         self._content_bytes_max = content_bytes_max
         self._content_bytes = 0
         self._met: list[bytes] = []

@@ -1,29 +1,33 @@
 """An exchange: one HTTP request, and the way to answer it.
 
-Rule: nothing is read beyond its bound, and nobody who sends slowly holds anything but a connection.
+Rule: nothing is read beyond its bound, nor before it is known that its sender may send it: a body
+is read only for a verb that its reader names. Who sends slowly holds nothing but a connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from msgspec.json import encode
 
-from contextrelay.doors.http.server.body_memory import Shelf
+from contextrelay.client.transport.local import in_thread
+from contextrelay.doors.http.server.auth import address_in
+from contextrelay.doors.http.server.body_memory import Held, Shelf
 from contextrelay.doors.http.server.request_body import Upload
 from contextrelay.errors import Invalid, RelayError, TooLarge
 from contextrelay.limits import (
+    ASKED_FIRST_BYTES_MIN,
+    BODY_BYTES_PER_S_MIN,
     BODY_IDLE_S,
-    BODY_PACE_BYTES,
-    LINGER_BYTES_MAX,
-    LINGER_S_MAX,
+    BODY_S_MAX,
+    HELD_BODIES_BYTES_MAX,
     QUERY_FIELDS_MAX,
 )
 from contextrelay.wire.routes import KEY_HEADER
+from contextrelay.wire.verbs import ImportThread, Restore, Verb
 
 if TYPE_CHECKING:
     from contextrelay.client.transport.local import AsyncLocal
@@ -41,8 +45,26 @@ _KEY_HEADER = KEY_HEADER.encode()
 # the way to end the connection; and that the exchange only waits, so that this means it has left.
 ENDED = "contextrelay.ended"
 WAITS = "contextrelay.waits"
-# The way to end the connection at once.
-CUT = "contextrelay.cut"
+# The connection itself.
+CONNECTION = "contextrelay.connection"
+# Core makes a copy of these before it reads them.
+_COPIED = (ImportThread, Restore)
+
+
+class Connection(Protocol):
+    """What an exchange asks of the connection that it is on."""
+
+    def cut(self) -> None:
+        """End at once."""
+        ...
+
+    def is_body_coming(self) -> bool:
+        """Whether some of the request's body is still to come."""
+        ...
+
+    def linger(self) -> None:
+        """Once the answer that was begun is sent, read on for a while, so that it is seen."""
+        ...
 
 
 class TimedOut(RelayError):
@@ -60,7 +82,8 @@ class Exchange:
 
     __slots__ = (
         "_body_s",
-        "_held_bytes",
+        "_copies",
+        "_held",
         "_receive",
         "_send",
         "_shelf",
@@ -88,8 +111,9 @@ class Exchange:
     ) -> None:
         self.scope = scope
         self._body_s = body_s
-        self._shelf = shelf
-        self._held_bytes = 0
+        self._shelf = shelf or Shelf(HELD_BODIES_BYTES_MAX)
+        self._held: Held | None = None
+        self._copies = 1
         self.method: str = scope.get("method", "GET")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.status = 0
@@ -171,15 +195,15 @@ class Exchange:
         asked = self.header("accept").lower()
         return any(part.partition(";")[0].strip() == media_type for part in asked.split(","))
 
-    async def whole(self, bytes_max: int) -> bytes:
-        """The request's body in one piece.
+    async def whole(self, bytes_max: int, kind: type[Verb[Any]] | None) -> bytes:
+        """The request's body in one piece, for a verb, or for any that the caller may ask.
 
         Raises:
+            Refused: the verb is not for the caller; Full: nor is so much of it.
             TooLarge: it is longer than that; most of it was not read.
-            Unavailable: there is no room for it beside others.
+            Limited, Unavailable: there is no room for it beside others.
         """
-        self._check_announced(bytes_max)
-        message = await self._first()
+        message = await self._opened(bytes_max, kind, in_file=False)
         if message["type"] == "http.request" and not message.get("more_body", False):
             body: bytes = message.get("body", b"")
             self.bytes_in = len(body)
@@ -192,30 +216,22 @@ class Exchange:
             size += len(part)
             if size > bytes_max:
                 raise _too_long(bytes_max)
-            self._hold(len(part))
+            self._holding().put(len(part))
             parts.append(part)
         return b"".join(parts)
 
-    def _hold(self, size_bytes: int) -> None:
-        if self._shelf is not None:
-            self._shelf.put(size_bytes)
-            self._held_bytes += size_bytes
-
-    def let_go(self) -> None:
-        """Hold nothing any more: it is answered."""
-        if self._shelf is not None:
-            self._shelf.clear(self._held_bytes)
-
-    async def upload(self, bytes_max: int) -> Upload:
+    async def upload(self, bytes_max: int, kind: type[Verb[Any]], is_bare: bool = False) -> Upload:
         """The request's body, in memory while it is small and in a file from there on.
 
+        `is_bare` says that it is content and nothing else, so that its size is known beforehand.
+
         Raises:
-            TooLarge: it is longer than that; most of it was not read.
+            As `whole`; Full also where the temporary folder has no room.
         """
-        self._check_announced(bytes_max)
-        upload = Upload()
+        message = await self._opened(bytes_max, kind, is_bare=is_bare)
+        upload = Upload(self.make_room)
         try:
-            async for part in self._parts(await self._first()):
+            async for part in self._parts(message):
                 if upload.size_bytes + len(part) > bytes_max:
                     raise _too_long(bytes_max)
                 await upload.take(part)
@@ -224,46 +240,117 @@ class Exchange:
             raise
         return upload
 
-    async def parts(self, bytes_max: int) -> AsyncIterator[bytes]:
+    async def parts(self, bytes_max: int, kind: type[Verb[Any]]) -> AsyncIterator[bytes]:
         """The request's body as it comes.
 
         Raises:
-            TooLarge: it is longer than that; most of it was not read.
+            As `whole`.
         """
-        self._check_announced(bytes_max)
+        message = await self._opened(bytes_max, kind)
         size = 0
-        async for part in self._parts(await self._first()):
+        async for part in self._parts(message):
             size += len(part)
             if size > bytes_max:
                 raise _too_long(bytes_max)
             yield part
 
-    def _check_announced(self, bytes_max: int) -> None:
-        announced = self.headers.get(b"content-length")
-        if announced is not None and announced.isdigit() and int(announced) > bytes_max:
+    # What is looked at before a body is read
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether it is worth the while to find out, before its body is read, what it is for."""
+        announced = self._announced_bytes()
+        return announced is None or announced > ASKED_FIRST_BYTES_MIN or b"expect" in self.headers
+
+    def _announced_bytes(self) -> int | None:
+        """How long the body is going to be; None where that is not said."""
+        if b"transfer-encoding" in self.headers:
+            return None
+        return int(self.headers.get(b"content-length", 0))
+
+    def check(self, verb: Verb[Any]) -> None:
+        """Refuse a verb that is known before its body.
+
+        Raises:
+            Refused: it is not for the caller.
+        """
+        caller = self.visitor.relay.stores.caller
+        if caller is not None:
+            caller.check(verb)
+
+    async def _opened(
+        self,
+        bytes_max: int,
+        kind: type[Verb[Any]] | None,
+        in_file: bool = True,
+        is_bare: bool = False,
+    ) -> MutableMapping[str, Any]:
+        """The first of a body, once nothing is in the way of taking it in.
+
+        Only now does who asked whether to go on (Expect: 100-continue) hear of it.
+        """
+        caller = self.visitor.relay.stores.caller
+        if caller is not None and kind is not None:
+            caller.check_kind(kind)
+        announced = self._announced_bytes()
+        if announced is not None and announced > bytes_max:
             raise _too_long(bytes_max)
-
-    async def _first(self) -> MutableMapping[str, Any]:
-        """The first of the body; it is mostly here already."""
-        announced = self.headers.get(b"content-length")
-        if announced in (None, b"0") and b"transfer-encoding" not in self.headers:
+        if announced is None or announced > ASKED_FIRST_BYTES_MIN or b"expect" in self.headers:
+            if caller is not None and kind is not None and caller.key.quota_bytes is not None:
+                least_bytes, key = announced if is_bare and announced else 1, self.key()
+                await in_thread(lambda: caller.check_quota(kind, least_bytes, key))
+            self._copies = 2 if kind in _COPIED else 1
+            expected_bytes = self._copies * (announced or 0)
+            self._held = self._shelf.begin(self._caller(), expected_bytes, in_file)
+        if not announced and announced is not None:
             return await self._receive()
-        return await self._before(asyncio.get_running_loop().time() + self._body_s)
+        message, _ = await self._before(self._body_s)
+        if message.get("more_body", False):
+            self._holding()
+        return message
 
-    async def _before(self, deadline_s: float) -> MutableMapping[str, Any]:
+    def make_room(self, size_bytes: int) -> None:
+        """Make room in the temporary folder for a part of the body."""
+        self._holding().put_in_file(self._copies * size_bytes)
+
+    def _holding(self) -> Held:
+        if self._held is None:
+            self._held = self._shelf.begin(self._caller(), 0, in_file=True)
+        return self._held
+
+    def _caller(self) -> str:
+        key = self.visitor.key
+        return f"address {address_in(self.scope)}" if key is None else key.id
+
+    def let_go(self) -> None:
+        """Hold nothing any more: it is answered."""
+        if self._held is not None:
+            self._held.end()
+            self._held = None
+
+    # Reading at a pace
+
+    async def _before(self, seconds: float) -> tuple[MutableMapping[str, Any], float]:
+        """What comes next, and how long that took.
+
+        Raises:
+            TimedOut: nothing came.
+        """
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
         try:
-            async with asyncio.timeout_at(deadline_s):
-                return await self._receive()
+            async with asyncio.timeout_at(begun_s + seconds):
+                return await self._receive(), loop.time() - begun_s
         except TimeoutError:
             raise TimedOut(
-                f"less than {BODY_PACE_BYTES} bytes of the body came in {self._body_s:g} s",
-                "send the body without a pause",
+                f"the body comes more slowly than {BODY_BYTES_PER_S_MIN:,} bytes a second",
+                "send it without a pause",
             ) from None
 
     async def _parts(self, message: MutableMapping[str, Any]) -> AsyncIterator[bytes]:
-        loop = asyncio.get_running_loop()
-        paced_bytes = self.bytes_in
-        deadline_s = loop.time() + self._body_s
+        # Only waiting for the client counts, not what is done with what came.
+        left_s, paced_bytes, all_left_s = self._body_s, self.bytes_in, float(BODY_S_MAX)
+        pace_bytes = self._body_s * BODY_BYTES_PER_S_MIN
         while True:
             if message["type"] != "http.request":
                 raise Left
@@ -272,24 +359,11 @@ class Exchange:
                 yield part
             if not message.get("more_body", False):
                 return
-            if self.bytes_in - paced_bytes >= BODY_PACE_BYTES:
-                paced_bytes = self.bytes_in
-                deadline_s = loop.time() + self._body_s
-            message = await self._before(deadline_s)
-
-    async def linger(self) -> None:
-        """Read and drop what still comes, for a while.
-
-        Who is cut off in the middle of sending may not see the answer that was sent before.
-        """
-        dropped_bytes = 0
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LINGER_S_MAX):
-                while dropped_bytes < LINGER_BYTES_MAX:
-                    message = await self._receive()
-                    dropped_bytes += len(message.get("body", b""))
-                    if not message.get("more_body", False):
-                        return
+            if self.bytes_in - paced_bytes >= pace_bytes:
+                paced_bytes, left_s = self.bytes_in, self._body_s
+            message, took_s = await self._before(min(left_s, all_left_s))
+            left_s -= took_s
+            all_left_s -= took_s
 
     async def until_left(self) -> None:
         """Return when the client has gone, or can be expected to have."""
@@ -301,7 +375,8 @@ class Exchange:
 
     async def cut(self) -> None:
         """End the connection, so that what was sent of the answer is seen not to be whole."""
-        self.scope[CUT]()
+        connection: Connection = self.scope[CONNECTION]
+        connection.cut()
         await self.until_left()
 
     # Answering
@@ -318,11 +393,25 @@ class Exchange:
             status, [(b"content-length", b"%d" % len(body)), (b"content-type", media_type), *more]
         )
         self.bytes_out = len(body)
-        if status == TooLarge.status:
-            await self._send({"type": "http.response.body", "body": body, "more_body": True})
-            await self.linger()
-            body = b""
         await self._send({"type": "http.response.body", "body": body})
+
+    async def refuse(
+        self, status: int, body: bytes, media_type: bytes, more: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
+        """Answer in one piece; where much of the body is still to come, the connection ends.
+
+        Who sends all of it before reading anything sees the answer, too. The rest of a short body
+        is dropped as it comes, unless it is too slow.
+        """
+        connection: Connection = self.scope[CONNECTION]
+        is_short = not self.asks_first and status != TimedOut.status
+        if is_short or not connection.is_body_coming():
+            await self.reply(status, body, media_type, more)
+            return
+        size, close = (b"content-length", b"%d" % len(body)), (b"connection", b"close")
+        await self.start(status, [size, (b"content-type", media_type), close, *more])
+        connection.linger()
+        await self.send(body, more=False)
 
     async def reply_json(
         self, value: object, status: int = 200, more: Iterable[tuple[bytes, bytes]] = ()

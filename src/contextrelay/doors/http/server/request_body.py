@@ -6,36 +6,53 @@ and no thread waits for a slow client: core gets a body only once it is all here
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from asyncio import to_thread
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import IO
 
+from contextrelay.doors.http.server.body_memory import no_room
+from contextrelay.errors import RelayError, Unavailable
 from contextrelay.limits import CHUNK_BYTES, UPLOAD_MEMORY_BYTES
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Upload:
-    """What came so far."""
+    """What came so far; `make_room` is asked before anything is written to a file."""
 
-    __slots__ = ("_file", "_parts", "_waiting_bytes", "size_bytes")
+    __slots__ = ("_file", "_make_room", "_parts", "_waiting_bytes", "size_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, make_room: Callable[[int], None]) -> None:
         self.size_bytes = 0
+        self._make_room = make_room
         self._parts: list[bytes] = []
         self._waiting_bytes = 0
         self._file: IO[bytes] | None = None
 
     async def take(self, part: bytes) -> None:
+        """Take in some more.
+
+        Raises:
+            Full: there is no room for it. Limited, Unavailable: not now.
+        """
         self.size_bytes += len(part)
         self._waiting_bytes += len(part)
         self._parts.append(part)
         if self._waiting_bytes > UPLOAD_MEMORY_BYTES:
+            self._make_room(self._waiting_bytes)
             await to_thread(self._write)
 
     def _write(self) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
-        self._file.writelines(self._parts)
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
+            self._file.writelines(self._parts)
+            self._file.flush()
+        except OSError as error:
+            raise _trouble(error) from error
         self._parts = []
         self._waiting_bytes = 0
 
@@ -51,11 +68,20 @@ class Upload:
         return body if isinstance(body, bytes) else b"".join(body)
 
     def _chunks(self, file: IO[bytes]) -> Iterator[bytes]:
-        self._write()
+        """What the file has, then what never went there."""
         file.seek(0)
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
+        if self._parts:
+            yield b"".join(self._parts)
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # What could not be written is not missed.
+                self._file.close()
+
+
+def _trouble(error: OSError) -> RelayError:
+    if error.errno in _NO_ROOM:
+        return no_room()
+    return Unavailable("the server cannot take in this body now", "try again later")

@@ -110,13 +110,18 @@ def application(options: Options) -> App:
 
 
 def _affordable(patience: Patience) -> Patience:
-    """No more connections than the system lets this process have files, less those of the store."""
+    """No more connections and uploads than the system lets this process have files.
+
+    Some of these are the store's.
+    """
     if resource is None:
         return patience
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return patience
-    return replace(patience, connections=max(1, min(patience.connections, files - FILES_KEPT)))
+    uploads = max(1, min(patience.uploads, files // 4))
+    connections = max(1, min(patience.connections, files - FILES_KEPT - uploads))
+    return replace(patience, connections=connections, uploads=uploads)
 
 
 def _allow_files() -> None:

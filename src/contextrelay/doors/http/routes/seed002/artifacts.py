@@ -105,11 +105,14 @@ async def put_artifact(door: Door, exchange: Exchange, values: dict[str, str]) -
 
 async def _sent(door: Door, exchange: Exchange, bytes_max: int) -> _Sent:
     """What a JSON body says; of a large one nothing is made but the content."""
-    raw = await exchange.whole(bytes_max)
-    if len(raw) <= ASKED_BYTES_MAX:
-        return fitted(await parsed(raw, bytes_max), _Sent)
-    async with door.large_json:
-        return await in_thread(lambda: _large(raw))
+    upload = await exchange.upload(bytes_max, Push)
+    try:
+        if upload.size_bytes <= ASKED_BYTES_MAX:
+            return fitted(await parsed(upload.whole(), bytes_max), _Sent)
+        async with door.large_json:
+            return await in_thread(lambda: _large(upload.whole()))
+    finally:
+        upload.close()
 
 
 def _large(raw: bytes) -> _Sent:

@@ -33,7 +33,7 @@ class _Invoke(Struct, forbid_unknown_fields=True):
 
 async def invoke(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """Run a capability, or take its cached result."""
-    sent = await fields_of(exchange, _Invoke)
+    sent = await fields_of(exchange, _Invoke, Invoke)
     name = sent.capability or sent.name
     if name is None or sent.name not in (None, name):
         raise Invalid("it is not said which capability", "send its name as capability")

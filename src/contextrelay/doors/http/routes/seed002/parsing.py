@@ -33,14 +33,15 @@ _PARSED_AT_ONCE_BYTES = 16 * 1024
 _VERSION = re.compile(r"v?([1-9][0-9]{0,11})")
 
 
-async def json_of(exchange: Exchange, bytes_max: int) -> Any:
-    """The JSON value that a request brings; an empty object where it brings nothing.
+async def json_of(exchange: Exchange, verb: type[Verb[Any]], bytes_max: int) -> Any:
+    """The JSON value that a request brings, for a verb; an empty object where it brings nothing.
 
     Raises:
+        Refused: the verb is not for who asks.
         Invalid: it is no JSON, or not one that all readers understand alike.
         TooLarge: it is longer than that.
     """
-    return await parsed(await exchange.whole(bytes_max), bytes_max)
+    return await parsed(await exchange.whole(bytes_max, verb), bytes_max)
 
 
 async def parsed(raw: bytes, bytes_max: int) -> Any:
@@ -50,9 +51,9 @@ async def parsed(raw: bytes, bytes_max: int) -> Any:
     return await in_thread(lambda: read_json(raw, "the body", bytes_max))
 
 
-async def fields_of(exchange: Exchange, kind: type[Kind], bytes_max: int = ASKED_BYTES_MAX) -> Kind:
-    """The JSON object that a request brings; without one, as if it were empty."""
-    return fitted(await json_of(exchange, bytes_max), kind)
+async def fields_of(exchange: Exchange, kind: type[Kind], verb: type[Verb[Any]]) -> Kind:
+    """The JSON object that a request brings, for a verb; without one, as if it were empty."""
+    return fitted(await json_of(exchange, verb, ASKED_BYTES_MAX), kind)
 
 
 def fitted(value: Any, kind: type[Kind]) -> Kind:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.json import decode
 
-from contextrelay.doors.http.routes.seed002.parsing import ask_of, fields_of, thread_of
+from contextrelay.doors.http.routes.seed002.parsing import ask_of, check_there, fields_of, thread_of
 from contextrelay.doors.http.routes.v1 import ask
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.errors import Gone, Invalid, NotFound
@@ -36,7 +36,9 @@ async def render(door: Door, exchange: Exchange, values: dict[str, str]) -> None
     query = exchange.query()
     if query.keys() - {"format"} or query.get("format", "openai") != "openai":
         raise Invalid("it can be rendered only for openai", "send ?format=openai")
-    sent = await fields_of(exchange, _Render)
+    if exchange.asks_first:
+        await check_there(exchange, thread)
+    sent = await fields_of(exchange, _Render, ReadState)
     state: StateView = await ask_of(door, exchange, thread, ReadState(thread))
     header: HeaderView = await ask_of(door, exchange, thread, ReadHeader(thread, state.version))
     refs = [each.ref for each in decode(state.state, type=_State).artifacts]

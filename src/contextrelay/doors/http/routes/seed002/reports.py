@@ -41,8 +41,8 @@ class _Report(Struct, forbid_unknown_fields=True):
 async def report(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """Write a thread down to read: state, decisions, artifacts, timeline, savings."""
     thread = thread_of(values)
-    sent = await fields_of(exchange, _Report)
     await check_there(exchange, thread)
+    sent = await fields_of(exchange, _Report, AddEvent)
     here = _Here(Local(exchange.relay.stores), thread)
     version, media_type, more, text = await in_thread(lambda: _written(here, sent.format))
     event = AddEvent(

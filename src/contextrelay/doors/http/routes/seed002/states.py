@@ -104,7 +104,9 @@ class _Patch(Struct, forbid_unknown_fields=True):
 async def patch_state(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """Change a state by JSON Patch operations: all of them, or none."""
     thread = thread_of(values)
-    sent = await json_of(exchange, JSON_BODY_BYTES_MAX)
+    if exchange.asks_first:
+        await check_there(exchange, thread)
+    sent = await json_of(exchange, PatchState, JSON_BODY_BYTES_MAX)
     patch = fitted({"operations": sent} if isinstance(sent, list) else sent, _Patch)
     told = version_of(patch.expected) if isinstance(patch.expected, str) else patch.expected
     tags = _tags(exchange)

@@ -35,7 +35,7 @@ class _NewThread(Struct, forbid_unknown_fields=True):
 
 async def new_thread(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """Make a thread, its state at version 1."""
-    sent = await fields_of(exchange, _NewThread)
+    sent = await fields_of(exchange, _NewThread, NewThread)
     made: ThreadView = await ask(door, exchange, NewThread(sent.name, caller(exchange, sent.by)))
     place = f"/threads/{made.thread_id}".encode()
     await exchange.reply_json(told(made), 201, [(b"location", place)])
