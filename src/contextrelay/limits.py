@@ -204,9 +204,11 @@ BODY_BYTES_PER_S_MIN = 16 * KIB
 BODY_S_MAX = 3_600
 # What a client has to read of a reply in SLOW_READER_S.
 READ_PACE_BYTES = KIB
-# What is read of a body after it was refused, so that its sender sees the refusal: in all, for how
-# long, how long nothing may come, and how many connections of a process do so at a time.
+# What is read of a body after it was refused, so that its sender sees the refusal: in all, in all of
+# one whose length is not known, for how long, how long nothing may come, and on how many connections
+# of a process at a time.
 LINGER_BYTES_MAX = 1024 * MIB
+LINGER_ENDLESS_BYTES_MAX = 16 * MIB
 LINGER_S_MAX = 30
 LINGER_IDLE_S = 5
 LINGERING_MAX = 256
@@ -366,8 +368,6 @@ SEARCH_PEEK_ROWS = 64
 SEARCH_GONE_MAX = 1_000
 # How many of the best passages are looked at closely.
 SEARCH_CANDIDATES = 200
-# For a key that sees only a part, of which nobody knows beforehand how much is among the best.
-SEARCH_CANDIDATES_LIMITED = 3_000
 # How often a query is ranked again because what it found is gone.
 SEARCH_ROUNDS_MAX = 5
 FETCH_BYTES_MAX = 10 * MIB
@@ -544,6 +544,7 @@ assert 2 * ARCHIVE_BYTES_MAX < UPLOADS_BY_ONE_BYTES_MAX < UPLOADS_BYTES_MAX
 assert JSON_ESCAPE_RATIO_MAX * BODY_BYTES_MAX < ARCHIVE_BYTES_MAX
 assert UPLOADS_BY_ONE_MAX < UPLOADS_MAX < CONNECTIONS_MAX
 assert LINGER_IDLE_S < LINGER_S_MAX
+assert LINGER_ENDLESS_BYTES_MAX < LINGER_BYTES_MAX
 assert PIECE_TOKENS_MIN < PIECE_TOKENS_DEFAULT < PIECE_TOKENS_MAX
 assert GREP_OVERLAP_BYTES < GREP_BLOCK_BYTES_MIN < GREP_BLOCK_BYTES_MAX
 assert MATCH_BYTES_SHOWN < LINE_BYTES_SHOWN < LINE_MARK_BYTES

@@ -117,11 +117,12 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
     if key:
         from contextrelay.core.idempotency import answer_once
 
-        return answer_once(stores, verb, body, key, function)
-    reply = function(stores, verb, body)
-    if kind.__name__ in _COUNTED:
-        _count(stores, verb, reply)
-    return reply
+        reply = answer_once(stores, verb, body, key, function)
+    else:
+        reply = function(stores, verb, body)
+        if kind.__name__ in _COUNTED:
+            _count(stores, verb, reply)
+    return reply if stores.caller is None else stores.caller.shown(stores, reply)
 
 
 # What shows a reader something of an artifact: what it cost is counted (core/accounting/usage.py).

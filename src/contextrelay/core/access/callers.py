@@ -2,8 +2,8 @@
 
 `seen_by` makes the stores that a key sees: the space of its tenant (tenants.py), and of that only
 what its prefixes name (visibility.py). Every verb asked of such stores passes `Caller.admit`, which
-decides by logic/access/permissions.py. The owner, who opened the store, has no caller and passes
-nothing.
+decides by logic/access/permissions.py, and its reply passes `shown`. The owner, who opened the store, has no
+caller and passes nothing.
 
 Rule: who asks is found out at the door; here it is known.
 """
@@ -11,20 +11,32 @@ Rule: who asks is found out at the door; here it is known.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
 from contextrelay.core.access.quotas import Quota
 from contextrelay.core.access.tenants import space_of
 from contextrelay.core.access.visibility import SightLedger
+from contextrelay.core.artifacts.records import known_refs
 from contextrelay.core.idempotency import was_asked
-from contextrelay.core.stores import Stores
+from contextrelay.core.stores import Count, Stores
 from contextrelay.errors import Refused
 from contextrelay.logic.access.permissions import Touched, complaint
+from contextrelay.model.artifact import Artifact
 from contextrelay.model.key import Key
+from contextrelay.model.reports import Listing
 from contextrelay.wire.routes import ROUTES
-from contextrelay.wire.verbs import Body, GiveHandoff, ImportThread, Invoke, Push, PushMany, Verb
+from contextrelay.wire.verbs import (
+    Body,
+    GiveHandoff,
+    ImportThread,
+    Invoke,
+    Push,
+    PushMany,
+    Stream,
+    Verb,
+)
 
 Reply = TypeVar("Reply")
 Answering = Callable[[Stores, Any, Body], Any]
@@ -42,8 +54,10 @@ def seen_by(stores: Stores, key: Key) -> Stores:
     if not key.is_limited:
         return replace(space, caller=caller)
     engine = replace(space.engine, ledger=SightLedger(space.ledger, key))
-    # A live state is at hand only for who could read it: each limited key has its own.
-    return replace(space, engine=engine, live=space.live.within(f"{key.id}|"), caller=caller)
+    # A live state is at hand only for who could read it, and what was counted since the start is
+    # told only to who did it: each limited key has its own.
+    live = space.live.within(f"{key.id}|")
+    return replace(space, engine=engine, live=live, cache_hits=Count(), caller=caller)
 
 
 class Caller:
@@ -112,6 +126,29 @@ class Caller:
             return Quota(self.key, self.root.ledger).answer(function, stores, verb, body)
 
         return answer
+
+    def shown(self, stores: Stores, reply: Any) -> Any:
+        """A reply as its reader may see it: a limited key is told no refs that are not its own."""
+        if not self.key.is_limited:
+            return reply
+        if isinstance(reply, Artifact):
+            return _with_known_sources(stores, reply)
+        if isinstance(reply, Stream):
+            stream = cast("Stream[Any]", reply)
+            return replace(stream, value=self.shown(stores, stream.value))
+        if isinstance(reply, Listing):
+            return replace(reply, artifacts=self.shown(stores, reply.artifacts))
+        if isinstance(reply, list):
+            return [self.shown(stores, each) for each in cast("list[Any]", reply)]
+        return reply
+
+
+def _with_known_sources(stores: Stores, artifact: Artifact) -> Artifact:
+    sources = artifact.provenance.source_refs
+    known = known_refs(stores.ledger, sources)
+    if len(known) == len(sources):
+        return artifact
+    return replace(artifact, provenance=replace(artifact.provenance, source_refs=tuple(known)))
 
 
 def _touched(verb: Verb[Any]) -> Touched:

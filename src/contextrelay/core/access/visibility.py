@@ -11,7 +11,7 @@ done, should a verb ever try.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 from msgspec import Struct
@@ -21,10 +21,11 @@ from contextrelay.errors import Refused
 from contextrelay.limits import PAGE_ROWS_MAX
 from contextrelay.logic.access.permissions import sees_channel, sees_thread
 from contextrelay.model.key import Key
+from contextrelay.model.ref import is_ref
 from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Write
 
 _ARTIFACT, _THREAD, _CHANNEL = "a/", "t/", "c/"
-_INDEX, _USED = "i/", "i/u"
+_INDEX, _USED, _NAMES = "i/", "i/u", "i/n"
 # Bodies, requests that have a key, cached results, indexes: they tell nothing by themselves.
 _ANYBODYS = ("b/", "o/", "k/", _INDEX)
 _REF_CHARS = 36
@@ -53,6 +54,24 @@ class SightReads:
         self._key = key
 
     # What is there
+
+    def seen_threads(self) -> Iterator[str]:
+        """The threads that are there, by id; found by their names, whatever else there is."""
+        for start in self._key.threads:
+            if is_ref(start) and self._has_thread(start):
+                yield start
+            after = start
+            while page := self._reads.rows(_NAMES, "thread", after, PAGE_ROWS_MAX):
+                named = [row.key for row in page if row.key.startswith(start)]
+                yield from (key[-_REF_CHARS:] for key in named)
+                if len(named) < len(page):
+                    break
+                after = page[-1].key
+
+    @property
+    def seen_channels(self) -> tuple[str, ...]:
+        """How the names of channels begin that are there."""
+        return self._key.channels
 
     def _is_there(self, log: str) -> bool:
         if log.startswith(_ARTIFACT):
@@ -169,10 +188,11 @@ class SightLedger(SightReads):
         self._check(log)
         self._inner.drop(log, expect)
 
-    # The rest is passed on.
-
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        return self._inner.tally(name, amounts)
+        """Counters of the key's own: what others have done, also unseen, is in the space's."""
+        return self._inner.tally(f"{name}@{self._key.id}", amounts)
+
+    # The rest is passed on.
 
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         return self._inner.listen(hear)

@@ -23,11 +23,11 @@ from weakref import WeakSet
 
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from contextrelay.core.artifacts.bodies import body_log, looked_key
 from contextrelay.core.artifacts.records import artifact_log, find
 from contextrelay.core.packing.pull_rates import Marks
-from contextrelay.core.search.index_sync import space_behind
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import SPENDING_EVERY_S, SPENDING_REFS_MAX, SPENDING_THREADS_MAX
@@ -90,8 +90,15 @@ def _refs(verb: Verb[Any], reply: Any) -> Iterable[str]:
 
 
 def spending_of(stores: Stores) -> Spending:
-    tenant = None if stores.caller is None else stores.caller.key.tenant
-    return stores.beside.get(f"spending/{tenant or ''}", lambda: Spending(space_behind(stores)))
+    caller = stores.caller
+    if caller is None:
+        return stores.beside.get("spending/", lambda: Spending(stores))
+    name = f"spending/{caller.key.tenant or ''}"
+    if not caller.key.is_limited:
+        return stores.beside.get(name, lambda: Spending(caller.space))
+    # What a limited key reads is weighed by what that key has looked into.
+    own = replace(caller.space, caller=caller)
+    return stores.beside.get(f"{name}|{caller.key.id}", lambda: Spending(own))
 
 
 class _Touched:

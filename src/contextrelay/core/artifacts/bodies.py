@@ -78,11 +78,14 @@ def where(ledger: Reads, sha256: str) -> At | None:
 def looked_key(stores: Stores, artifact: Artifact) -> str:
     """What a row `looked` is called: by all that it depends on, and for each tenant by itself.
 
-    Else one could see by it that another has looked into the same content.
+    Also for each limited key: else one could see by it that another has looked into the same
+    content.
     """
     _, dot, ending = (artifact.name or "").rpartition(".")
     ending = ending[-_ENDING_CHARS_MAX:].lower() if dot else ""
     told = f"{artifact.type} {artifact.media_type} .{ending}"
+    if stores.caller is not None and stores.caller.key.is_limited:
+        told = f"{stores.caller.key.id}|{told}"
     return told if stores.tenant is None else f"{stores.tenant}|{told}"
 
 

@@ -8,6 +8,7 @@ Rule: an artifact is visible only when all it needs is there: index row, body an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -164,4 +165,12 @@ def trace(stores: Stores, verb: Trace, body: Body) -> Lineage:
         artifact_log(verb.ref), "derived", derived[-1] if derived else "", PAGE_ROWS_MAX
     ):
         derived += [row.key for row in page]
-    return Lineage(ref=verb.ref, sources=list(artifact.provenance.source_refs), derived=derived)
+    sources = list(artifact.provenance.source_refs)
+    if stores.caller is not None and stores.caller.key.is_limited:
+        sources = known_refs(stores.ledger, sources)
+    return Lineage(ref=verb.ref, sources=sources, derived=derived)
+
+
+def known_refs(ledger: Reads, refs: Iterable[str]) -> list[str]:
+    """Those refs that are there, or were, for whom the ledger is."""
+    return [ref for ref in refs if ledger.kinds(artifact_log(ref))]

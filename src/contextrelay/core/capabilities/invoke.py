@@ -21,7 +21,7 @@ from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.lifetime import extend
 from contextrelay.core.artifacts.push import push_beside, pushed_before
 from contextrelay.core.capabilities import http_fetch, registry, result_cache, retrieval
-from contextrelay.core.capabilities.registry import Call, Registered, Result
+from contextrelay.core.capabilities.registry import Call, Registered, Result, without_paths
 from contextrelay.core.idempotency import keep_reply, reply_before, step
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live
@@ -173,7 +173,7 @@ def _run(stores: Stores, asked: _Asked) -> Any:
     except RelayError:
         raise
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"[:_SHOWN_CHARS]
+        said = without_paths(f"{type(error).__name__}: {error}")[:_SHOWN_CHARS]
         raise Failed(
             f"{asked.name} failed: {ascii(said)[1:-1]}", "mend the capability, or its arguments"
         ) from error

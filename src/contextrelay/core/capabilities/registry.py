@@ -151,6 +151,20 @@ def known() -> Known:
         return Known([_registered[name] for name in sorted(_registered)], list(_problems))
 
 
+def without_paths(said: str) -> str:
+    """What foreign code said, without the folders of files that it names: it may be told afar."""
+    return _PATH.sub(lambda found: f"…/{_FOLDERS.sub('', found[0].strip(_QUOTES))}", said)
+
+
+_QUOTES = "'\""
+_FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
+# In quotes, with blanks in it; or without either. What follows a colon or a slash is a URL's.
+_PATH = re.compile(
+    r"""'(?:/|[A-Za-z]:\\)[^']*'|"(?:/|[A-Za-z]:\\)[^"]*"|"""
+    r"""(?<![\w:/.])(?:/[^\s'"():,;/]+){2,}|(?<!\w)[A-Za-z]:\\[^\s'"():,;]+"""
+)
+
+
 def _load() -> None:
     """Import what packages bring; one that is broken is told of and does not stop the others."""
     from importlib.metadata import entry_points
@@ -160,7 +174,8 @@ def _load() -> None:
             point.load()
         except Exception as error:
             if len(_problems) < PROBLEMS_MAX:
-                _problems.append(f"{point.name} ({point.value}) cannot be loaded: {error!r}")
+                said = without_paths(repr(error))
+                _problems.append(f"{point.name} ({point.value}) cannot be loaded: {said}")
 
 
 def _described(

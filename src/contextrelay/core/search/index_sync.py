@@ -237,6 +237,7 @@ def _add(stores: Stores, change: Change, artifact: Artifact) -> bool:
         expires_ms=None if artifact.expires_at is None else in_ms(artifact.expires_at),
         name=artifact.name,
         thread=artifact.thread,
+        channel=artifact.channel,
         start=start,
         count=len(kept) + 1,
         is_cut=is_cut or indexing.is_cut,

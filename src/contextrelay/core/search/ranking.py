@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nlargest
+from itertools import chain
 from operator import itemgetter
 
 from msgspec import Struct
@@ -85,15 +86,25 @@ def rank(
     spans: list[tuple[int, int]] | None,
     now_ms: int,
     candidates: int,
+    is_apart: bool = False,
 ) -> Ranking:
-    """Rank passages for the words of a query, within spans of numbers, or all of them."""
+    """Rank passages for the words of a query, within spans of numbers, or all of them.
+
+    How rare a word is, and how long passages are, is known of all of them; where the spans are to
+    stand `is_apart`, of these alone, so that nothing tells what is in the others.
+    """
     lengths, holed = reads.all_lengths(view)
     if spans is not None:
         lengths = _within(lengths, spans)
         holed = set(lengths)
-    there = sum(map(len, lengths.values()))
-    _, _, count, words = reads.counts(view)
-    read = _by_rarity(view, query, lengths)
+    if is_apart:
+        there = count = sum(map(bool, chain.from_iterable(lengths.values())))
+        words = sum(map(sum, lengths.values()))
+        read = _by_rarity_apart(view, query, lengths)
+    else:
+        there = sum(map(len, lengths.values()))
+        _, _, count, words = reads.counts(view)
+        read = _by_rarity(view, query, lengths)
     scoring = _Scoring(lengths, holed, norms_of(words / max(count, 1)))
     weights = [rarity(size, max(there, size)) for _, _, size in read]
     by_word: dict[str, dict[int, float]] = {}
@@ -181,6 +192,25 @@ def _by_rarity(
     read: list[tuple[str, Found, int]] = []
     for word in query:
         found = [each for each in reads.postings(view, word) if each[0] in lengths]
+        read.append((word, found, sum(len(places) // 2 for _, places in found)))
+    return sorted(read, key=itemgetter(2))
+
+
+def _by_rarity_apart(
+    view: sqlite3.Connection, query: Sequence[str], lengths: dict[int, array[int]]
+) -> list[tuple[str, Found, int]]:
+    """As `_by_rarity`, of passages that have a length here and of no others."""
+    read: list[tuple[str, Found, int]] = []
+    for word in query:
+        found: Found = []
+        for chunk, places in reads.postings_in(view, word, lengths):
+            of = lengths[chunk]
+            kept = array("H")
+            for offset, count in zip(places[::2], places[1::2], strict=True):
+                if of[offset]:
+                    kept.extend((offset, count))
+            if kept:
+                found.append((chunk, kept))
         read.append((word, found, sum(len(places) // 2 for _, places in found)))
     return sorted(read, key=itemgetter(2))
 

@@ -15,6 +15,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.json import decode
 
+from contextrelay.core.access.visibility import SightReads
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.holds import held
@@ -36,7 +37,6 @@ from contextrelay.errors import Broken, Full, RelayError, Unavailable
 from contextrelay.limits import (
     CHUNK_BYTES,
     SEARCH_CANDIDATES,
-    SEARCH_CANDIDATES_LIMITED,
     SEARCH_CATCH_UP_S,
     SEARCH_ROUNDS_MAX,
     SEARCH_SNIPPET_CHARS,
@@ -78,6 +78,8 @@ def search(stores: Stores, verb: Search, body: Body) -> Hits:
 # How many are looked at for one that is shown: the same content may have been pushed repeatedly.
 _REPEATED = 3
 _CANDIDATES_MIN = 80
+# How many of the same name are looked up: most of those that are gone have left the index.
+_NEWER_MAX = 8
 
 
 @answers(RebuildSearch)
@@ -162,24 +164,20 @@ class Asked:
         self.is_partial = bool(self.notes) or any(each.ranked.text.is_cut for each in self.seen)
         if self._is_limited:
             # How much there is beside what they may see is not theirs to know.
-            self.found = len(self.seen)
-            self.looked_at = self.artifacts_found()
             self.state = IndexState(artifacts=0, passages=0)
 
     def _rank(self) -> list[str]:
         """Rank what there is; the refs of what was found and is gone."""
         candidates = min(SEARCH_CANDIDATES, max(_CANDIDATES_MIN, 2 * self._wanted))
-        if self._is_limited:
-            candidates = SEARCH_CANDIDATES_LIMITED
         try:
             with self._index.reading() as view:
                 spans = _spans(self._stores, view, self._thread, self._ref)
                 now_ms = self._stores.now_ms()
-                ranking = rank(view, self._stems, spans, now_ms, candidates)
-                choosing = _Choosing(self._stores, view, ranking)
-                # Who sees only a part is told of how much that is: then all are looked at.
-                most = len(ranking.best) if self._is_limited else self._wanted
-                self.seen = list(islice(choosing.seen(), most))
+                # Whatever a limited key is told is made of what it may see, scores too.
+                ranking = rank(view, self._stems, spans, now_ms, candidates, self._is_limited)
+                starts = {start for start, _ in spans or ()} if self._is_limited else None
+                choosing = _Choosing(self._stores, view, ranking, starts)
+                self.seen = list(islice(choosing.seen(), self._wanted))
         except Spoiled as error:
             self._index.start_anew()
             raise Unavailable(f"{error}; it is made anew", "search again") from error
@@ -191,8 +189,6 @@ class Asked:
 
     def artifacts_found(self) -> int:
         """How many artifacts have a word of the query."""
-        if self._is_limited:
-            return len({each.artifact.ref for each in self.seen})
         with self._index.reading() as view:
             numbers = () if self._ranking is None else self._ranking.numbers()
             return reads.texts_with(view, numbers)
@@ -219,6 +215,8 @@ def _brought_up(stores: Stores) -> tuple[IndexState, list[str]]:
         # What is there can be searched; a disk that is full or busy is no reason not to.
         return state_of(index), [f"the index could not be brought up: {error.message}"]
     if state.waiting or not state.is_complete:
+        if stores.caller is not None and stores.caller.key.is_limited:
+            return state, ["the index is catching up; search again"]
         more = "" if state.is_complete else "at least "
         told = f"the index is catching up: {more}{state.waiting:,} artifacts, the older ones, wait"
         return state, [f"{told}; search again, or: relay gc"]
@@ -239,17 +237,41 @@ def _spans(
         refs: Iterator[str] = iter((ref,))
     elif thread is not None:
         refs = (ref for ref, _ in held(stores.ledger, thread))
+    elif stores.caller is not None and stores.caller.key.is_limited:
+        return _seen_spans(SightReads(stores.caller.space.ledger, stores.caller.key), view)
     else:
         return None
     texts = (reads.text_by_ref(view, ref) for ref in refs)
     return [(text.start, text.stop) for text in texts if text is not None]
 
 
+def _seen_spans(ledger: SightReads, view: sqlite3.Connection) -> list[tuple[int, int]]:
+    """The numbers of the passages that are there for a limited key: found by its prefixes."""
+    spans: set[tuple[int, int]] = set()
+    for start in ledger.seen_channels:
+        texts = reads.texts_by_channel(view, start)
+        spans.update((text.start, text.stop) for text in texts)
+    for thread in ledger.seen_threads():
+        for ref, _ in held(ledger, thread):
+            text = reads.text_by_ref(view, ref)
+            if text is not None:
+                spans.add((text.start, text.stop))
+    return sorted(spans)
+
+
 class _Choosing:
     """Which of the ranked passages may be shown: those of artifacts that are there for who asks."""
 
-    def __init__(self, stores: Stores, view: sqlite3.Connection, ranking: Ranking) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        view: sqlite3.Connection,
+        ranking: Ranking,
+        starts: set[int] | None,
+    ) -> None:
         self.gone: list[str] = []
+        self._starts = starts
+        """Where the texts start that are there for a limited key."""
         self._ranking = ranking
         self._stores = stores
         self._view = view
@@ -290,7 +312,12 @@ class _Choosing:
 
     def _newer(self, text: Text) -> str | None:
         """A newer artifact of the same name."""
-        return next((ref for ref in reads.newer(self._view, text) if self._there(ref)), None)
+        found = (
+            ref
+            for ref, start in reads.newer(self._view, text)
+            if self._starts is None or start in self._starts
+        )
+        return next((ref for ref in islice(found, _NEWER_MAX) if self._there(ref)), None)
 
     def _there(self, ref: str) -> Artifact | None:
         if ref not in self._artifacts:

@@ -1,7 +1,8 @@
 """Threads: made, found, listed, forked, closed and removed.
 
 The log `i/t` has a row for each thread, newest first; `i/n` one for each that has a name, by name;
-`i/u` the thread last used in each folder. All are hints: the thread's own log tells.
+`i/u` the thread that the owner, or a key, last used in each folder. All are hints: the thread's own
+log tells.
 """
 
 from __future__ import annotations
@@ -266,16 +267,24 @@ def _shown(stores: Stores, threads: Any) -> list[ThreadView]:
 @answers(UseThread)
 def use_thread(stores: Stores, verb: UseThread, body: Body) -> ThreadView:
     view = show(stores, verb.thread)
-    if stores.ledger.get(USED, "folder", verb.folder) != verb.thread.encode():
-        row = Row("folder", verb.folder, verb.thread.encode())
-        stores.ledger.commit(Write(USED, rows=(row,)))
+    place = _used_by(stores, verb.folder)
+    if stores.ledger.get(USED, "folder", place) != verb.thread.encode():
+        stores.ledger.commit(Write(USED, rows=(Row("folder", place, verb.thread.encode()),)))
     return view
 
 
 @answers(LastUsedThread)
 def last_used_thread(stores: Stores, verb: LastUsedThread, body: Body) -> list[ThreadView]:
-    thread = stores.ledger.get(USED, "folder", verb.folder)
+    thread = stores.ledger.get(USED, "folder", _used_by(stores, verb.folder))
     return [] if thread is None else _shown(stores, [thread.decode()])
+
+
+def _used_by(stores: Stores, folder: str) -> str:
+    """What a folder's row is called: each key has its own, so that none leads another astray.
+
+    The owner's is the folder alone; a key's begins with its id and a new line.
+    """
+    return folder if stores.caller is None else f"{stores.caller.key.id}\n{folder}"
 
 
 @answers(ListThreadArtifacts)

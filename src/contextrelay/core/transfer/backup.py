@@ -160,8 +160,9 @@ def _clear_unfinished(stores: Stores) -> None:
     is_unfinished = stores.ledger.get(RESTORE_LOG, "unfinished", ONLY) is not None
     if stores.ledger.logs("", "", 1) and not is_unfinished:
         raise Conflict(
-            f"{stores.engine.address} is not empty",
+            "the store is not empty",
             "restore into a new one: relay --store FOLDER restore FILE",
+            place=stores.engine.address,
         )
     for log in [each for each in all_logs(stores.ledger, "") if each != RESTORE_LOG]:
         stores.ledger.drop(log, expect=stores.ledger.last(log))

@@ -35,16 +35,18 @@ from contextrelay.store.search.reads import (
     unknown,
 )
 
-FORMAT = 1
+FORMAT = 2
 """Of the tables and of what is in them: another one is thrown away and made anew."""
 
 TABLES = """
     CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE text (ref TEXT PRIMARY KEY, created_ms INTEGER NOT NULL, expires_ms INTEGER,
-                       name TEXT, thread TEXT, start INTEGER NOT NULL, count INTEGER NOT NULL,
-                       is_cut INTEGER NOT NULL, places BLOB NOT NULL, pointers BLOB);
+                       name TEXT, thread TEXT, channel TEXT, start INTEGER NOT NULL,
+                       count INTEGER NOT NULL, is_cut INTEGER NOT NULL, places BLOB NOT NULL,
+                       pointers BLOB);
     CREATE UNIQUE INDEX text_by_start ON text (start);
     CREATE INDEX text_by_name ON text (name, created_ms) WHERE name IS NOT NULL;
+    CREATE INDEX text_by_channel ON text (channel) WHERE channel IS NOT NULL;
     CREATE INDEX text_by_end ON text (expires_ms) WHERE expires_ms IS NOT NULL;
     CREATE TABLE waiting (created_ms INTEGER, ref TEXT,
                           PRIMARY KEY (created_ms, ref)) WITHOUT ROWID;
@@ -61,7 +63,7 @@ ADD_LENGTHS = """INSERT INTO chunk VALUES (?, ?, ?, ?)
                  ON CONFLICT DO UPDATE SET lengths = CAST(lengths || excluded.lengths AS BLOB),
                    there = there + excluded.there, words = words + excluded.words"""
 ADD_TEXT = f"""INSERT INTO text ({TEXT_COLUMNS}, places, pointers)
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+               VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 # A file that is no database, is damaged, or has other tables than its format says.
 _SPOILED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)

@@ -6,7 +6,7 @@ import sqlite3
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.json import encode
@@ -18,14 +18,17 @@ PLACE_BYTES = 16
 # CROSS: chunk by chunk; SQLite would rather go through every posting there is.
 POSTINGS = """SELECT chunk.number, posting.body FROM chunk
               CROSS JOIN posting ON posting.chunk = chunk.number AND posting.word = ?"""
-TEXT_COLUMNS = "ref, created_ms, expires_ms, name, thread, start, count, is_cut"
+TEXT_COLUMNS = "ref, created_ms, expires_ms, name, thread, channel, start, count, is_cut"
 TEXTS_OF = f"""SELECT {TEXT_COLUMNS} FROM text WHERE start IN
                (SELECT (SELECT max(start) FROM text WHERE start <= asked.value)
                 FROM json_each(?) AS asked) ORDER BY start"""
 TEXT_BY_REF = f"SELECT {TEXT_COLUMNS} FROM text WHERE ref = ?"
 PLACE = "SELECT substr(places, ?, ?), pointers FROM text WHERE ref = ?"
-NEWER = """SELECT ref FROM text WHERE name = ? AND thread IS ? AND created_ms > ?
-           ORDER BY created_ms DESC LIMIT 8"""
+TEXTS_BY_CHANNEL = f"""SELECT {TEXT_COLUMNS} FROM text
+                       WHERE channel >= ?1 AND substr(channel, 1, length(?1)) = ?1"""
+POSTINGS_IN = "SELECT body FROM posting WHERE chunk = ? AND word = ?"
+NEWER = """SELECT ref, start FROM text WHERE name = ? AND thread IS ? AND created_ms > ?
+           ORDER BY created_ms DESC"""
 
 
 class Text(Struct, frozen=True, gc=False):
@@ -36,6 +39,7 @@ class Text(Struct, frozen=True, gc=False):
     expires_ms: int | None
     name: str | None
     thread: str | None
+    channel: str | None
     start: int
     """The number of its first passage."""
     count: int
@@ -94,6 +98,11 @@ def text_by_ref(connection: sqlite3.Connection, ref: str) -> Text | None:
     return None if found is None else _text(found)
 
 
+def texts_by_channel(connection: sqlite3.Connection, start: str) -> list[Text]:
+    """The texts that were told to channels whose names begin so."""
+    return [_text(row) for row in connection.execute(TEXTS_BY_CHANNEL, (start,))]
+
+
 def _text(row: tuple[object, ...]) -> Text:
     return Text(*row[:-1], is_cut=bool(row[-1]))  # pyright: ignore[reportArgumentType]
 
@@ -131,12 +140,10 @@ def count_in(connection: sqlite3.Connection, words: Iterable[str], text: Text) -
     return total
 
 
-def newer(connection: sqlite3.Connection, text: Text) -> list[str]:
-    """Refs of the same name, in the same thread, that came later; newest first."""
-    if text.name is None:
-        return []
-    found = connection.execute(NEWER, (text.name, text.thread, text.created_ms))
-    return [ref for (ref,) in found]
+def newer(connection: sqlite3.Connection, text: Text) -> Iterator[tuple[str, int]]:
+    """Texts, (ref, start), of the same name in the same thread that came later; newest first."""
+    if text.name is not None:
+        yield from connection.execute(NEWER, (text.name, text.thread, text.created_ms))
 
 
 def ended(connection: sqlite3.Connection, now_ms: int, limit: int) -> list[str]:
@@ -186,6 +193,14 @@ def all_lengths(connection: sqlite3.Connection) -> tuple[dict[int, array[int]], 
 def postings(connection: sqlite3.Connection, word: str) -> list[tuple[int, array[int]]]:
     """Where a word is, by chunk: offset in the chunk, count, offset, count, ..."""
     return [(chunk, _unpacked(body)) for chunk, body in connection.execute(POSTINGS, (word,))]
+
+
+def postings_in(
+    connection: sqlite3.Connection, word: str, chunks: Iterable[int]
+) -> list[tuple[int, array[int]]]:
+    """Where a word is in some chunks; as `postings`, without a look at the others."""
+    found = ((chunk, connection.execute(POSTINGS_IN, (chunk, word)).fetchone()) for chunk in chunks)
+    return [(chunk, _unpacked(row[0])) for chunk, row in found if row is not None]
 
 
 IS_BIG_ENDIAN = sys.byteorder == "big"
