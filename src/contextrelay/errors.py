@@ -15,8 +15,8 @@
     ├── Full             no room left, or not for this key; reads and removals still work
     └── Broken           the store is damaged, unreadable or from a newer version
 
-Rule: the message says what is wrong with which thing, the hint says what to do now.
-The code crosses the wire and the class comes back.
+Rule: the message says what is wrong with which thing, the hint says what to do now. The code
+crosses the wire and the class comes back; `place`, a file of this machine, does not.
 """
 
 from __future__ import annotations
@@ -39,19 +39,27 @@ class RelayError(Exception):
         hint: str = "",
         details: Mapping[str, object] | None = None,
         status: int | None = None,
+        place: object = "",
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.details: dict[str, object] = dict(details or {})
+        self.place = str(place)
+        """The file that it is about, where it is one of the store: no message names it."""
         if status is not None:
             self.status = status
 
-    def __str__(self) -> str:
-        return f"{self.message} ({self.hint})" if self.hint else self.message
+    @property
+    def told_here(self) -> str:
+        """The message for who is on this machine: with the file that it is about."""
+        return f"{self.place}: {self.message}" if self.place else self.message
 
-    def __reduce__(self) -> tuple[type[RelayError], tuple[str, str, dict[str, object], int]]:
-        return type(self), (self.message, self.hint, self.details, self.status)
+    def __str__(self) -> str:
+        return f"{self.told_here} ({self.hint})" if self.hint else self.told_here
+
+    def __reduce__(self) -> tuple[type[RelayError], tuple[object, ...]]:
+        return type(self), (self.message, self.hint, self.details, self.status, self.place)
 
 
 class Invalid(RelayError):

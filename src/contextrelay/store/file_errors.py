@@ -1,4 +1,7 @@
-"""Troubles: what the file system complains of, said with the file's name and the next step."""
+"""Troubles: what the file system complains of, and the next step.
+
+Rule: no message names a file: it may travel further than this machine. `place` does (errors.py).
+"""
 
 from __future__ import annotations
 
@@ -10,36 +13,41 @@ from contextrelay.errors import Broken, Full, Invalid, RelayError, Unavailable
 
 def no_room(path: Path | str, why: object) -> RelayError:
     return Full(
-        f"{path} has no room to grow: {why}",
+        f"the store has no room to grow: {why}",
         "free some: relay artifact rm REF, then relay gc; reads still work",
+        place=path,
     )
 
 
 def read_only(path: Path | str, why: object) -> RelayError:
     return Broken(
-        f"{path} cannot be written: {why}",
+        f"the store cannot be written: {why}",
         "make the disk or folder writable, or set RELAY_HOME to another",
+        place=path,
     )
 
 
 def cannot_open(path: Path | str, why: object) -> RelayError:
     return Broken(
-        f"{path} cannot be opened: {why}",
+        f"the store cannot be opened: {why}",
         "check that the folder exists and is yours, or set RELAY_HOME to another",
+        place=path,
     )
 
 
 def damaged(path: Path | str, why: object) -> RelayError:
     return Broken(
-        f"{path} is damaged: {why}",
+        f"the store is damaged: {why}",
         "see what with: relay verify; go back to a backup with: relay restore FILE",
+        place=path,
     )
 
 
 def busy(path: Path | str, why: object) -> RelayError:
     return Unavailable(
-        f"{path} is being written by another program: {why}",
+        f"the store is being written by another program: {why}",
         "try again; if it lasts, look for a stuck process with: relay doctor",
+        place=path,
     )
 
 
@@ -58,13 +66,16 @@ def cannot_spool(error: OSError) -> RelayError:
             "give it more, or name another in TMPDIR; what is stored can still be read",
         )
     return Unavailable(
-        f"the temporary folder cannot be used: {error.strerror or error}", "see to it; try again"
+        f"the temporary folder cannot be used: {error.strerror or type(error).__name__}",
+        "see to it; try again",
     )
 
 
 def from_os(error: OSError, path: Path | str) -> RelayError:
     """The trouble behind an OSError."""
-    return _BY_ERRNO.get(error.errno or 0, cannot_open)(path, error.strerror or error)
+    return _BY_ERRNO.get(error.errno or 0, cannot_open)(
+        path, error.strerror or type(error).__name__
+    )
 
 
 _BY_ERRNO = {

@@ -148,7 +148,7 @@ class Desk:
         """Tell what went wrong and what to do about it; what was typed may hold a key."""
         from contextrelay.logic.seal.keys import hide_keys
 
-        message, hint = hide_keys(error.message), hide_keys(error.hint)
+        message, hint = hide_keys(error.told_here), hide_keys(error.hint)
         if self.is_json:
             from msgspec.json import encode
 

@@ -121,7 +121,7 @@ class Headers:
         try:
             return visit, await visit.relay.transport.ask(ShowThread(thread))
         except RelayError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from error
+            raise MCPError(types.INVALID_PARAMS, error.message) from error
 
 
 async def _changes(visit: Visit, thread: str, head: ThreadView) -> AsyncIterator[None]:

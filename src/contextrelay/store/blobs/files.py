@@ -174,4 +174,7 @@ class FileDraft:
 
 
 def _unreadable(path: str, why: object) -> RelayError:
-    return Broken(f"{path} cannot be read: {why}", "see what is damaged with: relay verify")
+    told = (why.strerror or type(why).__name__) if isinstance(why, OSError) else why
+    return Broken(
+        f"a body cannot be read: {told}", "see what is damaged with: relay verify", place=path
+    )

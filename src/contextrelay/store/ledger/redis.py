@@ -271,8 +271,9 @@ class RedisLedger:
             self.client.heed_clock(answer[1])
             stamp_ms = None
         raise Unavailable(
-            f"the clocks of {self.client.address} differ by more than {LATE_MS} ms",
+            f"the clocks of the store's server differ by more than {LATE_MS} ms",
             "set the clocks of its nodes",
+            place=self.client.address,
         )
 
     def _indexed(self, writes: Sequence[Write]) -> int:

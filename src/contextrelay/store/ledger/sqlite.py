@@ -152,7 +152,7 @@ class SqliteLedger(SqliteReads):
 
     def check(self) -> list[str]:
         found = self._ask("PRAGMA integrity_check", ())
-        return [] if found == [("ok",)] else [f"{self._path}: {line}" for (line,) in found]
+        return [] if found == [("ok",)] else [f"the database: {line}" for (line,) in found]
 
     # Writes
 
@@ -317,7 +317,7 @@ class SqliteLedger(SqliteReads):
 
     def _another(self) -> sqlite3.Connection:
         if self._is_closed:
-            raise Unavailable(f"{self._path} was closed", "open the relay again")
+            raise Unavailable("the store was closed", "open the relay again", place=self._path)
         try:
             return self._connect(self._path)
         except FOREIGN as error:

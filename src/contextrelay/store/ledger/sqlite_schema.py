@@ -35,8 +35,9 @@ def migrate(connection: sqlite3.Connection, path: Path, steps: list[str]) -> Non
     while (version := version_of(connection)) != len(steps):
         if version > len(steps):
             raise Broken(
-                f"{path} has schema {version}; this version knows up to {len(steps)}",
+                f"the store has schema {version}; this version knows up to {len(steps)}",
                 "upgrade with: pip install --upgrade contextrelay",
+                place=path,
             )
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -196,18 +196,24 @@ def _ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
     words = str(error).rpartition("caused error: ")[2][:SERVER_WORDS_CHARS_MAX]
     done = "; it may or may not have been done" if sent_once else ""
     if isinstance(error, foreign.OutOfMemoryError) or "OOM command not allowed" in words:
-        return Full(f"the server at {address} has no memory left", "raise its maxmemory, or delete")
+        return Full(
+            "the store's server has no memory left", "raise its maxmemory, or delete", place=address
+        )
     if isinstance(error, _HOPELESS):
-        hint = f"check user and password in the address of {address}, and its access list"
+        hint = "check user and password in its address, and its access list"
         if isinstance(error, foreign.MaxConnectionsError):
-            hint = f"fewer threads; at most {CONNECTIONS_MAX} connections to {address} at a time"
-        return Unavailable(f"{address} refuses us: {words}", hint)
+            hint = f"fewer threads; at most {CONNECTIONS_MAX} connections to it at a time"
+        return Unavailable(f"the store's server refuses us: {words}", hint, place=address)
     if isinstance(error, foreign.ConnectionError | foreign.TimeoutError | OSError):
-        hint = f"check that a server listens at {address}, then try again"
-        return Unavailable(f"no answer from {address}: {words}{done}", hint)
+        # These words name the server and its port.
+        hint = "check that a server listens at its address, then try again"
+        told = f"the store's server does not answer{done}"
+        return Unavailable(told, hint, place=f"{address}: {words}")
     if isinstance(error, _NOT_NOW) or words.startswith(_NOT_NOW_WORDS):
-        return Unavailable(f"{address} cannot answer now: {words}", "try again in a moment")
-    return Broken(f"{address} refused a command: {words}", "look for another use of these keys")
+        told = f"the store's server cannot answer now: {words}"
+        return Unavailable(told, "try again in a moment", place=address)
+    told = f"the store's server refused a command: {words}"
+    return Broken(told, "look for another use of these keys", place=address)
 
 
 def _spelled_for_redis(url: str) -> str:

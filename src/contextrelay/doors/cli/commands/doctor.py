@@ -60,7 +60,7 @@ def _looked(look: Callable[[Desk], Iterator[Finding]], desk: Desk) -> list[Findi
     try:
         return list(look(desk))
     except RelayError as error:
-        return [Finding(look.__name__.strip("_"), "failure", error.message, error.hint)]
+        return [Finding(look.__name__.strip("_"), "failure", error.told_here, error.hint)]
 
 
 def _store(desk: Desk) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from contextrelay.limits import (
     HEADER_BYTES_IN_MAX,
     HEADERS_IN_MAX,
     LINGER_BYTES_MAX,
+    LINGER_ENDLESS_BYTES_MAX,
     LINGER_IDLE_S,
     LINGER_S_MAX,
     LINGERING_MAX,
@@ -62,6 +63,7 @@ class Protocol(HttpToolsProtocol):
     """Whether the answer that is being given is the last."""
     _linger_end_s = 0.0
     """Until when what comes is read and dropped; 0 while it is not."""
+    _linger_bytes_max = LINGER_ENDLESS_BYTES_MAX
     _dropped_bytes = 0
 
     # The connection
@@ -253,8 +255,9 @@ class Protocol(HttpToolsProtocol):
     def is_body_coming(self) -> bool:
         return self._running is not None and self._running.more_body
 
-    def linger(self) -> None:
+    def linger(self, is_endless: bool) -> None:
         assert self._running is not None
+        self._linger_bytes_max = LINGER_ENDLESS_BYTES_MAX if is_endless else LINGER_BYTES_MAX
         self._running.keep_alive = True  # Else it is closed as soon as the answer is sent.
         self._is_to_linger = True
 
@@ -276,7 +279,7 @@ class Protocol(HttpToolsProtocol):
     def _drop(self, size_bytes: int) -> None:
         self._dropped_bytes += size_bytes
         left_s = self._linger_end_s - self.loop.time()
-        if left_s <= 0 or self._dropped_bytes > LINGER_BYTES_MAX:
+        if left_s <= 0 or self._dropped_bytes > self._linger_bytes_max:
             self.end_lingering()
         else:
             self._watch_sending(min(left_s, LINGER_IDLE_S), self.end_lingering)

@@ -62,7 +62,7 @@ class Connection(Protocol):
         """Whether some of the request's body is still to come."""
         ...
 
-    def linger(self) -> None:
+    def linger(self, is_endless: bool) -> None:
         """Once the answer that was begun is sent, read on for a while, so that it is seen."""
         ...
 
@@ -410,7 +410,7 @@ class Exchange:
             return
         size, close = (b"content-length", b"%d" % len(body)), (b"connection", b"close")
         await self.start(status, [size, (b"content-type", media_type), close, *more])
-        connection.linger()
+        connection.linger(is_endless=self._announced_bytes() is None)
         await self.send(body, more=False)
 
     async def reply_json(

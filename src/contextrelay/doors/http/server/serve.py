@@ -23,6 +23,7 @@ from uvicorn.supervisors import Multiprocess
 
 from contextrelay.client.transport.local import AsyncLocal, open_stores
 from contextrelay.core.access.keys import keep
+from contextrelay.core.stores import Stores
 from contextrelay.doors.http.server.app import App, Door
 from contextrelay.doors.http.server.hosts import guard, is_loopback
 from contextrelay.doors.http.server.http_connection import Protocol
@@ -48,6 +49,9 @@ except ImportError:  # Windows has no such limits.
 OPTIONS_VARIABLE = "CONTEXTRELAY_SERVE"
 """How the options reach the processes of a server with several."""
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+STORE = "the server's own"
+"""What is told as the address of the store."""
 
 # How long a thread that stores a push may keep the event loop waiting: Python's 5 ms show in the
 # slowest answers to others.
@@ -99,7 +103,7 @@ def application(options: Options) -> App:
     watch = guard(options.host, options.port, options.public_url, options.allowed_hosts)
 
     def open_door() -> Door:
-        stores = open_stores(options.store, None)
+        stores = _at_no_address(open_stores(options.store, None))
         if options.first_key is not None:
             with suppress(Stale):  # It is there.
                 keep(stores, options.first_key)
@@ -107,6 +111,11 @@ def application(options: Options) -> App:
         return Door(AsyncLocal(stores), watch, options.figures, needs_token)
 
     return App(open_door, _affordable(options.patience))
+
+
+def _at_no_address(stores: Stores) -> Stores:
+    """The stores of a server, whose reports tell nobody where on its machine they are."""
+    return replace(stores, engine=replace(stores.engine, address=STORE))
 
 
 def _affordable(patience: Patience) -> Patience:
