@@ -204,9 +204,9 @@ BODY_BYTES_PER_S_MIN = 16 * KIB
 BODY_S_MAX = 3_600
 # What a client has to read of a reply in SLOW_READER_S.
 READ_PACE_BYTES = KIB
-# What is read of a body after it was refused, so that its sender sees the refusal: in all, in all of
-# one whose length is not known, for how long, how long nothing may come, and on how many connections
-# of a process at a time.
+# What is read of a body after it was refused, so that its sender sees the refusal: in all, of one
+# whose length is not known, for how long, how long nothing may come, and on how many connections of
+# a process at a time.
 LINGER_BYTES_MAX = 1024 * MIB
 LINGER_ENDLESS_BYTES_MAX = 16 * MIB
 LINGER_S_MAX = 30
@@ -226,7 +226,6 @@ UPLOADS_BYTES_MAX = 8 * 1024 * MIB
 UPLOADS_BY_ONE_BYTES_MAX = 2 * 1024 * MIB + 64 * MIB
 # One caller takes at most this part of the room that the temporary folder has.
 UPLOADS_ROOM_SHARE = 2
-# When who was refused because of others may try again.
 UPLOAD_RETRY_S = 2
 # A body up to this size is here with its headers, mostly: taking it in costs less than asking first
 # whether its thread is there and its quota has room.
@@ -543,7 +542,6 @@ assert JSON_BODY_BYTES_MAX < HELD_BY_ONE_BYTES_MAX < HELD_BODIES_BYTES_MAX
 assert 2 * ARCHIVE_BYTES_MAX < UPLOADS_BY_ONE_BYTES_MAX < UPLOADS_BYTES_MAX
 assert JSON_ESCAPE_RATIO_MAX * BODY_BYTES_MAX < ARCHIVE_BYTES_MAX
 assert UPLOADS_BY_ONE_MAX < UPLOADS_MAX < CONNECTIONS_MAX
-assert LINGER_IDLE_S < LINGER_S_MAX
 assert LINGER_ENDLESS_BYTES_MAX < LINGER_BYTES_MAX
 assert PIECE_TOKENS_MIN < PIECE_TOKENS_DEFAULT < PIECE_TOKENS_MAX
 assert GREP_OVERLAP_BYTES < GREP_BLOCK_BYTES_MIN < GREP_BLOCK_BYTES_MAX

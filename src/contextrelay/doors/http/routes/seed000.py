@@ -91,7 +91,7 @@ async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
         bytes_max = JSON_ESCAPE_RATIO_MAX * body_bytes_max + METADATA_BYTES_MAX
     verb = _bare(exchange, by)
     if not is_json:
-        exchange.check(verb)
+        exchange.visitor.check(verb)
     upload = await exchange.upload(bytes_max, Push, is_bare=not is_json)
     try:
         if not upload.size_bytes:

@@ -71,7 +71,7 @@ def _answering(route: Route) -> Callable[[Door, Exchange, dict[str, str]], Await
         async def take(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
             bare = _bare(route, values, exchange)
             if bare is not None:
-                exchange.check(bare)
+                exchange.visitor.check(bare)
             await _check_named(exchange, getattr(bare, "thread", None), values.get("ref"))
             upload = await exchange.upload(_bytes_max(door, route), route.verb, bare is not None)
             try:

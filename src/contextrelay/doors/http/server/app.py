@@ -119,7 +119,7 @@ class App:
             return
         except asyncio.CancelledError:
             # The key was revoked; or the server ends, and this took longer than it waits.
-            if not exchange.is_answered:
+            if not exchange.status:
                 ending = Unavailable("the server ends", "ask again, here or elsewhere")
                 await _tell(exchange, place, exchange.ended or ending)
             elif exchange.ended is not None:
@@ -128,7 +128,7 @@ class App:
             await _tell(exchange, place, error)
         finally:
             exchange.let_go()
-            if exchange.is_known:
+            if hasattr(exchange, "visitor"):
                 exchange.visitor.count(exchange.bytes_in, exchange.bytes_out)
             path = place.path if place else NO_PLACE
             self.door.metrics.end(
@@ -213,7 +213,7 @@ async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> No
     if not isinstance(error, RelayError):
         log.error("a fault of ours in %s", place.path if place else "?", exc_info=error)
         error = Broken("something went wrong here", "the server's log tells what")
-    if exchange.is_answered:
+    if exchange.status:
         log.warning("cut off in the middle of an answer: %s", error)
         raise error
     more = [(b"cache-control", b"no-store")]

@@ -34,6 +34,7 @@ from contextrelay.logic.access.permissions import is_good
 from contextrelay.logic.access.rate_limit import Bucket, spend
 from contextrelay.model.key import Key
 from contextrelay.store.ledger import ONLY
+from contextrelay.wire.verbs import Verb
 
 log = logging.getLogger("contextrelay.http")
 
@@ -110,6 +111,16 @@ class Visitor:
             return 0.0
         self._bucket, wait_s = spend(self._bucket, self.key.requests_per_minute, now_ms)
         return wait_s
+
+    def check(self, verb: Verb[Any]) -> None:
+        """Refuse a verb that is known before its body is.
+
+        Raises:
+            Refused: it is not for this key.
+        """
+        caller = self.relay.stores.caller
+        if caller is not None:
+            caller.check(verb)
 
     def count(self, bytes_in: int, bytes_out: int) -> None:
         self._counts[1] += bytes_in

@@ -269,29 +269,29 @@ class Protocol(HttpToolsProtocol):
         self.pipeline.clear()
         lingering = self._served.lingering
         while len(lingering) >= LINGERING_MAX:
-            next(iter(lingering)).end_lingering()
+            next(iter(lingering))._end_lingering()
         lingering[self] = None
         self._linger_end_s = self.loop.time() + LINGER_S_MAX
         self.transport.write_eof()
         self.flow.resume_reading()
-        self._watch_sending(LINGER_IDLE_S, self.end_lingering)
+        self._watch_sending(LINGER_IDLE_S, self._end_lingering)
 
     def _drop(self, size_bytes: int) -> None:
         self._dropped_bytes += size_bytes
         left_s = self._linger_end_s - self.loop.time()
         if left_s <= 0 or self._dropped_bytes > self._linger_bytes_max:
-            self.end_lingering()
+            self._end_lingering()
         else:
-            self._watch_sending(min(left_s, LINGER_IDLE_S), self.end_lingering)
+            self._watch_sending(min(left_s, LINGER_IDLE_S), self._end_lingering)
 
-    def end_lingering(self) -> None:
+    def _end_lingering(self) -> None:
         self._served.lingering.pop(self, None)
         self._watch_sending(0.0)
         self.transport.abort()
 
     def shutdown(self) -> None:
         if self._linger_end_s:
-            self.end_lingering()
+            self._end_lingering()
         else:
             super().shutdown()
 

@@ -117,7 +117,7 @@ class Exchange:
         self.method: str = scope.get("method", "GET")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.status = 0
-        """Of the answer, once it is begun."""
+        """Of the answer, once it is begun; 0 before."""
         self.bytes_in = 0
         self.bytes_out = 0
         self.origin = ""
@@ -126,11 +126,6 @@ class Exchange:
         """Why it was ended before it was done, if it was."""
         self._receive = receive
         self._send = send
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it was found out who asks."""
-        return hasattr(self, "visitor")
 
     @property
     def relay(self) -> AsyncLocal:
@@ -268,16 +263,6 @@ class Exchange:
             return None
         return int(self.headers.get(b"content-length", 0))
 
-    def check(self, verb: Verb[Any]) -> None:
-        """Refuse a verb that is known before its body.
-
-        Raises:
-            Refused: it is not for the caller.
-        """
-        caller = self.visitor.relay.stores.caller
-        if caller is not None:
-            caller.check(verb)
-
     async def _opened(
         self,
         bytes_max: int,
@@ -380,10 +365,6 @@ class Exchange:
         await self.until_left()
 
     # Answering
-
-    @property
-    def is_answered(self) -> bool:
-        return self.status > 0
 
     async def reply(
         self, status: int, body: bytes, media_type: bytes, more: Iterable[tuple[bytes, bytes]] = ()
