@@ -1,17 +1,22 @@
-"""tmux: a task typed into a pane where an agent runs, and what the pane shows when it is done.
+"""tmux: a task pasted into a pane where an agent runs, and what the pane shows when it is done.
 
 A pane says nothing about when an agent has finished: it is done when its screen shows a prompt, no
 sign of work, and has stood still for a while.
+
+Rule: a task is text. Nothing in it acts on the terminal, ends the paste or reaches a shell:
+control characters are spelled out, and nothing is pasted where a shell runs in place of the agent.
 """
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 import threading
 import time
 
 from contextrelay.errors import Unavailable
 from contextrelay.limits import BRIDGE_S_DEFAULT
+from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 
 LOOK_EVERY_S = 0.5
 STILL_S = 3.0
@@ -19,6 +24,12 @@ COMMAND_S_MAX = 5
 # What agents show while they work, and where they wait for the next task.
 BUSY_SIGNS = ("esc to interrupt", "Generating…", "Writing file…", "Reading file…", "⠋", "⠁", "⡆")
 IDLE_SIGNS = ("│ >", "vibe>", "$ ", "> ", "❯")
+# Programs that would run a task as commands, as tmux names what runs in a pane.
+SHELLS = ("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "nu", "pwsh", "sh", "tcsh", "zsh")
+# A line end where the program in the pane may take one for Enter.
+LINE_END = " ⏎ "
+# The program in front, and (tmux 3.7 and newer) whether it has bracketed paste on; else nothing.
+_ABOUT = "#{pane_current_command} #{bracket_paste_flag}"
 
 
 class TmuxPane:
@@ -32,16 +43,44 @@ class TmuxPane:
         self._lock = threading.Lock()
 
     def __call__(self, task: str) -> str:
-        """Type a task, and return the screen once the agent is done.
+        """Paste a task, press Enter, and return the screen once the agent is done.
 
         Raises:
-            Unavailable: there is no such window, or the agent is not done in time.
+            Unavailable: there is no such window, a shell waits in it in place of an agent, or the
+                agent is not done in time.
         """
         with self._lock:
+            takes_paste = self._takes_paste()
             before = self._screen()
-            self._tmux("send-keys", "-t", self._target, "-l", "--", task)
+            self._paste(typed(task, takes_paste))
+            # Nothing runs before Enter: look again, for an agent that ended in between.
+            self._takes_paste()
             self._tmux("send-keys", "-t", self._target, "Enter")
             return self._settled(before)
+
+    def _takes_paste(self) -> bool:
+        """Whether the program in the pane is known to take several lines as one paste.
+
+        Raises:
+            Unavailable: it is a shell.
+        """
+        told = self._tmux("display-message", "-t", self._target, "-p", _ABOUT).strip("\n")
+        program, _, flag = told.rpartition(" ")
+        # A login shell has a dash before its name.
+        if program.removeprefix("-") in SHELLS:
+            raise Unavailable(
+                f"a shell ({program}) waits in {self._target}, no agent, and would run the task",
+                "start the agent there; a script that starts it does so with exec",
+            )
+        return flag == "1"
+
+    def _paste(self, text: str) -> None:
+        """Give a text to the pane, in brackets if its program asked for them."""
+        if not text:
+            return
+        buffer = f"relay-{secrets.token_hex(8)}"
+        self._tmux("load-buffer", "-b", buffer, "-", given=text)
+        self._tmux("paste-buffer", "-d", "-p", "-b", buffer, "-t", self._target)
 
     def _settled(self, before: str) -> str:
         deadline_s = time.monotonic() + self._timeout_s
@@ -60,10 +99,15 @@ class TmuxPane:
     def _screen(self) -> str:
         return self._tmux("capture-pane", "-t", self._target, "-p")
 
-    def _tmux(self, *words: str) -> str:
+    def _tmux(self, *words: str, given: str = "") -> str:
         try:
             done = subprocess.run(
-                ["tmux", *words], capture_output=True, text=True, timeout=COMMAND_S_MAX
+                ["tmux", *words],
+                input=given,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=COMMAND_S_MAX,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Unavailable(f"tmux cannot be used: {error}", "see whether it runs") from error
@@ -72,6 +116,14 @@ class TmuxPane:
                 f"tmux has no {self._target}: {done.stderr.strip()}", "see: tmux list-windows -a"
             )
         return done.stdout
+
+
+def typed(task: str, takes_paste: bool) -> str:
+    """A task as a pane is given it: without control characters, in one line unless it is known
+    that the program takes lines of a paste for what they are."""
+    lines = task.replace("\r\n", "\n").replace("\t", " ").strip("\n").split("\n")
+    # A carriage return is hidden where no line feed follows, and that is taken off here.
+    return ("\n" if takes_paste else LINE_END).join(map(spell_hidden, lines))
 
 
 def is_idle(screen: str, before: str) -> bool:
