@@ -304,6 +304,8 @@ HELD_BODY_BYTES_MAX = MIB
 HELD_BYTES_MAX = 16 * MIB
 HELD_REFS_MAX = 10_000
 OTHER_SERVERS_MAX = 8
+# Of the message, and of the hint, of an error that a server tells of.
+SERVER_ERROR_CHARS_MAX = 4_000
 RECONNECT_S_MIN = 1
 RECONNECT_S_MAX = 60
 BRIDGE_TASKS_MAX = 8

@@ -292,6 +292,7 @@ def test_version_imports_next_to_nothing() -> None:
                 "contextrelay.doors.cli",
                 "contextrelay.doors.cli.commands",
                 "contextrelay.doors.cli.commands.version",
+                "contextrelay.doors.cli.terminal",
                 "contextrelay.doors.cli.console",
                 "contextrelay.doors.cli.main",
                 "contextrelay.doors.cli.parser",

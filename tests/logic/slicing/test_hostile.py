@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import time
 import tracemalloc
 import zipfile
@@ -157,3 +158,13 @@ def test_headings_without_end_are_searched_in_time(body: bytes) -> None:
 def test_code_without_end_is_searched_in_time(body: bytes) -> None:
     for media_type in ("text/x-python", "text/x-c"):
         in_time(Counted(body, "code", media_type), "symbol", "x")
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\x1bb", "a\nb", "\x00", "\u202e", ""])
+def test_a_member_of_any_name_is_found_by_its_pointer(name: str) -> None:
+    """Promise L2: no name is one that cannot be asked for, and none is a fault."""
+    body = Counted(json.dumps({name: [1, 2]}).encode(), "json")
+
+    assert "1" in body.take("json_pointer", f"/{name}", 100).text
+    with pytest.raises(NotFound):
+        body.take("json_pointer", f"/{name}x", 100)

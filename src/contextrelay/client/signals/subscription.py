@@ -17,9 +17,9 @@ from msgspec import DecodeError
 from msgspec.json import decode
 
 from contextrelay.client.transport.address import Server
+from contextrelay.client.transport.http_flow import told_error
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import CONNECT_S_MAX, KEEPALIVE_S, MESSAGE_BYTES_MAX, RECONNECT_S_MIN
-from contextrelay.wire.problems import from_problem
 
 SEQ_HEADER = "x-relay-seq"
 FRAME_BYTES_MAX = 2 * MESSAGE_BYTES_MAX
@@ -136,4 +136,4 @@ def _refusal(response: Any) -> RelayError:
             "redirects are not followed; if that is the relay, use its address",
         )
     told = bytes(response.body or b"")[:1000].decode(errors="replace").strip()
-    return from_problem({"error": told}, status)
+    return told_error({"error": told}, status)

@@ -31,7 +31,9 @@ from contextrelay.limits import (
     RESEND_PAUSE_S_MAX,
     RESEND_S_MAX,
     SENDS_MAX,
+    SERVER_ERROR_CHARS_MAX,
 )
+from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire import verbs
 from contextrelay.wire.problems import from_problem
@@ -304,7 +306,21 @@ def _error_in(answer: Answer) -> Flow[RelayError]:
             f"the server sends us on to {answer.headers.get('location', '')[:200]!r}",
             "redirects are not followed; if that is the relay, use its address",
         )
-    return from_problem(_told(raw, answer.headers.get("content-type", "")), answer.status)
+    return told_error(_told(raw, answer.headers.get("content-type", "")), answer.status)
+
+
+def told_error(told: Mapping[str, Any], status: int) -> RelayError:
+    """The error that a server tells of: in one line each, bounded, and nothing hidden in it."""
+    error = from_problem(told, status)
+    message, hint = map(_in_one_line, (error.message, error.hint))
+    return type(error)(message, hint, error.details, error.status)
+
+
+def _in_one_line(text: str) -> str:
+    line = spell_hidden(" ".join(text[: 2 * SERVER_ERROR_CHARS_MAX].split()))
+    if len(line) <= SERVER_ERROR_CHARS_MAX:
+        return line
+    return line[: SERVER_ERROR_CHARS_MAX - 1] + "…"
 
 
 def _told(raw: bytes, media_type: str) -> dict[str, Any]:

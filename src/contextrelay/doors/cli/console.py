@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
+from contextrelay.doors.cli.terminal import BOLD, ERASE, PLAIN, REDRAW
 from contextrelay.errors import Invalid, RelayError
 
 TYPE_CHECKING = False
@@ -32,6 +33,8 @@ class Desk:
             and "NO_COLOR" not in os.environ
             and os.environ.get("TERM") != "dumb"
         )
+        # As the console does: what people are to see is without what acts on a terminal.
+        self._is_cleaned = wanted == "human" or sys.stdout.isatty()
         self.is_quiet = False
         self.store: str | None = None
         self.exit_code = 0
@@ -102,9 +105,7 @@ class Desk:
     def answer(self, value: object, human: Iterable[str] | str, plain: str | None = None) -> None:
         """Give the answer in the form that is wanted: the value, lines for people, or bare text."""
         if self.is_json:
-            from msgspec.json import encode
-
-            self.show(encode(value).decode())
+            self.show(self._json(value))
         elif self.is_human or plain is None:
             self.show(human if isinstance(human, str) else "\n".join(human))
         else:
@@ -114,16 +115,29 @@ class Desk:
         if text:
             print(text, flush=True)
 
+    def show_json(self, json: str) -> None:
+        """Give an answer that is JSON already."""
+        from msgspec import Raw
+
+        self.show(self._json(Raw(json.encode())))
+
+    def _json(self, value: object) -> str:
+        """A value as JSON; for people without a character that acts on a terminal."""
+        from msgspec.json import encode
+
+        json = encode(value).decode()
+        if not self._is_cleaned:
+            return json
+        from contextrelay.logic.untrusted.hidden_chars import escape_hidden
+
+        return escape_hidden(json)
+
     def bold(self, text: str) -> str:
-        return f"\x1b[1m{text}\x1b[0m" if self.has_color else text
+        return f"{BOLD}{text}{PLAIN}" if self.has_color else text
 
     def line(self, value: object, human: str) -> None:
         """Give one line of an answer that comes in lines: as JSON, or for people."""
-        if self.is_json:
-            from msgspec.json import encode
-
-            human = encode(value).decode()
-        print(human, flush=True)
+        print(self._json(value) if self.is_json else human, flush=True)
 
     def confirm(self, question: str, is_said: bool) -> None:
         """Go on only if a person says yes, or has said so beforehand with --yes.
@@ -152,9 +166,13 @@ class Desk:
         if self.is_json:
             from msgspec.json import encode
 
+            from contextrelay.logic.untrusted.hidden_chars import escape_hidden
+
             told = {"error": error.code, "message": message, "hint": hint}
-            print(encode({**told, **error.details}).decode(), file=sys.stderr)
+            print(escape_hidden(encode({**error.details, **told}).decode()), file=sys.stderr)
             return
+        # Another line of a message is set in, so that it passes for nothing that we say.
+        message, hint = (text.replace("\n", "\n  ") for text in (message, hint))
         print(f"error: {message}", file=sys.stderr)
         if hint:
             print(f"  {hint}", file=sys.stderr)
@@ -187,6 +205,6 @@ class Busy:
         seconds = 0
         while not self._done.wait(1):
             seconds += 1
-            print(f"\r{self._doing} … {seconds} s", end="", file=sys.stderr, flush=True)
+            print(f"{REDRAW}{self._doing} … {seconds} s", end="", file=sys.stderr, flush=True)
         if seconds:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print(ERASE, end="", file=sys.stderr, flush=True)

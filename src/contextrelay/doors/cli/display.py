@@ -74,6 +74,12 @@ def clean(text: str) -> str:
     return spell_hidden(" ".join(text.split()))
 
 
+def quoted(text: str) -> str:
+    """Somebody's text as one word of a command that a person may copy."""
+    escaped = clean(text).replace("'", "'\"'\"'")
+    return f"'{escaped}'"
+
+
 def cut(text: str, chars_max: int) -> str:
     """A text of at most so many characters, with a mark where it was cut."""
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"

@@ -19,6 +19,7 @@ from contextrelay.doors.cli.command_table import (
     overview,
 )
 from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.terminal import install
 from contextrelay.errors import Invalid, RelayError
 
 INTERRUPTED = 130
@@ -26,6 +27,14 @@ INTERRUPTED = 130
 
 def run(words: list[str]) -> int:
     """Run one command; its exit code."""
+    undo = install()
+    try:
+        return _run(words)
+    finally:
+        undo()
+
+
+def _run(words: list[str]) -> int:
     desk = Desk()
     try:
         _dispatch(words, desk)
@@ -44,6 +53,12 @@ def run(words: list[str]) -> int:
         return 1
     except SystemExit as asked:
         return asked.code if isinstance(asked.code, int) else 1
+    except Exception:
+        # A fault of ours: its trace may quote what others wrote, so it is printed here, cleaned.
+        from traceback import print_exc
+
+        print_exc()
+        return 1
     finally:
         desk.close()
     return desk.exit_code

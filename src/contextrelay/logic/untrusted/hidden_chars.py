@@ -81,6 +81,16 @@ def spell_hidden(text: str) -> str:
     return _HIDDEN.sub(_spell, text) if hidden_kinds(text) else text
 
 
+def escape_hidden(json: str) -> str:
+    """Write every hidden character of a JSON text as `\\uXXXX`: the same value, safe to show."""
+    return _HIDDEN.sub(_escape, json) if hidden_kinds(json) else json
+
+
+def _escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
 @lru_cache(maxsize=8_192)
 def is_hidden(char: str) -> bool:
     """Whether this one character would be spelled out."""

@@ -80,7 +80,7 @@ def artifact_list(args: Namespace, desk: Desk) -> None:
     if not lines:
         lines = ["nothing here yet", "  next: relay push FILE"]
     elif listing.next:
-        lines.append(f"  more: relay artifact list --after '{listing.next}'")
+        lines.append(f"  more: relay artifact list --after {display.quoted(listing.next)}")
     elif chosen is not None and chosen.view.artifacts > len(lines):
         lines.append(f"  {chosen.view.artifacts - len(lines)} more: relay artifact list --limit N")
     refs = "\n".join(artifact.ref for artifact in listing.artifacts)

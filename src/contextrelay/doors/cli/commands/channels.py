@@ -286,5 +286,5 @@ def channels(args: Namespace, desk: Desk) -> None:
     if not lines:
         lines = ["no channels yet", "  next: relay publish CHANNEL MESSAGE"]
     elif listing.next:
-        lines.append(f"  more: relay channels --after '{display.clean(listing.next)}'")
+        lines.append(f"  more: relay channels --after {display.quoted(listing.next)}")
     desk.answer(listing, lines, "\n".join(each.name for each in listing.channels))

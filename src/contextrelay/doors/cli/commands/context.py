@@ -189,7 +189,7 @@ def context_export(args: Namespace, desk: Desk) -> None:
         told = {"file": args.out, "size": size_bytes, "sha256": package.sha256}
         desk.answer(told, f"{args.out}  {display.size(size_bytes)}", args.out)
     elif args.format == "json":
-        desk.show(body.decode())
+        desk.show_json(body.decode())
     else:
         raise Invalid("protobuf is no text", "name a file: --out FILE")
 

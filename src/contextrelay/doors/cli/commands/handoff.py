@@ -113,7 +113,7 @@ def handoff_list(args: Namespace, desk: Desk) -> None:
     listing = desk.relay.handoffs(args.to, thread, args.open, args.limit, args.after)
     lines = [_line(each) for each in listing.handoffs] or ["no handoffs"]
     if listing.next:
-        lines.append(f"  more: relay handoff list --after '{listing.next}'")
+        lines.append(f"  more: relay handoff list --after {display.quoted(listing.next)}")
     desk.answer(listing, lines, "\n".join(each.ref for each in listing.handoffs))
 
 

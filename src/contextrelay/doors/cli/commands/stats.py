@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 
 from msgspec.structs import asdict
@@ -92,8 +91,8 @@ def report(args: Namespace, desk: Desk) -> None:
             from contextrelay.doors.report.markdown import markdown as write
         text = write(gathered).encode()
     if args.out is None or args.out == "-":
-        sys.stdout.buffer.write(text)
-        sys.stdout.buffer.flush()
+        show = desk.show_json if kind == "json" else desk.show
+        show(text.decode().removesuffix("\n"))
     else:
         display.save(args.out, [text])
         told = {"file": args.out, "size": len(text), "format": kind}

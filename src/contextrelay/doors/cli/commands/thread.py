@@ -44,7 +44,7 @@ def thread_list(args: Namespace, desk: Desk) -> None:
     if desk.is_human and not desk.is_json:
         lines = _table(desk, listing.threads)
         if listing.next:
-            lines.append(f"  more: relay thread list --after '{listing.next}'")
+            lines.append(f"  more: relay thread list --after {display.quoted(listing.next)}")
     desk.answer(listing, lines, "\n".join(view.thread_id for view in listing.threads))
 
 

@@ -38,6 +38,7 @@ from contextrelay.limits import (
     SHUTDOWN_S_MAX,
     SOCKET_BACKLOG,
 )
+from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.key import KeptKey
 from contextrelay.store.ledger import Stale
 
@@ -228,6 +229,18 @@ class Server(uvicorn.Server):
 
 def quiet_logs() -> None:
     """Say only what somebody should know; on stderr."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for name in ("uvicorn.error", "websockets"):
         logging.getLogger(name).setLevel(logging.ERROR)
+
+
+class _Lines(logging.Formatter):
+    """One line a message, whatever a request put into it, and nothing that acts on a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return spell_hidden(super().format(record))
