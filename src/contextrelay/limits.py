@@ -317,6 +317,8 @@ MCP_TEXT_BYTES_MAX = 32 * KIB
 MCP_TOKENS_MAX = 8_000
 MCP_ERROR_CHARS_MAX = 2_000
 MCP_PREVIEW_CHARS = 400
+# Refs that a client pushed itself, on the connection that is open: it may read them as they are.
+MCP_OWN_REFS_MAX = 1_000
 # What one read of a resource brings; more is read in parts.
 MCP_RESOURCE_BYTES_MAX = MIB
 # Of one message over HTTP, which is parsed on the event loop; what is longer is pushed by /push.

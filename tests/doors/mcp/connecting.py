@@ -9,6 +9,7 @@ that asks a server, with nothing in a store of its own.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -85,6 +86,15 @@ def text_of(result: CallToolResult) -> str:
     first = result.content[0]
     assert isinstance(first, TextContent)
     return first.text
+
+
+def unfenced(shown: str) -> str:
+    """What stands in the fence that an answer begins with, without the line end before its end."""
+    match = re.match(r"BEGIN UNTRUSTED DATA ([0-9a-f]{8}) \(.*\): .*\n", shown)
+    assert match, shown
+    inner, end, _ = shown[match.end() :].partition(f"END UNTRUSTED DATA {match[1]}")
+    assert end, shown
+    return inner.removesuffix("\n")
 
 
 def good(result: CallToolResult) -> str:

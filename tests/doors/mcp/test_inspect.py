@@ -7,7 +7,7 @@ from typing import Any
 from mcp import Client
 
 from contextrelay import Relay
-from tests.doors.mcp.connecting import Place, bad, good
+from tests.doors.mcp.connecting import Place, bad, good, unfenced
 
 LOG = "".join(
     f"{index:05} ERROR disk full\n" if index % 1000 == 7 else f"{index:05} all is well\n"
@@ -37,9 +37,9 @@ def test_every_kind_of_piece_is_read_without_loading_the_rest(place: Place) -> N
 
     lines, found, pointed, section, outline, digest = place.run(act)
 
-    assert lines.startswith("00007 ERROR disk full\n00008 all is well\n[")
+    assert unfenced(lines) == "00007 ERROR disk full\n00008 all is well"
     assert "8: 00007 ERROR disk full" in found
-    assert "bob" in pointed.splitlines()[0]
+    assert "bob" in unfenced(pointed).splitlines()[0]
     assert "ann" not in pointed
     assert "the disk may be full" in section
     assert "first" not in section
@@ -60,7 +60,7 @@ def test_a_long_piece_says_how_to_read_on_and_that_works(stdio: Place) -> None:
     following = told.rpartition("read on: relay_get lines='")[2].partition("'")[0]
     first = int(following.partition(":")[0])
     more = good(stdio.call("relay_get", url=log, lines=following, tokens_max=100))
-    assert more.startswith(f"{first - 1:05} ")
+    assert unfenced(more).startswith(f"{first - 1:05} ")
     assert f"{first - 2:05} " in told
 
 

@@ -14,7 +14,7 @@ from contextrelay import Relay
 from contextrelay.client.bridge.bridge import AgentBridge
 from contextrelay.client.contextrelay import ContextRelay
 from contextrelay.limits import MCP_TEXT_BYTES_MAX
-from tests.doors.mcp.connecting import Place, bad, good
+from tests.doors.mcp.connecting import Place, bad, good, unfenced
 
 
 def test_what_is_pushed_is_peeked_at_and_pulled(place: Place) -> None:
@@ -29,7 +29,11 @@ def test_what_is_pushed_is_peeked_at_and_pulled(place: Place) -> None:
 
     pushed, peeked, pulled = place.run(act)
 
-    assert pulled == text
+    if place.transport == "http":
+        # Nobody knows there which requests are of one client, so all that is read is foreign.
+        assert unfenced(pulled) == text.replace("\u2028", "<U+2028>")
+    else:
+        assert pulled == text
     about = json.loads(peeked)
     assert about["summary"] == "a greeting"
     assert about["size"] == len(text.encode())
@@ -44,7 +48,9 @@ def test_a_ref_is_taken_in_every_form(stdio: Place, form: str) -> None:
     with Relay(stdio.store) as relay:
         ref = relay.push("content").ref
 
-    assert good(stdio.call("pull_context", url=form.format(ref=ref, start=ref[:8]))) == "content"
+    pulled = good(stdio.call("pull_context", url=form.format(ref=ref, start=ref[:8])))
+
+    assert unfenced(pulled) == "content"
 
 
 def test_a_long_text_comes_as_a_preview_and_a_link_to_it(place: Place) -> None:
@@ -81,7 +87,7 @@ def test_a_text_of_just_the_limit_comes_whole(stdio: Place) -> None:
         fits = relay.push("x" * MCP_TEXT_BYTES_MAX).ref
         is_cut = relay.push("x" * (MCP_TEXT_BYTES_MAX + 1)).ref
 
-    assert good(stdio.call("pull_context", url=fits)) == "x" * MCP_TEXT_BYTES_MAX
+    assert unfenced(good(stdio.call("pull_context", url=fits))) == "x" * MCP_TEXT_BYTES_MAX
     assert len(good(stdio.call("pull_context", url=is_cut))) < MCP_TEXT_BYTES_MAX
 
 
@@ -92,7 +98,7 @@ def test_a_part_of_a_long_text_is_read_by_itself(stdio: Place) -> None:
 
     told = good(stdio.call("relay_get", url=ref, bytes="99995:100005"))
 
-    assert told.startswith("56789\n[")
+    assert unfenced(told) == "56789"
 
 
 def test_a_sealed_text_is_opened_by_its_url_alone(place: Place) -> None:
@@ -109,7 +115,7 @@ def test_a_sealed_text_is_opened_by_its_url_alone(place: Place) -> None:
     url, opened, wrong, keyless, peeked = place.run(act)
 
     _, _, key = url.partition("#key=")
-    assert good(opened) == secret
+    assert (unfenced(good(opened)) if place.transport == "http" else good(opened)) == secret
     assert bad(wrong).startswith("Error pulling context: Failed to decrypt: Invalid or missing key")
     assert json.loads(good(peeked))["encrypted"] is True
     assert "preview" not in json.loads(good(peeked))
@@ -128,9 +134,9 @@ def test_a_long_sealed_text_is_cut_and_read_on_in_parts(stdio: Place) -> None:
     shown = good(stdio.call("pull_context", url=url))
 
     assert len(shown) < 4_000
-    assert shown.startswith("secret 0\n")
+    assert unfenced(shown).startswith("secret 0\n")
     assert f"{len(secret):,} bytes" in shown
-    assert good(stdio.call("relay_get", url=url, bytes="9:18")) == "secret 1\n"
+    assert unfenced(good(stdio.call("relay_get", url=url, bytes="9:18"))) == "secret 1"
 
 
 def test_errors_say_what_is_wrong_and_what_to_do(place: Place) -> None:
@@ -191,7 +197,7 @@ def test_a_task_goes_over_a_bridge_and_its_answer_comes_back(place: Place) -> No
         answer = good(place.call("bridge_task", task="write the tests", timeout=30))
     working.join(20)
 
-    assert answer == "done: write the tests"
+    assert unfenced(answer) == "done: write the tests"
     assert not working.is_alive()
 
 

@@ -7,9 +7,19 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from contextrelay.doors.mcp import ref_argument
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, as_json, of_verb, with_fields
+from contextrelay.doors.mcp.tool import (
+    Answer,
+    Tool,
+    Visit,
+    as_json,
+    of_verb,
+    untrusted,
+    with_fields,
+)
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import MCP_TEXT_BYTES_MAX, NAME_CHARS_MAX
+from contextrelay.logic.untrusted.defuse import defuse
+from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.model.handoff import HandoffListing, HandoffView
 from contextrelay.model.package import Package
 from contextrelay.wire import verbs
@@ -24,7 +34,8 @@ def _packed(package: Package) -> Answer:
             f"; left out for lack of room: {', '.join(each.id for each in package.dropped[:20])}"
         )
         told += f" and {len(package.dropped) - 20} more" if len(package.dropped) > 20 else ""
-    return _bounded(f"{package.text()}\n\n[{told}]", "ask for a smaller budget_tokens")
+    text = fenced(package.text(), "what a thread holds")
+    return _bounded(f"{text}\n[{defuse(told).text}]", "ask for a smaller budget_tokens")
 
 
 def _given(view: HandoffView) -> Answer:
@@ -33,7 +44,8 @@ def _given(view: HandoffView) -> Answer:
 
 
 def _taken(view: HandoffView) -> Answer:
-    return _bounded(view.text, f"read it in pieces: relay_get url={view.ref}")
+    source = f"handoff {view.ref[:8]} by {view.handoff.giver}"
+    return _bounded(fenced(view.text, source), f"read it in pieces: relay_get url={view.ref}")
 
 
 def _bounded(text: str, hint: str) -> Answer:
@@ -45,6 +57,7 @@ def _bounded(text: str, hint: str) -> Answer:
 
 def _listed(listing: HandoffListing) -> Answer:
     told: dict[str, object] = {"handoffs": listing.handoffs}
+    told |= untrusted("from", "ask") if listing.handoffs else {}
     return as_json(told | ({"next": listing.next} if listing.next else {}))
 
 
@@ -58,7 +71,10 @@ class ShowHandoff(Struct, frozen=True, kw_only=True):
 async def _show(visit: Visit, asked: ShowHandoff) -> Answer:
     named = await ref_argument.artifact_of(visit, asked.ref)
     view = await named.relay.handoff(named.ref)
-    return _bounded(view.reasons, "read it with relay_get") if asked.why else _taken(view)
+    if not asked.why:
+        return _taken(view)
+    reasons = fenced(view.reasons, f"handoff {view.ref[:8]}, why")
+    return _bounded(reasons, "read it with relay_get")
 
 
 class ReturnHandoff(Struct, frozen=True, kw_only=True):

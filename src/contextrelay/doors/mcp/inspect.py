@@ -21,6 +21,8 @@ from contextrelay.limits import (
     PIECE_TOKENS_DEFAULT,
     POINTER_CHARS_MAX,
 )
+from contextrelay.logic.untrusted.defuse import defuse
+from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.model.outline import Digested, Outlined
 from contextrelay.model.piece import Found, Piece
 from contextrelay.model.search import Hits
@@ -72,6 +74,7 @@ async def _get(visit: Visit, asked: RelayGet) -> Answer:
     if named.key is not None:
         return await _opened(named, asked, ways)
     ask = named.relay.transport.ask
+    source = named.ref[:8]
     if asked.grep is not None:
         grep = verbs.Grep(
             asked.grep,
@@ -80,24 +83,30 @@ async def _get(visit: Visit, asked: RelayGet) -> Answer:
             after_line=asked.after_line,
             tokens_max=asked.tokens_max,
         )
-        return _piece(await ask(grep))
+        return _piece(await ask(grep), source)
     if asked.outline:
-        return _piece(await ask(verbs.Outline(named.ref, asked.tokens_max)))
+        return _piece(await ask(verbs.Outline(named.ref, asked.tokens_max)), source)
     if ways:
-        return _piece(await ask(verbs.Slice(named.ref, **ways, tokens_max=asked.tokens_max)))
-    return _piece(await ask(verbs.Digest(named.ref, asked.tokens_max)))
+        piece = await ask(verbs.Slice(named.ref, **ways, tokens_max=asked.tokens_max))
+        return _piece(piece, f"{source} {piece.way} {piece.at}")
+    return _piece(await ask(verbs.Digest(named.ref, asked.tokens_max)), source)
 
 
-def _piece(piece: Piece | Found | Outlined | Digested) -> Answer:
-    """A piece as it is, and below it what a reader has to know."""
+def _piece(piece: Piece | Found | Outlined | Digested, source: str) -> Answer:
+    """A piece in its fence, and below it what a reader has to know."""
     told = [f"left out: {piece.left_out}"] if piece.left_out else []
     if piece.next_args:
         told.append(f"read on: relay_get {_spelled(piece.next_args)}")
     told += piece.notes
     spent = piece.spent
     told.append(f"{spent.tokens:,} of {spent.whole_tokens:,} tokens, {spent.basis}")
-    text = piece.text or "(nothing)"
-    return Answer(f"{text}{'' if text.endswith(chr(10)) else chr(10)}[{'; '.join(told)}]")
+    text = fenced(piece.text, source) if piece.text else "(nothing)"
+    return Answer(f"{text}\n[{_in_one_line(told)}]")
+
+
+def _in_one_line(told: list[str]) -> str:
+    """What we say of an answer; it may name parts of the content."""
+    return " ".join(defuse("; ".join(told)).text.split())
 
 
 _ARGUMENTS = {"pattern": "grep"}
@@ -125,15 +134,17 @@ async def _opened(named: Named, asked: RelayGet, ways: dict[str, str]) -> Answer
     stop = int(stop_text) if stop_text else start + MCP_TEXT_BYTES_MAX
     if not 0 < stop - start <= MCP_TEXT_BYTES_MAX:
         raise Invalid(f"at most {MCP_TEXT_BYTES_MAX:,} bytes fit here", "ask for less at once")
-    return Answer(body_text.as_text(await named.relay.pull(named.url, start, stop)))
+    text = body_text.as_text(await named.relay.pull(named.url, start, stop))
+    return Answer(fenced(text, f"{named.ref[:8]} bytes {start}:{start + len(text.encode())}"))
 
 
 def _hits(hits: Hits) -> Answer:
     told = [f"{len(hits.hits)} of {hits.found} passages shown"]
     told += [f"left out: {hits.left_out}"] if hits.left_out else []
     told += hits.notes
-    text = hits.text or "nothing was found\n"
-    return Answer(f"{text}[{'; '.join(told)}; read around a hit: relay_get with its ref and lines]")
+    told.append("read around a hit: relay_get with its ref and lines")
+    text = fenced(hits.text, "passages, each with its ref") if hits.text else "nothing was found"
+    return Answer(f"{text}\n[{_in_one_line(told)}]")
 
 
 TOOLS = (

@@ -22,6 +22,7 @@ from contextrelay.doors.project.thread_link import link_at
 from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT, BRIEF_TOKENS_MIN, MCP_TOKENS_MAX
 from contextrelay.logic.project.snapshot import mattering
+from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.project import as_fields
 from contextrelay.model.todo import Priority
 
@@ -224,7 +225,8 @@ def _done(visit: Visit, asked: Asked, do: Callable[[Project, Asked], Any]) -> An
         project = Project(folder, link=link, by=visit.by)
         answer = do(project, asked)
         told = answer if isinstance(answer, str) else as_json(as_fields(answer)).text
-        return Answer("\n".join([told, *(f"Warning: {each}" for each in project.warnings)]))
+        warnings = (f"Warning: {defuse(each).text}" for each in project.warnings)
+        return Answer("\n".join([told, *warnings]))
 
 
 class _Opened:

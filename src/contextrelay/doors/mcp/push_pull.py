@@ -17,7 +17,7 @@ from contextrelay.client.bridge.bridge import (
 )
 from contextrelay.doors.mcp import body_text, ref_argument
 from contextrelay.doors.mcp.ref_argument import Named
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, with_fields
+from contextrelay.doors.mcp.tool import Answer, Tool, Visit, untrusted, with_fields
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Unavailable
 from contextrelay.limits import (
     BRIDGE_S_DEFAULT,
@@ -74,6 +74,8 @@ async def _push(visit: Visit, asked: PushContext) -> Answer:
         seal="k1" if asked.encrypted else False,
         type="text" if asked.encrypted else None,
     )
+    if visit.own is not None:
+        visit.own.add(made.ref)
     fields: dict[str, Any] = {"url": made.url, "size": made.size_bytes}
     if made.expires_at is not None:
         fields["expires_at"] = spell(made.expires_at)
@@ -90,9 +92,17 @@ async def _peek(visit: Visit, asked: PeekContext) -> Answer:
 
 
 def _about(artifact: Artifact) -> dict[str, Any]:
-    """What a model needs to know before it loads an artifact; its metadata first."""
-    about = {
-        **artifact.metadata,
+    """What a model needs to know before it loads an artifact.
+
+    Metadata is its maker's, and stands under a name of its own: nothing in it passes for ours. The
+    summary alone has a place here, as push_context takes it.
+    """
+    summary = artifact.metadata.get("summary")
+    more = {name: value for name, value in artifact.metadata.items() if name != "summary"}
+    if not isinstance(summary, str):
+        summary, more = None, artifact.metadata
+    about: dict[str, Any] = {
+        "summary": summary,
         "ref": artifact.ref,
         "name": artifact.name,
         "type": artifact.type,
@@ -103,12 +113,18 @@ def _about(artifact: Artifact) -> dict[str, Any]:
         "created_at": spell(artifact.created_at),
         "expires_at": spell(artifact.expires_at) if artifact.expires_at else None,
         "thread": artifact.thread,
+        "metadata": more or None,
     }
     if artifact.sealed:
         about["encrypted"] = True
-    elif artifact.is_text and not artifact.metadata.get("summary"):
+    elif artifact.is_text and not summary:
         about["preview"] = artifact.preview.text[:MCP_PREVIEW_CHARS]
-    return {name: value for name, value in about.items() if value not in (None, UNSET)}
+    told = {name: value for name, value in about.items() if value not in (None, UNSET)}
+    foreign = [name for name in _FOREIGN if name in told]
+    return {**told, **untrusted(*foreign)} if foreign else told
+
+
+_FOREIGN = ("summary", "name", "preview", "metadata")
 
 
 class PullContext(Struct, frozen=True, kw_only=True):
@@ -116,7 +132,7 @@ class PullContext(Struct, frozen=True, kw_only=True):
 
 
 async def _pull(visit: Visit, asked: PullContext) -> Answer:
-    return await body_text.body(await ref_argument.artifact_of(visit, asked.url))
+    return await body_text.body(await ref_argument.artifact_of(visit, asked.url), visit.own)
 
 
 # The bridge
@@ -172,10 +188,11 @@ async def _answers(visit: Visit, ref: str, correlation: str, url: str) -> bool:
 
 
 async def _result(named: Named) -> Answer:
-    answer = await body_text.body(named)
-    if (await named.relay.peek(named.ref)).metadata.get(FAILED) is True:
-        raise RelayError(f"the other agent failed: {answer.text}", "mend that, and send it again")
-    return answer
+    artifact = await named.relay.peek(named.ref)
+    if artifact.metadata.get(FAILED) is True:
+        told = artifact.preview.text
+        raise RelayError(f"the other agent failed: {told!r}", "mend that, and send it again")
+    return await body_text.body(named)
 
 
 TOOLS = (

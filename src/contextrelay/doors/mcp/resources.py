@@ -7,18 +7,20 @@ Nothing here knows the SDK.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from msgspec import Struct
+from msgspec.json import encode
 
 from contextrelay.doors.mcp import ref_argument
 from contextrelay.doors.mcp.ref_argument import SCHEME
-from contextrelay.doors.mcp.tool import Visit
+from contextrelay.doors.mcp.tool import Visit, untrusted
 from contextrelay.errors import NotFound, TooLarge
-from contextrelay.limits import MCP_RESOURCE_BYTES_MAX
+from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, SUMMARY_CHARS_MAX
+from contextrelay.logic.untrusted.defuse import defuse
+from contextrelay.logic.untrusted.fence import defused_json
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import REF_PATTERN
-from contextrelay.model.thread import ThreadView
+from contextrelay.model.thread import HeaderView, ThreadView
 from contextrelay.wire.verbs import Pull, ReadHeader
 
 JSON = "application/json"
@@ -68,16 +70,16 @@ TEMPLATES = (
 def of_artifact(artifact: Artifact) -> Entry:
     """An artifact as a resource."""
     summary = artifact.metadata.get("summary")
-    told = (
-        summary if isinstance(summary, str) else f"{artifact.type}, {artifact.size_bytes:,} bytes"
-    )
-    name = artifact.name or artifact.ref
+    told = f"{artifact.type}, {artifact.size_bytes:,} bytes"
+    told = defuse(summary[:SUMMARY_CHARS_MAX]).text if isinstance(summary, str) else told
+    name = defuse(artifact.name).text if artifact.name else artifact.ref
     return Entry(SCHEME + artifact.ref, name, told, artifact.media_type, artifact.size_bytes)
 
 
 def _of_thread(view: ThreadView) -> Entry:
     uri = f"{SCHEME}thread/{view.thread_id}/header"
-    return Entry(uri, view.name or view.thread_id, f"state at version {view.version}", JSON)
+    name = defuse(view.name).text if view.name else view.thread_id
+    return Entry(uri, name, f"state at version {view.version}", JSON)
 
 
 async def listed(visit: Visit, after: str) -> tuple[list[Entry], str]:
@@ -88,6 +90,13 @@ async def listed(visit: Visit, after: str) -> tuple[list[Entry], str]:
         threads = (await visit.relay.threads(_LISTED_THREADS)).threads
         entries = [*map(_of_thread, threads), *entries]
     return entries, found.next
+
+
+def labelled_header(view: HeaderView) -> str:
+    """The header of a thread as a model reads it: defused, and with a member that labels it."""
+    header = defused_json(bytes(view.header)).decode()
+    label = encode(untrusted("texts in it")).decode()
+    return f"{header[:-1]},{label[1:]}"
 
 
 def header_of(uri: str) -> str | None:
@@ -104,8 +113,7 @@ async def read(visit: Visit, uri: str) -> Content:
     """
     thread = header_of(uri)
     if thread is not None:
-        view: Any = await visit.relay.transport.ask(ReadHeader(thread))
-        return Content(bytes(view.header).decode(), JSON)
+        return Content(labelled_header(await visit.relay.transport.ask(ReadHeader(thread))), JSON)
     match = _ARTIFACT.fullmatch(uri)
     if match is None:
         raise NotFound(

@@ -27,6 +27,7 @@ from contextrelay.doors.mcp.tools import TOOLS
 from contextrelay.errors import RelayError
 from contextrelay.limits import LABEL_CHARS_MAX, MCP_ERROR_CHARS_MAX
 from contextrelay.logic.seal.keys import hide_keys
+from contextrelay.logic.untrusted.defuse import defuse
 
 log = logging.getLogger("contextrelay.mcp")
 
@@ -154,7 +155,8 @@ class _Told:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, RelayError):
             # The protocol has one code for a resource that cannot be read, whatever the reason.
-            told = {"code": error.code, "hint": hide_keys(error.hint)}
+            hint = defuse(hide_keys(error.hint)[:MCP_ERROR_CHARS_MAX]).text
+            told = {"code": error.code, "hint": hint}
             raise MCPError(types.INVALID_PARAMS, _sentence(error), told) from error
         if isinstance(error, Exception):
             log.error("a fault of ours in a resource", exc_info=error)
@@ -200,7 +202,7 @@ def _failed(tool: Tool, error: RelayError) -> types.CallToolResult:
 
 
 def _sentence(error: RelayError) -> str:
-    """What is wrong, and what to do now; what a caller sent may be quoted in it."""
+    """What is wrong, and what to do now; what a caller or another server sent may be in it."""
     told = (hide_keys(error.message), hide_keys(error.hint))
-    message, hint = (text[:MCP_ERROR_CHARS_MAX] for text in told)
+    message, hint = (defuse(text[:MCP_ERROR_CHARS_MAX]).text for text in told)
     return f"{message}. Next: {hint}." if hint else f"{message}."

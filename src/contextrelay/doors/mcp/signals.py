@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, to_builtins
 
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, of_verb, with_fields
+from contextrelay.doors.mcp.tool import Answer, Tool, Visit, of_verb, untrusted, with_fields
 from contextrelay.limits import CHANNEL_CHARS_MAX, NUMBER_MAX, WAIT_S_DEFAULT, WAIT_S_MAX
 from contextrelay.model.signal import Signal
 from contextrelay.wire import verbs
@@ -36,6 +36,7 @@ async def _wait(visit: Visit, asked: WaitForSignals) -> Answer:
     told["head"] = page.signals[-1].seq if page.signals else page.head
     if page.gap is not None:
         told["gap"] = f"signals {page.gap[0]} to {page.gap[1]} are no longer kept"
+    told |= untrusted("from", "message") if page.signals else {}
     return with_fields(told)
 
 

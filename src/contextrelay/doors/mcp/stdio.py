@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.doors.mcp.ref_argument import Others
 from contextrelay.doors.mcp.server import Asking, make_server
-from contextrelay.doors.mcp.tool import Visit
+from contextrelay.doors.mcp.tool import Own, Visit
 
 Message = SessionMessage | Exception
 
@@ -54,11 +54,12 @@ class _Desk:
         self._address = address
         self._relay: AsyncRelay | None = None
         self._others = Others()
+        self._own = Own()
 
     def visit(self, asking: Asking) -> Visit:
         if self._relay is None:
             self._relay = AsyncRelay(self._address)
-        return Visit(self._relay, others=self._others, address=self._address)
+        return Visit(self._relay, others=self._others, address=self._address, own=self._own)
 
     async def close(self) -> None:
         await self._others.close()

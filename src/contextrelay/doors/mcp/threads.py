@@ -9,7 +9,16 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, to_builtins
 
 from contextrelay.doors.mcp import ref_argument
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, as_json, of_verb, with_fields
+from contextrelay.doors.mcp.resources import labelled_header
+from contextrelay.doors.mcp.tool import (
+    Answer,
+    Tool,
+    Visit,
+    as_json,
+    of_verb,
+    untrusted,
+    with_fields,
+)
 from contextrelay.limits import ENTRY_CHARS_MAX
 from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.state import schema as states
@@ -18,7 +27,7 @@ from contextrelay.wire import verbs
 
 
 def _header(view: HeaderView) -> Answer:
-    return Answer(bytes(view.header).decode())
+    return Answer(labelled_header(view))
 
 
 def _patched(patched: Patched) -> Answer:
@@ -43,6 +52,7 @@ def _made(view: ThreadView) -> Answer:
 
 def _listed(listing: ThreadListing) -> Answer:
     told: dict[str, object] = {"threads": [_brief(view) for view in listing.threads]}
+    told |= untrusted("name") if listing.threads else {}
     return as_json(told | ({"next": listing.next} if listing.next else {}))
 
 

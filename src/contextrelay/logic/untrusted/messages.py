@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from contextrelay.logic.untrusted.defuse import defuse
-from contextrelay.logic.untrusted.fence import fence
+from contextrelay.logic.untrusted.fence import defused_json, fence
 from contextrelay.model.artifact import Artifact
 
 TITLE = "## Artifacts"
@@ -28,7 +28,7 @@ def as_openai(
     """
     shown = BETWEEN.join(map(_shown, artifacts)) or "None."
     messages = [
-        {"role": "system", "content": header.decode()},
+        {"role": "system", "content": defused_json(header).decode()},
         {"role": "user", "content": f"{TITLE}\n\n{shown}"},
     ]
     if user:

@@ -13,6 +13,7 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import BUDGET_TOKENS_DEFAULT, BUDGET_TOKENS_MAX
 from contextrelay.logic.packing.candidates import BLOCK_METADATA
 from contextrelay.logic.tokens import count_tokens
+from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.model.block import BLOCK_TYPES, Block
 from contextrelay.model.package import Package
 
@@ -83,7 +84,7 @@ def context_pack(args: Namespace, desk: Desk) -> None:
     if args.why and not desk.is_json:
         desk.show("\n".join(_reasons(package)))
     else:
-        desk.answer(package, package.text())
+        desk.answer(package, fenced(package.text(), f"what {chosen.label} holds"))
     desk.note(
         f"{display.count(len(package.blocks), 'block')}, {len(package.dropped)} left out ·"
         f" {package.total_tokens:,} of {args.budget:,} tokens ({package.tokenizer})"

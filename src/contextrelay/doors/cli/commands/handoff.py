@@ -9,7 +9,8 @@ from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.limits import HANDOFF_TOKENS_DEFAULT
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
-from contextrelay.model.handoff import HandoffLine
+from contextrelay.logic.untrusted.fence import fenced
+from contextrelay.model.handoff import HandoffLine, HandoffView
 
 
 def handoff_give_arguments(parser: ArgumentParser) -> None:
@@ -72,12 +73,12 @@ def handoff_accept(args: Namespace, desk: Desk) -> None:
         from contextrelay.client.handoff_file import take_handoff
 
         taken = take_handoff(desk.relay, args.ref, args.by)
-        desk.answer(taken, taken.view.text, taken.view.text)
+        desk.answer(taken, _for_a_model(taken.view))
         for old, new in taken.refs.items():
             desk.note(f"{display.short(old)} is here as {new}")
         return
     view = desk.relay.accept(display.resolve(desk.relay, args.ref), args.by)
-    desk.answer(view, view.text, view.text)
+    desk.answer(view, _for_a_model(view))
     desk.note(f"state: relay state show {view.handoff.state_ref}")
     desk.note(f"done? relay handoff return {display.short(view.ref)} FILE --by {args.by}")
 
@@ -137,4 +138,10 @@ def handoff_show_arguments(parser: ArgumentParser) -> None:
 def handoff_show(args: Namespace, desk: Desk) -> None:
     """Look at a handoff without taking it."""
     view = desk.relay.handoff(display.resolve(desk.relay, args.ref))
-    desk.answer(view, view.reasons if args.why else view.text)
+    desk.answer(view, view.reasons if args.why else _for_a_model(view))
+
+
+def _for_a_model(view: HandoffView) -> str:
+    """What a handoff says, as data: its giver has no more say than whoever can write a handoff."""
+    name = f"handoff {display.short(view.ref)}" if view.ref else "handoff from a file"
+    return fenced(view.text, f"{name} by {view.handoff.giver}")
