@@ -757,6 +757,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/crash/test_power.py::test_nothing_acknowledged_is_lost_when_the_power_goes",
         "tests/crash/test_schema.py::test_a_store_of_the_first_schema_opens_with_all_it_holds",
         "tests/crash/test_turns.py::test_sixteen_processes_commit_to_one_log_and_none_starves",
+        "tests/security/test_unfinished_restore.py::test_a_process_killed_at_every_commit_loses_no_later_push",
     ),
     partly(
         "G2",

@@ -19,8 +19,8 @@ class Stopped(BaseException):
 class StutterLedger:
     """Any ledger, with every commit split into its writes and an end after `stops_after` of them.
 
-    After the end every call raises Stopped: the dead do not read either. `trim`, `drop` and a
-    `tally` that adds count as one write each.
+    After the end every call raises Stopped: the dead do not read either. `trim`, `drop`,
+    `swap_lock` and a `tally` that adds count as one write each.
     """
 
     def __init__(self, inner: Ledger, stops_after: int) -> None:
@@ -65,6 +65,14 @@ class StutterLedger:
     def drop(self, log: str, expect: int) -> None:
         self._writer().drop(log, expect)
         self.writes_done += 1
+
+    def locked_by(self) -> bytes:
+        return self._alive().locked_by()
+
+    def swap_lock(self, old: bytes, new: bytes) -> bool:
+        is_swapped = self._writer().swap_lock(old, new)
+        self.writes_done += 1
+        return is_swapped
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         if not amounts:

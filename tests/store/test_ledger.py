@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from contextrelay.store.ledger import Fact, Ledger, Row, Stale, Write
+from contextrelay.errors import Unavailable
+from contextrelay.store.ledger import UNLOCKED, Fact, Ledger, Row, Stale, Write, lock_token, redis
 
 ODD_NAMES = (
     "a b",
@@ -433,3 +434,40 @@ def test_a_log_without_facts_is_dropped_at_head_zero(ledger: Ledger) -> None:
     ledger.drop("never", 0)
 
     assert ledger.logs("", "", 10) == []
+
+
+# The write lock
+
+
+def test_a_locked_ledger_takes_writes_from_the_holder_of_the_token_only(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis, "LOCK_LATE_MS", 200)
+    ledger.commit(Write("a", (b"1",)))
+    assert ledger.locked_by() == UNLOCKED
+
+    assert ledger.swap_lock(UNLOCKED, b"mine")
+    assert not ledger.swap_lock(UNLOCKED, b"theirs")
+
+    assert ledger.locked_by() == b"mine"
+    for refused in (
+        lambda: ledger.commit(Write("a", (b"2",))),
+        lambda: ledger.trim("a", 2),
+        lambda: ledger.drop("a", 1),
+    ):
+        with pytest.raises(Unavailable):
+            refused()
+        with lock_token(b"theirs"), pytest.raises(Unavailable):
+            refused()
+    assert ledger.read("a", 0, 9) == [Fact(1, b"1")]
+    assert ledger.tally("t", {"n": 1}) == {"n": 1}
+    with lock_token(b"mine"):
+        assert ledger.commit(Write("a", (b"2",))) == [2]
+        ledger.trim("a", 2)
+        ledger.commit(Write("b", (b"1",)))
+        ledger.drop("b", 1)
+    assert ledger.swap_lock(b"mine", b"next")
+    assert ledger.swap_lock(b"next", UNLOCKED)
+    with lock_token(b"next"), pytest.raises(Unavailable):
+        ledger.commit(Write("a", (b"late",)))
+    assert ledger.commit(Write("a", (b"3",))) == [3]

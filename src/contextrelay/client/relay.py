@@ -205,6 +205,10 @@ class Relay(_Verbs):
         """Fill this store, which must be empty, from a backup file."""
         return self.transport.ask(verbs.Restore(), _file_chunks(path))
 
+    def abandon_restore(self) -> RestoreReport:
+        """Give up a restore that was cut short: erase what it had written, and unlock the store."""
+        return self.transport.ask(verbs.Restore(is_abandoned=True))
+
     def close(self) -> None:
         """Let go of the store; a second call does nothing."""
         self.transport.close()
@@ -329,6 +333,10 @@ class AsyncRelay(_Verbs):
     async def restore(self, path: str | os.PathLike[str]) -> RestoreReport:
         """Fill this store, which must be empty, from a backup file."""
         return await self.transport.ask(verbs.Restore(), _file_chunks(path))
+
+    async def abandon_restore(self) -> RestoreReport:
+        """Give up a restore that was cut short: erase what it had written, and unlock the store."""
+        return await self.transport.ask(verbs.Restore(is_abandoned=True))
 
     async def close(self) -> None:
         """Let go of the store; a second call does nothing."""

@@ -108,6 +108,8 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
     asks may, their stores know (core/access/callers.py).
     """
     kind: type[Verb[Any]] = type(verb)
+    if kind.__name__ not in _WHILE_LOCKED:
+        stores.lock_check.refuse_locked(stores.ledger)
     function = _answers.get(kind)
     if function is None:
         import_module(f"contextrelay.core.{_FILES[kind.__name__]}")
@@ -124,6 +126,9 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
             _count(stores, verb, reply)
     return reply if stores.caller is None else stores.caller.shown(stores, reply)
 
+
+# What is answered while a restore is unfinished: it finishes it, or says so.
+_WHILE_LOCKED = frozenset(("Restore", "Verify"))
 
 # What shows a reader something of an artifact: what it cost is counted (core/accounting/usage.py).
 _COUNTED = frozenset(

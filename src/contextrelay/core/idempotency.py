@@ -286,6 +286,12 @@ class _Claiming:
     def drop(self, log: str, expect: int) -> None:
         self._inner.drop(log, expect)
 
+    def locked_by(self) -> bytes:
+        return self._inner.locked_by()
+
+    def swap_lock(self, old: bytes, new: bytes) -> bool:
+        return self._inner.swap_lock(old, new)
+
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         return self._inner.tally(name, amounts)
 

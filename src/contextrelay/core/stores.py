@@ -14,11 +14,13 @@ from contextrelay.core.memory_cache import Warm
 from contextrelay.core.services import Beside
 from contextrelay.core.threads.head_cache import Heads
 from contextrelay.errors import Full
+from contextrelay.limits import LOCK_TRUSTED_S
 from contextrelay.model.ref import new_ref
 from contextrelay.model.settings import Settings
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.engine import Engine
-from contextrelay.store.ledger import Ledger, Stale, Write
+from contextrelay.store.file_errors import locked
+from contextrelay.store.ledger import UNLOCKED, Ledger, Stale, Write
 
 if TYPE_CHECKING:
     from contextrelay.core.access.callers import Caller
@@ -38,6 +40,25 @@ class Count:
     def add(self) -> None:
         with self._lock:
             self.number += 1
+
+
+class LockCheck:
+    """Keeps verbs out of a store that is locked for a restore: what is there is not all of it.
+
+    That it is not locked is trusted for LOCK_TRUSTED_S, so that a read does not get slower; whoever
+    locks it waits as long before the first change. Writes are checked by the ledger, each of them.
+    """
+
+    def __init__(self) -> None:
+        self._trusted_until_s = 0.0
+
+    def refuse_locked(self, ledger: Ledger) -> None:
+        now_s = time.monotonic()
+        if now_s < self._trusted_until_s:
+            return
+        if ledger.locked_by() != UNLOCKED:
+            raise locked()
+        self._trusted_until_s = now_s + LOCK_TRUSTED_S
 
 
 def clock_ms() -> int:
@@ -65,6 +86,8 @@ class Stores(Struct, frozen=True):
     """Of a request whose key has one: what the bodies that it stores are taken from."""
     beside: Beside = field(default_factory=Beside)
     """What stands beside the ledger: the search index, the counting of savings."""
+
+    lock_check: LockCheck = field(default_factory=LockCheck)
 
     def close(self) -> None:
         """Let go of everything; a second call does nothing."""

@@ -51,6 +51,13 @@ def busy(path: Path | str, why: object) -> RelayError:
     )
 
 
+def locked() -> RelayError:
+    return Unavailable(
+        "a restore into this store is not finished: until then it is neither read nor written",
+        "run the same restore again: relay restore FILE; or give it up: relay restore --abandon",
+    )
+
+
 def cannot_write(path: Path | str, error: OSError | ValueError) -> RelayError:
     """The trouble with a file that somebody wanted written outside the store."""
     if isinstance(error, OSError) and _BY_ERRNO.get(error.errno or 0) is no_room:

@@ -318,7 +318,13 @@ class Backup(Verb[Stream[BackupReport]], frozen=True):
 
 
 class Restore(Verb[RestoreReport], frozen=True):
-    """Fill an empty store from a backup, checking every hash."""
+    """Fill an empty store from a backup, checking every hash.
+
+    One that was cut short keeps the store locked: it is done again, or abandoned, which takes no
+    backup and erases what it had written.
+    """
+
+    is_abandoned: bool = False
 
 
 # Channels

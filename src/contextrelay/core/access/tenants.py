@@ -134,6 +134,12 @@ class _SpaceLedger(SpaceReads):
     def _told(self, stale: Stale) -> Stale:
         return Stale(self._own(stale.log), stale.head)
 
+    def locked_by(self) -> bytes:
+        return self._inner.locked_by()
+
+    def swap_lock(self, old: bytes, new: bytes) -> bool:
+        return self._inner.swap_lock(old, new)
+
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         return self._inner.tally(self._prefix + name, amounts)
 

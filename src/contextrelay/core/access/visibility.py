@@ -188,6 +188,12 @@ class SightLedger(SightReads):
         self._check(log)
         self._inner.drop(log, expect)
 
+    def locked_by(self) -> bytes:
+        return self._inner.locked_by()
+
+    def swap_lock(self, old: bytes, new: bytes) -> bool:
+        return self._inner.swap_lock(old, new)
+
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         """Counters of the key's own: what others have done, also unseen, is in the space's."""
         return self._inner.tally(f"{name}@{self._key.id}", amounts)

@@ -19,10 +19,11 @@ from contextrelay.limits import PAGE_ROWS_MAX, PROBLEMS_MAX
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, in_ms
 from contextrelay.model.reports import Problem, VerifyReport
-from contextrelay.store.ledger import ONLY, Reads
+from contextrelay.store.ledger import LOCK_LOG, ONLY, UNLOCKED, Reads
 from contextrelay.wire.verbs import Body, Verify
 
 _GC = "relay gc mends it"
+_FINISH = "run it again: relay restore FILE; or give it up: relay restore --abandon"
 _RESTORE = "go back to a backup with: relay restore FILE"
 
 
@@ -44,6 +45,11 @@ def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
     findings = _Findings()
     for line in stores.ledger.check():
         findings.add(line)
+    if stores.ledger.locked_by() != UNLOCKED:
+        findings.add("a restore into this store is not finished", next_step=_FINISH)
+        return _report(findings)
+    if stores.ledger.get(LOCK_LOG, "unfinished", ONLY) is not None:
+        findings.add("an earlier version's restore was cut short: content may be missing")
     try:
         with stores.ledger.still() as view, stores.blobs.hold():
             for log in all_logs(view, "b/"):
@@ -52,6 +58,10 @@ def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
                 _check_space(space, findings)
     except Broken as error:
         findings.add(f"cannot go on: {error.message}")
+    return _report(findings)
+
+
+def _report(findings: _Findings) -> VerifyReport:
     return VerifyReport(
         artifacts=findings.artifacts,
         bodies=findings.bodies,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from typing import IO
 
@@ -23,11 +24,11 @@ from contextrelay.core.artifacts.bodies import BLOB_NAME, where
 from contextrelay.core.maintenance.verify import all_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Conflict, Invalid, RelayError
-from contextrelay.limits import CHUNK_BYTES, MIB, PAGE_ROWS_MAX
+from contextrelay.limits import CHUNK_BYTES, LOCK_TRUSTED_S, MIB, PAGE_ROWS_MAX
 from contextrelay.model.artifact import moment
 from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.store.durable_files import spooled
-from contextrelay.store.ledger import ONLY, Reads, Row, Write
+from contextrelay.store.ledger import LOCK_LOG, ONLY, UNLOCKED, Reads, Row, Write, lock_token
 from contextrelay.wire.verbs import Backup, Body, Restore, Stream
 
 _PAGE_BYTES = MIB
@@ -129,24 +130,35 @@ def _padding(size_bytes: int) -> bytes:
 # In
 
 
-RESTORE_LOG = "restore"
+# The tokens by which a restore locks the ledger: a word, and random digits, so that of two restores
+# only the one that began last writes.
+LOOKING = b"looking:"
+"""It is not known yet whether the store was empty: nothing may be erased."""
+FILLING = b"filling:"
+"""The store was empty when it was locked: all that is in it was written by a restore."""
 
 
 @answers(Restore)
 def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
-    """Read the whole backup twice: to check it, and, only if all of it is right, to store it."""
+    """Read the whole backup twice: to check it, and, only if all of it is right, to store it.
+
+    From before the first write until after the last one the ledger is locked. A crash leaves it
+    locked, and the next restore, or one that is abandoned, erases what this one wrote.
+    """
+    if verb.is_abandoned:
+        return _abandon(stores)
     with spooled((body,) if isinstance(body, bytes) else body) as spool:
         end = _guarded(lambda: _read(spool, _Check()))
-        _clear_unfinished(stores)
-        # A crash from here on leaves this mark, and the next restore begins anew.
-        stores.ledger.commit(Write(RESTORE_LOG, rows=(Row("unfinished", ONLY, b""),)))
-        try:
-            _guarded(lambda: _read(spool, _Fill(stores)))
-        except RelayError:
-            _clear_unfinished(stores)
-            stores.ledger.drop(RESTORE_LOG, expect=stores.ledger.last(RESTORE_LOG))
-            raise
-        stores.ledger.drop(RESTORE_LOG, expect=stores.ledger.last(RESTORE_LOG))
+        token = _lock(stores)
+        with lock_token(token), stores.blobs.hold():
+            try:
+                _clear(stores)
+                _guarded(lambda: _read(spool, _Fill(stores)))
+            except RelayError:
+                _clear(stores)
+                _unlock(stores, token)
+                raise
+        _unlock(stores, token)
     return RestoreReport(
         logs=end.logs,
         bodies=end.bodies,
@@ -155,17 +167,75 @@ def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
     )
 
 
-def _clear_unfinished(stores: Stores) -> None:
-    """Make sure that the store is empty; what an unfinished restore left is taken away."""
-    is_unfinished = stores.ledger.get(RESTORE_LOG, "unfinished", ONLY) is not None
-    if stores.ledger.logs("", "", 1) and not is_unfinished:
+def _abandon(stores: Stores) -> RestoreReport:
+    """Erase what an unfinished restore wrote, and open the store again, empty."""
+    if stores.ledger.locked_by() == UNLOCKED:
+        raise Invalid("no restore is unfinished here", "to begin one: relay restore FILE")
+    created_at = moment(stores.now_ms())
+    token = _lock(stores)
+    with lock_token(token):
+        _clear(stores)
+    _unlock(stores, token)
+    return RestoreReport(logs=0, bodies=0, body_bytes=0, created_at=created_at)
+
+
+def _lock(stores: Stores) -> bytes:
+    """Lock the store against all others, also against a restore that was begun before.
+
+    Raises:
+        Conflict: it is not empty, and what is in it was not written by a restore.
+    """
+    ledger = stores.ledger
+    chance = stores.random_bytes(16).hex().encode()
+    found = ledger.locked_by()
+    if not found.startswith(FILLING):
+        if found == UNLOCKED:
+            _refuse_content(stores)  # A store that is in use is not locked even for a moment.
+        _swap_lock(stores, found, LOOKING + chance)
+        found = LOOKING + chance
+        try:
+            _refuse_content(stores)
+        except Conflict:
+            _unlock(stores, found)
+            raise
+    _swap_lock(stores, found, FILLING + chance)
+    # Readers look at the lock only now and then (core/stores.py).
+    time.sleep(LOCK_TRUSTED_S)
+    return FILLING + chance
+
+
+def _unlock(stores: Stores, token: bytes) -> None:
+    _swap_lock(stores, token, UNLOCKED)
+
+
+def _swap_lock(stores: Stores, old: bytes, new: bytes) -> None:
+    if not stores.ledger.swap_lock(old, new):
+        raise Conflict("another restore into this store was begun", "let that one finish")
+
+
+def _refuse_content(stores: Stores) -> None:
+    if any(log != LOCK_LOG for log in stores.ledger.logs("", "", 2)):
         raise Conflict(
             "the store is not empty",
             "restore into a new one: relay --store FOLDER restore FILE",
             place=stores.engine.address,
         )
-    for log in [each for each in all_logs(stores.ledger, "") if each != RESTORE_LOG]:
+
+
+def _clear(stores: Stores) -> None:
+    """Erase what a restore wrote; the lock, in a log of its own, stays."""
+    for log in [each for each in all_logs(stores.ledger, "") if each != LOCK_LOG]:
         stores.ledger.drop(log, expect=stores.ledger.last(log))
+    if was_cut_short_before(stores.ledger):
+        stores.ledger.commit(Write(LOCK_LOG, rows=(Row(_OLD_KIND, ONLY, None),)))
+
+
+_OLD_KIND = "unfinished"
+
+
+def was_cut_short_before(ledger: Reads) -> bool:
+    """Whether an earlier version's restore was cut short: it left a row that kept nobody out."""
+    return ledger.get(LOCK_LOG, _OLD_KIND, ONLY) is not None
 
 
 def _guarded(act: Callable[[], End]) -> End:
@@ -249,6 +319,8 @@ class _Fill(_Check):
     def take_page(self, parts: list[Part]) -> None:
         ledger = self._stores.ledger
         for part in parts:
+            if part.log == LOCK_LOG:
+                continue  # Of the store that was backed up; here it would keep others out.
             if part.after > ledger.last(part.log):
                 ledger.trim(part.log, part.after + 1)
             ledger.commit(Write(part.log, tuple(part.facts), tuple(part.rows)))

@@ -9,8 +9,9 @@ all, and a crash leaves a prefix. An engine may do all of them at once; core mus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from msgspec import Struct
@@ -51,6 +52,34 @@ class Stale(Exception):
         super().__init__(f"the head of {log} is {head}")
         self.log = log
         self.head = head
+
+
+# The write lock: while it is set, only the holder of its token writes. It is kept in the ledger
+# itself, so every process and server obeys it, and a crash does not release it.
+
+LOCK_LOG = "restore"
+LOCK_KIND = "lock"
+UNLOCKED = b""
+"""The token of a ledger that is not locked."""
+
+# Not an argument of commit, trim and drop: only a restore has a token, and every view of a ledger
+# would have to pass it on.
+_token: ContextVar[bytes] = ContextVar("token", default=UNLOCKED)
+
+
+@contextmanager
+def lock_token(token: bytes) -> Generator[None]:
+    """Write, in this block, as the holder of this lock token."""
+    before = _token.set(token)
+    try:
+        yield
+    finally:
+        _token.reset(before)
+
+
+def current_token() -> bytes:
+    """The lock token of whoever calls; UNLOCKED for everybody but a restore."""
+    return _token.get()
 
 
 class Reads(Protocol):
@@ -114,6 +143,22 @@ class Ledger(Reads, Protocol):
 
         Raises:
             Stale: it is not.
+        """
+        ...
+
+    def locked_by(self) -> bytes:
+        """The token of whoever has locked the ledger, or UNLOCKED.
+
+        While it is locked, `commit`, `trim` and `drop` raise Unavailable for all others. Counters
+        are no content: `tally` goes on.
+        """
+        ...
+
+    def swap_lock(self, old: bytes, new: bytes) -> bool:
+        """Lock the ledger, take the lock over, or unlock it, if the token of its lock is `old`.
+
+        It is durable, and once it returns no write with another token than `new` is done any more.
+        False: the token was another one, and nothing was changed.
         """
         ...
 

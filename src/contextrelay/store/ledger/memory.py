@@ -11,7 +11,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 
-from contextrelay.store.ledger import Fact, Reads, Row, Stale, Write
+from contextrelay.store.file_errors import locked
+from contextrelay.store.ledger import UNLOCKED, Fact, Reads, Row, Stale, Write, current_token
 
 
 class MemoryLedger:
@@ -23,6 +24,7 @@ class MemoryLedger:
         self._lock = RLock()
         self._tables = _Tables({}, [], [])
         self._views_taken = 0
+        self._locked_by = UNLOCKED
         self._tallies: dict[str, dict[str, int]] = {}
         self._listeners: dict[object, Callable[[str | None], None]] = {}
 
@@ -60,6 +62,7 @@ class MemoryLedger:
         try:
             for write in writes:
                 with self._lock:
+                    self._refuse_locked()
                     heads.append(self._write(write))
                 if write.facts:
                     told[write.log] = None
@@ -69,11 +72,13 @@ class MemoryLedger:
 
     def trim(self, log: str, before: int) -> None:
         with self._lock:
+            self._refuse_locked()
             self._open(log).trim(before)
             self._shut(log)
 
     def drop(self, log: str, expect: int) -> None:
         with self._lock:
+            self._refuse_locked()
             head = self._tables.last(log)
             if head != expect:
                 raise Stale(log, head)
@@ -83,6 +88,19 @@ class MemoryLedger:
             for row in entry.all_rows():
                 self._forget_due(log, row)
             self._forget_log(log)
+
+    def locked_by(self) -> bytes:
+        return self._locked_by
+
+    def swap_lock(self, old: bytes, new: bytes) -> bool:
+        with self._lock:
+            is_same = self._locked_by == old
+            self._locked_by = new if is_same else self._locked_by
+            return is_same
+
+    def _refuse_locked(self) -> None:
+        if self._locked_by != current_token():
+            raise locked()
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         with self._lock:

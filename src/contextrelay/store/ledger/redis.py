@@ -9,6 +9,10 @@
     relay:{tally/<name>}   counters, a hash
     relay:hear         where the name of a log with news is published
 
+Whether the ledger is locked is asked in each script on a single server. On a cluster the lock is on
+another node: it is asked for with the index entries, and a write that comes later than LOCK_LATE_MS
+after that is refused, so that whoever locks the ledger has to wait only as long.
+
 Rule: one script does one write, so it is whole or absent. Index entries are written before it and
 checked on read. A script that writes is sent once: after a lost reply (Unavailable) the caller
 reads past `expect` and looks for its fact, which carries an id made by its writer.
@@ -19,23 +23,49 @@ maxmemory-policy noeviction, or the server forgets what we were told to keep.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import RETRIES_MAX
-from contextrelay.store.ledger import Fact, Reads, Row, Stale, Write
+from contextrelay.store.file_errors import locked
+from contextrelay.store.ledger import (
+    LOCK_KIND,
+    LOCK_LOG,
+    ONLY,
+    UNLOCKED,
+    Fact,
+    Reads,
+    Row,
+    Stale,
+    Write,
+    current_token,
+)
 from contextrelay.store.redis.client import Client, Command, Word, connect
 from contextrelay.store.redis.hints import Hints
 from contextrelay.store.redis.index import LATE, LATE_MS, REFUSE_LATE, Index
 
 STALE = 1
+LOCKED = -2
+LOCK_LATE_MS = 5_000
+
+assert LOCK_LATE_MS < LATE_MS
+
+# After REFUSE_LATE. The last two of ARGV: the field of the lock in the last of KEYS, or nothing on
+# a cluster; and the value that it has to have.
+REFUSE_LOCKED = f"""
+local field = ARGV[#ARGV - 1]
+if field ~= '' and (redis.call('HGET', KEYS[#KEYS], field) or ':') ~= ARGV[#ARGV] then
+  return {{{LOCKED}, 0}}
+end
+"""
 
 # KEYS: h f r k of each write's log. ARGV: the deadline, the channel, the number of writes; then for
 # each: log, expect or '', the numbers of facts and rows, facts, and field and value of each row,
 # where '' deletes. It calls once a row and unpacks nothing: Lua's stack ends near 8,000 values.
-WRITE = f"""{REFUSE_LATE}
+WRITE = f"""{REFUSE_LATE}{REFUSE_LOCKED}
 local at, key = 3, 0
 local function arg() at = at + 1 return ARGV[at] end
 local answer = {{0}}
@@ -74,7 +104,7 @@ return answer
 """
 
 # KEYS: h f. ARGV: the deadline, the first seq to keep.
-TRIM = f"""{REFUSE_LATE}
+TRIM = f"""{REFUSE_LATE}{REFUSE_LOCKED}
 local before = tonumber(ARGV[2])
 redis.call('XTRIM', KEYS[2], 'MINID', '=', string.format('%d-0', before))
 if tonumber(redis.call('GET', KEYS[1]) or 0) < before - 1 then
@@ -83,11 +113,25 @@ end
 return {{0}}
 """
 
-# KEYS: h f r k. ARGV: the expected head.
-DROP = """
+# KEYS: h f r k. ARGV: the deadline, the expected head.
+DROP = f"""{REFUSE_LATE}{REFUSE_LOCKED}
 local head = tonumber(redis.call('GET', KEYS[1]) or 0)
-if head == tonumber(ARGV[1]) then redis.call('UNLINK', unpack(KEYS)) end
-return head
+if head == tonumber(ARGV[2]) then redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4]) end
+return {{0, head}}
+"""
+
+# KEYS: r of the log with the lock. ARGV: its field, the value that it has to have, the new one.
+# Answers whether it is the new one: also where this was sent twice.
+SWAP_LOCK = """
+local value = redis.call('HGET', KEYS[1], ARGV[1]) or ':'
+if value == ARGV[3] then return 1 end
+if value ~= ARGV[2] then return 0 end
+if ARGV[3] == ':' then
+  redis.call('HDEL', KEYS[1], ARGV[1])
+else
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+end
+return 1
 """
 
 # KEYS: r k. ARGV: two bounds, how many. Answers field, value, field, value ...
@@ -205,14 +249,28 @@ class RedisLedger:
         keys = (self._key(log, "h"), self._key(log, "f"))
         # A head alone is something, so the log goes into the index as if a fact were written.
         likewise = Write(log, facts=(b"",))
-        self._do([likewise], lambda late_ms: ("EVAL", TRIM, 2, *keys, late_ms, before))
+        self._do([likewise], lambda late_ms: self._script(TRIM, keys, (late_ms, before)))
 
     def drop(self, log: str, expect: int) -> None:
         seen_ms = self.client.now_ms()
-        head = int(self.client.once("EVAL", DROP, 4, *self._keys(log), expect))
+        keys = self._keys(log)
+        _, head = self._do(
+            [Write(log)], lambda late_ms: self._script(DROP, keys, (late_ms, expect))
+        )
         if head != expect:
             raise Stale(log, head)
         self._logs.forget([log.encode()], seen_ms)
+
+    def locked_by(self) -> bytes:
+        return _token_in(self.client.ask(*self._ask_lock()))
+
+    def swap_lock(self, old: bytes, new: bytes) -> bool:
+        key, values = self._key(LOCK_LOG, "r"), (b":" + old, b":" + new)
+        if not self.client.ask("EVAL", SWAP_LOCK, 1, key, LOCK_FIELD, *values):
+            return False
+        if self.client.clustered and new != UNLOCKED:
+            time.sleep(LOCK_LATE_MS / 1_000)
+        return True
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         key = f"{self._prefix}:{{tally/{_without_braces(name)}}}"
@@ -258,27 +316,32 @@ class RedisLedger:
         stamp_ms: int | None = None,
     ) -> list[int]:
         """Write index entries, then run one script; both again where the script came too late."""
+        late_ms = LOCK_LATE_MS if self.client.clustered else LATE_MS
         for _ in range(RETRIES_MAX):
             if self.client.clustered:
                 stamp_ms = stamp_ms or self._indexed(writes)
-                answer = self.client.once(*script(stamp_ms + LATE_MS))
+                answer = self.client.once(*script(stamp_ms + late_ms))
             else:
                 stamp_ms = self.client.now_ms()
                 entries = self._entries(writes, stamp_ms)
-                answer = self.client.once_all([*entries, script(stamp_ms + LATE_MS)])[-1]
+                answer = self.client.once_all([*entries, script(stamp_ms + late_ms)])[-1]
+            if answer[0] == LOCKED:
+                raise locked()
             if answer[0] != LATE:
                 return answer
             self.client.heed_clock(answer[1])
             stamp_ms = None
         raise Unavailable(
-            f"the clocks of the store's server differ by more than {LATE_MS} ms",
+            f"the clocks of the store's server differ by more than {late_ms} ms",
             "set the clocks of its nodes",
             place=self.client.address,
         )
 
     def _indexed(self, writes: Sequence[Write]) -> int:
         stamp_ms = self.client.now_ms()
-        self.client.ask_all(self._entries(writes, stamp_ms))
+        *_, value = self.client.ask_all([*self._entries(writes, stamp_ms), self._ask_lock()])
+        if _token_in(value) != current_token():
+            raise locked()
         return stamp_ms
 
     def _entries(self, writes: Sequence[Write], stamp_ms: int) -> list[Command]:
@@ -301,7 +364,17 @@ class RedisLedger:
             args += [write.log, expect, len(write.facts), len(write.rows), *write.facts]
             for row in write.rows:
                 args += [_field(row.kind, row.key), _packed(row)]
-        return ("EVAL", WRITE, len(keys), *keys, *args)
+        return self._script(WRITE, keys, args)
+
+    def _script(self, lua: str, keys: Sequence[Word], args: Sequence[Word]) -> Command:
+        """A script that is refused where another has locked the ledger."""
+        if self.client.clustered:
+            return ("EVAL", lua, len(keys), *keys, *args, "", "")
+        guarded = (self._key(LOCK_LOG, "r"), *args, LOCK_FIELD, b":" + current_token())
+        return ("EVAL", lua, len(keys) + 1, *keys, *guarded)
+
+    def _ask_lock(self) -> Command:
+        return ("HGET", self._key(LOCK_LOG, "r"), LOCK_FIELD)
 
     # Reading through an index
 
@@ -361,6 +434,13 @@ def _refuse_nul(*names: str) -> None:
 
 def _field(kind: str, key: str) -> bytes:
     return f"{kind}\0{key}".encode()
+
+
+LOCK_FIELD = _field(LOCK_KIND, ONLY)
+
+
+def _token_in(value: bytes | None) -> bytes:
+    return UNLOCKED if value is None else _unpacked(value)[1]
 
 
 def _packed(row: Row) -> bytes:

@@ -20,7 +20,18 @@ from contextrelay.errors import RelayError, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHECKPOINT_PAGES, GROUP_COMMITS_MAX
 from contextrelay.store import file_errors
 from contextrelay.store.durable_files import make_folder
-from contextrelay.store.ledger import Reads, Stale, Write, sqlite_news
+from contextrelay.store.ledger import (
+    LOCK_KIND,
+    LOCK_LOG,
+    ONLY,
+    UNLOCKED,
+    Reads,
+    Row,
+    Stale,
+    Write,
+    current_token,
+    sqlite_news,
+)
 from contextrelay.store.ledger.sqlite_reads import (
     FOREIGN,
     SqliteReads,
@@ -73,10 +84,12 @@ Change = Callable[[Transaction], Any]
 class _Ticket:
     """One caller's change, waiting for its group."""
 
-    __slots__ = ("answer", "change", "error", "gate", "is_done")
+    __slots__ = ("answer", "change", "error", "gate", "is_done", "token")
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: Change, token: bytes | None) -> None:
         self.change = change
+        self.token = token
+        """The lock token of the caller; None where a lock does not matter."""
         self.answer: Any = None
         self.error: BaseException | None = None
         self.is_done = False
@@ -185,19 +198,37 @@ class SqliteLedger(SqliteReads):
 
         self._change(change)
 
+    def locked_by(self) -> bytes:
+        return self.get(LOCK_LOG, LOCK_KIND, ONLY) or UNLOCKED
+
+    def swap_lock(self, old: bytes, new: bytes) -> bool:
+        def change(transaction: Transaction) -> bool:
+            transaction.flush()
+            if transaction.locked_by() != old:
+                return False
+            transaction.write_each([Write(LOCK_LOG, rows=(Row(LOCK_KIND, ONLY, new or None),))])
+            transaction.known_lock = new
+            return True
+
+        return self._change(change, any_token=True)
+
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         rows = [(name, field, amount) for field, amount in amounts.items()]
         if rows:
-            self._change(lambda transaction: transaction.connection.executemany(TALLY, rows))
+
+            def change(transaction: Transaction) -> None:
+                transaction.connection.executemany(TALLY, rows)
+
+            self._change(change, any_token=True)
         return dict(self._ask(TALLIED, (name,)))
 
-    def _change(self, change: Change) -> Any:
+    def _change(self, change: Change, any_token: bool = False) -> Any:
         """Queue a change. Who finds nobody committing leads: all that wait go into one transaction.
 
         So there is no writer thread, a lone caller pays for none, and under load each sync to disk
         serves everyone who came during the one before.
         """
-        ticket = _Ticket(change)
+        ticket = _Ticket(change, None if any_token else current_token())
         self._waiting.append(ticket)
         while not ticket.is_done:
             if self._turn.acquire(blocking=False):
@@ -253,6 +284,10 @@ class SqliteLedger(SqliteReads):
             with self._turns, transaction(self._writer) as begun:
                 for ticket in group:
                     ticket.error = None
+                    # Asked in the transaction: nobody locks the ledger between this and the write.
+                    if ticket.token is not None and ticket.token != begun.locked_by():
+                        ticket.error = file_errors.locked()
+                        continue
                     try:
                         ticket.answer = ticket.change(begun)
                     except Stale as stale:

@@ -16,7 +16,8 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from contextrelay.store.ledger import Stale, Write
+from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Stale, Write
+from contextrelay.store.ledger.sqlite_reads import GET
 
 # Each of these takes several entries at once.
 APPEND = "INSERT INTO fact (log, seq, body) VALUES {}"
@@ -35,14 +36,23 @@ _SIZES = (64, 16, 4, 1)
 class Transaction:
     """A write transaction and the heads that are known in it."""
 
-    __slots__ = ("_facts", "_rows", "connection", "heads", "news")
+    __slots__ = ("_facts", "_rows", "connection", "heads", "known_lock", "news")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.heads: dict[str, int] = {}
         self.news: dict[str, None] = {}
+        self.known_lock: bytes | None = None
         self._facts: list[tuple[str, int, bytes]] = []
         self._rows: dict[tuple[str, str, str], tuple[bytes, int | None] | None] = {}
+
+    def locked_by(self) -> bytes:
+        """The token of the ledger's lock, asked for once in a transaction."""
+        token = self.known_lock
+        if token is None:
+            found = self.connection.execute(GET, (LOCK_LOG, LOCK_KIND, ONLY)).fetchone()
+            token = self.known_lock = found[0] if found else UNLOCKED
+        return token
 
     def head(self, log: str) -> int:
         if log not in self.heads:

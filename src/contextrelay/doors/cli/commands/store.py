@@ -102,11 +102,25 @@ def backup(args: Namespace, desk: Desk) -> None:
 
 
 def restore_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("file", metavar="FILE", nargs="?")
+    parser.add_argument(
+        "--abandon",
+        action="store_true",
+        help="give up a restore that was cut short: erase what it wrote, and nothing else",
+    )
 
 
 def restore(args: Namespace, desk: Desk) -> None:
-    """Fill an empty store from a backup, checking every hash."""
+    """Fill an empty store from a backup, checking every hash.
+
+    One that was cut short leaves the store locked, to reads and writes, until it is run again or
+    abandoned.
+    """
+    if args.abandon == (args.file is not None):
+        raise Invalid("a restore takes a FILE or --abandon", "relay restore FILE")
+    if args.abandon:
+        desk.answer(desk.relay.abandon_restore(), ["the store is empty and open"])
+        return
     with desk.busy("restoring"):
         report = desk.relay.restore(args.file)
     large = display.count(report.bodies, "large body", "large bodies")
