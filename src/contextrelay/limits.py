@@ -502,8 +502,6 @@ PINS_MAX = 1_000
 CALLS_MAX = 1_000_000
 HANDOFF_TOKENS_DEFAULT = 2_000
 HANDOFF_OUTLINE_TOKENS_MAX = 200
-HANDOFF_DIRECTORY_BYTES_MAX = 64 * KIB
-"""The list of entries in a handoff file: two a ref, and the handoff."""
 ASK_CHARS_MAX = 20_000
 ASK_TOLD_CHARS_MAX = 200
 """Of an ask, in listings and events."""

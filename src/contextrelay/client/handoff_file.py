@@ -12,24 +12,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import zipfile
-import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from struct import unpack_from
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode, encode
 
+from contextrelay.core.transfer.archive import UUID
+from contextrelay.core.transfer.untrusted_zip import WRONG, ForeignZip, method_for
 from contextrelay.errors import Invalid, RelayError, TooLarge
 from contextrelay.limits import (
-    ARCHIVE_BYTES_MAX,
-    ARCHIVE_RATIO_MAX,
     BODY_BYTES_MAX,
-    CHUNK_BYTES,
-    HANDOFF_DIRECTORY_BYTES_MAX,
     SOURCE_REFS_MAX,
 )
 from contextrelay.model.artifact import ArtifactType
@@ -41,10 +38,8 @@ if TYPE_CHECKING:
     from contextrelay.client.thread import Thread
 
 HANDOFF, REFS = "handoff.json", "refs/"
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_IS_ENCRYPTED = 1
-_END_BYTES = 22
-_COMMENT_BYTES_MAX = 0xFFFF
+ENTRIES_MAX = 1 + 2 * SOURCE_REFS_MAX
+_NAME = re.compile(rf"handoff\.json|refs/{UUID}(\.json)?")
 
 
 class _Told(Struct, frozen=True):
@@ -83,13 +78,15 @@ def write_handoff(relay: Relay, ref: str, path: str | os.PathLike[str]) -> Hando
 
 def _write(relay: Relay, view: HandoffView, file: BinaryIO) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(HANDOFF, relay.pull(view.ref))
+        given = relay.pull(view.ref)
+        archive.writestr(HANDOFF, given, method_for(len(given), (given,)))
         for handed in view.handoff.refs:
             artifact = relay.peek(handed.ref)
             if artifact.sealed is None:
                 told = _Told(artifact.name, artifact.type, artifact.media_type, artifact.sha256)
                 archive.writestr(f"{REFS}{handed.ref}.json", encode(told))
-                archive.writestr(f"{REFS}{handed.ref}", relay.pull(handed.ref))
+                body = relay.pull(handed.ref)
+                archive.writestr(f"{REFS}{handed.ref}", body, method_for(len(body), (body,)))
 
 
 def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") -> Taken:
@@ -114,9 +111,7 @@ def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") ->
     return Taken(HandoffView(ref="", sha256=sha256, handoff=handoff), refs)
 
 
-def _stored(
-    archive: zipfile.ZipFile, told: dict[str, _Told], thread: Thread, by: str
-) -> dict[str, str]:
+def _stored(archive: ForeignZip, told: dict[str, _Told], thread: Thread, by: str) -> dict[str, str]:
     refs: dict[str, str] = {}
     for ref, each in told.items():
         options: dict[str, Any] = {"name": each.name, "type": each.type}
@@ -130,62 +125,21 @@ def _stored(
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Generator[zipfile.ZipFile]:
+def _opened(path: str | os.PathLike[str]) -> Generator[ForeignZip]:
     """A file as a zip; whatever is wrong with it is an error of ours."""
     try:
         with open(path, "rb") as file:
-            _check_directory(file)
-            with zipfile.ZipFile(file) as archive:
-                _check_members(archive.infolist())
-                yield archive
-    except (
-        OSError,
-        zipfile.BadZipFile,
-        zlib.error,
-        KeyError,
-        EOFError,
-        ValueError,
-        DecodeError,
-        ValidationError,
-        RecursionError,
-        NotImplementedError,
-        OverflowError,
-    ) as error:
+            yield ForeignZip(file, _NAME, ENTRIES_MAX)
+    except (*WRONG, DecodeError, ValidationError) as error:
         said = str(error)[:200] or type(error).__name__
         raise Invalid(f"{path} is no handoff file: {said}", "ask for it again") from error
 
 
-def _check_directory(file: BinaryIO) -> None:
-    """Refuse a file that lists more than a handoff can hold, before the list is read."""
-    size_bytes = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size_bytes - _END_BYTES - _COMMENT_BYTES_MAX))
-    tail = file.read()
-    end = tail.rfind(b"PK\x05\x06")
-    if end < 0 or len(tail) - end < _END_BYTES:
-        raise ValueError("it is no zip, or was cut short")
-    (directory_bytes,) = unpack_from("<L", tail, end + 12)
-    if directory_bytes > HANDOFF_DIRECTORY_BYTES_MAX:
-        raise TooLarge("the file has too many entries", f"at most {SOURCE_REFS_MAX} refs")
-    file.seek(0)
-
-
-def _check_members(members: list[zipfile.ZipInfo]) -> None:
-    """Refuse members that could harm: by how they are packed, or by what they unpack to."""
-    total_bytes = 0
-    for each in members:
-        if each.flag_bits & _IS_ENCRYPTED or each.compress_type not in _METHODS:
-            raise ValueError(f"{each.filename!r:.80} is packed in a way that is not read here")
-        total_bytes += each.file_size
-        most_bytes = ARCHIVE_RATIO_MAX * max(each.compress_size, CHUNK_BYTES)
-        if each.file_size > most_bytes or total_bytes > ARCHIVE_BYTES_MAX:
-            raise TooLarge("the file unpacks to too much", "check where it comes from")
-
-
-def _checked(archive: zipfile.ZipFile, handoff: Handoff) -> dict[str, _Told]:
+def _checked(archive: ForeignZip, handoff: Handoff) -> dict[str, _Told]:
     """What the file has of the refs of a handoff, every hash looked at; nothing is kept of it."""
     if len(handoff.refs) > SOURCE_REFS_MAX:
         raise TooLarge(f"{len(handoff.refs)} refs", f"at most {SOURCE_REFS_MAX}")
-    names, found = set(archive.namelist()), dict[str, _Told]()
+    names, found = archive.names, dict[str, _Told]()
     for each in handoff.refs:
         if not is_ref(each.ref):
             raise ValueError(f"{each.ref!r:.80} is no ref")
@@ -196,24 +150,19 @@ def _checked(archive: zipfile.ZipFile, handoff: Handoff) -> dict[str, _Told]:
     return found
 
 
-def _hashed(archive: zipfile.ZipFile, name: str) -> str:
-    digest, size_bytes = hashlib.sha256(), 0
-    with archive.open(name) as member:
-        while chunk := member.read(CHUNK_BYTES):
-            size_bytes += len(chunk)
-            _check_size(name, size_bytes)
-            digest.update(chunk)
+def _hashed(archive: ForeignZip, name: str) -> str:
+    digest = hashlib.sha256()
+    for chunk in _chunks(archive, name):
+        digest.update(chunk)
     return digest.hexdigest()
 
 
-def _read(archive: zipfile.ZipFile, name: str) -> bytes:
-    """A member, no larger than a body may be, whatever the file says of it."""
-    with archive.open(name) as member:
-        body = member.read(BODY_BYTES_MAX + 1)
-    _check_size(name, len(body))
-    return body
+def _read(archive: ForeignZip, name: str) -> bytes:
+    return b"".join(_chunks(archive, name))
 
 
-def _check_size(name: str, size_bytes: int) -> None:
-    if size_bytes > BODY_BYTES_MAX:
+def _chunks(archive: ForeignZip, name: str) -> Iterator[bytes]:
+    """A member, no larger than a body may be."""
+    if archive.size_bytes(name) > BODY_BYTES_MAX:
         raise TooLarge(f"{name} in the file is too large", f"at most {BODY_BYTES_MAX:,} bytes")
+    return archive.chunks(name)

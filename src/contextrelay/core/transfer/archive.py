@@ -3,8 +3,8 @@
 `manifest.json`, `thread.json`, `events.jsonl` (the whole history, an event a line), `state.json`
 (for people; nobody reads it back), and for each artifact `artifacts/<ref>.json` and `.body`.
 
-Rule: an archive is foreign input. Names, kinds, counts, sizes and ratios are checked before a byte
-is unpacked; then every body is hashed and the whole history followed, before a byte is stored.
+Rule: an archive is foreign input. Its outside is checked before a byte is unpacked (zips.py); then
+every body is hashed and the whole history followed, before a byte is stored.
 """
 
 from __future__ import annotations
@@ -12,25 +12,20 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import zipfile
-import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from struct import unpack_from
 from typing import IO, Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct, ValidationError, convert
 
 from contextrelay.core.artifacts.push import check_push
 from contextrelay.core.transfer.history_check import History
+from contextrelay.core.transfer.untrusted_zip import WRONG, ForeignZip
 from contextrelay.errors import Broken, Invalid, TooLarge
 from contextrelay.limits import (
-    ARCHIVE_BYTES_MAX,
     ARCHIVE_ENTRIES_MAX,
     ARCHIVE_HISTORY_BYTES_MAX,
-    ARCHIVE_RATIO_MAX,
-    CHUNK_BYTES,
     DAY_S,
     JSON_DEPTH_MAX,
     KIB,
@@ -52,14 +47,8 @@ UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 LINE_BYTES_MAX = 2 * STATE_BYTES_MAX
 """One event: a patch may tell a whole state, and what it was compacted to."""
 MANIFEST_BYTES_MAX = 16 * MIB
-# Below this size no ratio makes a bomb.
-RATIO_COUNTS_FROM_BYTES = KIB
 
 _NAME = re.compile(rf"(manifest|thread|state)\.json|events\.jsonl|artifacts/{UUID}\.(json|body)")
-_DIRECTORY_BYTES_MAX = ARCHIVE_ENTRIES_MAX * 256
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_PLAIN_KINDS = (0, 0o10)
-_IS_ENCRYPTED = 0x1
 _TOLD_BYTES_MAX = METADATA_BYTES_MAX + 256 * KIB
 
 Kind = TypeVar("Kind")
@@ -100,32 +89,21 @@ class Archive:
     """
 
     def __init__(self, spool: IO[bytes]) -> None:
-        _check_directory(spool)
         with _as_ours():
-            self._zip = zipfile.ZipFile(spool)
-        self._infos = {info.filename: info for info in self._zip.infolist()}
-        if len(self._infos) != len(self._zip.infolist()):
-            raise not_ours("a name stands in it twice")
-        _check_entries(self._zip.infolist())
+            self._zip = ForeignZip(spool, _NAME, ARCHIVE_ENTRIES_MAX)
 
     @property
     def names(self) -> set[str]:
-        return set(self._infos)
+        return self._zip.names
 
     def size_bytes(self, name: str) -> int:
-        if name not in self._infos:
-            raise not_ours(f"{name} is missing")
-        return self._infos[name].file_size
+        with _as_ours():
+            return self._zip.size_bytes(name)
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The bytes of an entry: as many as were announced, or an error at the end."""
-        left_bytes = self.size_bytes(name)
-        with _as_ours(), self._zip.open(name) as content:
-            while chunk := content.read(CHUNK_BYTES):
-                left_bytes -= len(chunk)
-                yield chunk
-        if left_bytes:
-            raise not_ours(f"{name} is not as long as announced")
+        with _as_ours():
+            yield from self._zip.chunks(name)
 
     def read(self, name: str, kind: type[Kind], bytes_max: int) -> Kind:
         """The JSON of a small entry."""
@@ -245,49 +223,6 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
     return Item(ref, made_by.source_refs, verb)
 
 
-# The outside
-
-
-def _check_directory(spool: IO[bytes]) -> None:
-    """Refuse a directory too long to be read: zipfile reads all of it before it can be asked."""
-    size_bytes = spool.seek(0, 2)
-    spool.seek(max(0, size_bytes - 66 * KIB))
-    tail = spool.read()
-    if tail[-22:-18] == b"PK\x05\x06" and tail[-2:] == b"\0\0":
-        end = len(tail) - 22
-    else:
-        end = tail.rfind(b"PK\x05\x06")
-    if end < 0 or len(tail) - end < 22:
-        raise not_ours("it is no zip, or was cut short")
-    (directory_bytes,) = unpack_from("<L", tail, end + 12)
-    if tail[max(0, end - 20) : end].startswith(b"PK\x06\x07"):
-        raise not_ours("it is larger than any export")  # Those have no need of zip64.
-    if directory_bytes > _DIRECTORY_BYTES_MAX:
-        raise TooLarge("the archive has too many entries", f"at most {ARCHIVE_ENTRIES_MAX}")
-
-
-def _check_entries(infos: list[zipfile.ZipInfo]) -> None:
-    """Refuse entries that could harm: by their names, kinds, count, sizes or ratios."""
-    if len(infos) > ARCHIVE_ENTRIES_MAX:
-        raise TooLarge(f"the archive has {len(infos)} entries", f"at most {ARCHIVE_ENTRIES_MAX}")
-    total_bytes = 0
-    for info in infos:
-        name = info.orig_filename
-        is_plain = info.external_attr >> 28 in _PLAIN_KINDS
-        if not _NAME.fullmatch(name) or name != info.filename or not is_plain:
-            raise not_ours(f"{shown(name)} has no place in it")
-        if info.flag_bits & _IS_ENCRYPTED or info.compress_type not in _METHODS:
-            raise not_ours(f"{name} is packed in a way that we do not read")
-        total_bytes += info.file_size
-        if info.file_size > ARCHIVE_RATIO_MAX * max(info.compress_size, RATIO_COUNTS_FROM_BYTES):
-            raise TooLarge(
-                f"{name} in the archive unpacks to too much",
-                f"at most {ARCHIVE_RATIO_MAX} times its size; check where it comes from",
-            )
-    if total_bytes > ARCHIVE_BYTES_MAX:
-        raise TooLarge("the archive unpacks to too much", f"at most {ARCHIVE_BYTES_MAX} bytes")
-
-
 # Reading strictly
 
 
@@ -311,18 +246,7 @@ def _as_ours(what: str = "") -> Generator[None]:
     """Tell what zipfile and the decoders raise on an archive that is not one, or not ours."""
     try:
         yield
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        ValidationError,
-        ValueError,
-        KeyError,
-        EOFError,
-        RecursionError,
-        NotImplementedError,
-        OverflowError,
-        OSError,  # A place before the beginning of the file.
-    ) as error:
+    except (*WRONG, ValidationError) as error:
         raise not_ours(f"{what}{error or type(error).__name__}") from error
 
 

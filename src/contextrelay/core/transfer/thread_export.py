@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from msgspec import Struct
@@ -39,7 +39,6 @@ from contextrelay.core.transfer.archive import (
     LINE_BYTES_MAX,
     MANIFEST,
     MANIFEST_BYTES_MAX,
-    RATIO_COUNTS_FROM_BYTES,
     STATE,
     THREAD,
     UUID,
@@ -48,12 +47,12 @@ from contextrelay.core.transfer.archive import (
     Manifest,
     check_archive,
 )
+from contextrelay.core.transfer.untrusted_zip import method_for
 from contextrelay.errors import Conflict, RelayError, TooLarge
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
     ARCHIVE_ENTRIES_MAX,
     ARCHIVE_HISTORY_BYTES_MAX,
-    ARCHIVE_RATIO_MAX,
     KIB,
     PAGE_ROWS_MAX,
 )
@@ -96,7 +95,7 @@ def _zip(stores: Stores, view: ThreadView) -> Iterator[bytes]:
         with zipfile.ZipFile(out, "w") as archive:
             for entry in entries:
                 info = zipfile.ZipInfo(entry.name)
-                info.compress_type = _method(entry)
+                info.compress_type = method_for(entry.size_bytes, entry.open())
                 with archive.open(info, "w") as content:
                     for chunk in entry.open():
                         content.write(chunk)
@@ -178,17 +177,6 @@ def _too_large(what: str, limit: str) -> TooLarge:
         f"the thread {what} for one archive",
         f"at most {limit}; a backup takes everything: relay backup FILE",
     )
-
-
-def _method(entry: _Entry) -> int:
-    """Deflate, unless that packs so well that an import would take it for a bomb."""
-    if entry.size_bytes <= ARCHIVE_RATIO_MAX * RATIO_COUNTS_FROM_BYTES:
-        return zipfile.ZIP_DEFLATED
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-    packed_bytes = sum(len(packer.compress(chunk)) for chunk in entry.open())
-    packed_bytes += len(packer.flush())
-    is_bomb = entry.size_bytes > ARCHIVE_RATIO_MAX // 2 * packed_bytes
-    return zipfile.ZIP_STORED if is_bomb else zipfile.ZIP_DEFLATED
 
 
 def _sources_first(artifacts: list[Artifact]) -> list[Artifact]:
