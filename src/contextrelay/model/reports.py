@@ -55,6 +55,8 @@ class VerifyReport(Struct, frozen=True, kw_only=True):
     events: int
     problem_count: int
     problems: list[Problem]
+    unchecked: int = 0
+    """Descriptions that an earlier version stored, without a hash: they could not be checked."""
 
 
 class BackupReport(Struct, frozen=True, kw_only=True):

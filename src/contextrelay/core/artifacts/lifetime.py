@@ -19,8 +19,10 @@ from contextrelay.core.artifacts.catalog import unindex_write
 from contextrelay.core.artifacts.records import (
     artifact_log,
     artifact_row,
+    description_hash,
     find,
     find_tombstone,
+    lease,
     live,
     tombstone_row,
 )
@@ -70,7 +72,7 @@ def _change(
         after = changed(before)
         if after == before:
             return before
-        fact = _next_fact(stores, log, head, event_type)
+        fact = _next_fact(stores, log, head, event_type, {"expires_at": lease(after)})
         try:
             stores.ledger.commit(Write(log, (fact,), (artifact_row(after),), expect=head))
         except Stale:
@@ -79,13 +81,16 @@ def _change(
     raise Conflict(f"others keep changing {ref}", "try again")
 
 
-def _next_fact(stores: Stores, log: str, head: int, event_type: str) -> bytes:
+def _next_fact(
+    stores: Stores, log: str, head: int, event_type: str, detail: dict[str, str | None]
+) -> bytes:
     previous = stores.ledger.read(log, head - 1, 1) if head else []
     event = Event(
         id=stores.random_bytes(8).hex(),
         type=event_type,
         at=moment(stores.now_ms()),
         by="you",
+        detail=detail,
     )
     return event_chain.encode(event, previous[0].body if previous else b"")
 
@@ -174,7 +179,8 @@ def _tombstone_write(
         thread=artifact.thread,
         channel=artifact.channel,
     )
-    fact = _next_fact(stores, log, head, f"artifact.{reason}")
+    detail: dict[str, str | None] = {"tombstone": description_hash(tombstone)}
+    fact = _next_fact(stores, log, head, f"artifact.{reason}", detail)
     rows = (Row("artifact", ONLY, None), tombstone_row(tombstone, now_ms), *beside)
     # Changed since it was read: then this write must fail, and the caller decides again.
     is_same = find(stores.ledger, artifact.ref) == artifact

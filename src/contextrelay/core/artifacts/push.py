@@ -15,7 +15,13 @@ from msgspec import UNSET
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.bodies import Incoming, check_size, held_each, receive
 from contextrelay.core.artifacts.catalog import index_write
-from contextrelay.core.artifacts.records import artifact_log, artifact_row, live
+from contextrelay.core.artifacts.records import (
+    artifact_log,
+    artifact_row,
+    description_hash,
+    lease,
+    live,
+)
 from contextrelay.core.channels.channels import (
     check_channel,
     pending_writes,
@@ -384,7 +390,12 @@ def _created(stores: Stores, artifact: Artifact) -> Write:
         type="artifact.created",
         at=artifact.created_at,
         by=artifact.provenance.created_by,
-        detail={"sha256": artifact.sha256, "size": artifact.size_bytes},
+        detail={
+            "sha256": artifact.sha256,
+            "size": artifact.size_bytes,
+            "description": description_hash(artifact),
+            "expires_at": lease(artifact),
+        },
     )
     rows = [artifact_row(artifact)]
     if artifact.thread is not None:

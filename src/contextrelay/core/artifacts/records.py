@@ -8,6 +8,7 @@ Rule: an artifact is visible only when all it needs is there: index row, body an
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import FIND_ITEMS_MAX, PAGE_ROWS_MAX
-from contextrelay.model.artifact import Artifact, Tombstone, in_ms
+from contextrelay.model.artifact import Artifact, Tombstone, in_ms, spell
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row
 from contextrelay.wire.verbs import Body, Find, List, Peek, Trace
@@ -28,8 +29,54 @@ from contextrelay.wire.verbs import Body, Find, List, Peek, Trace
 Described = TypeVar("Described", Artifact, Tombstone)
 
 _encoder = Encoder()
+_ordered = Encoder(order="deterministic")
 _artifact = Decoder(Artifact)
 _tombstone = Decoder(Tombstone)
+
+
+# What a description is hashed over, by name: a field that a later version adds is not among them.
+# Lease and thread change in the course of a life; the lease is told by events of its own.
+_HASHED: dict[type[Artifact] | type[Tombstone], tuple[str, ...]] = {
+    Artifact: (
+        "ref",
+        "type",
+        "media_type",
+        "name",
+        "size_bytes",
+        "sha256",
+        "is_text",
+        "created_at",
+        "metadata",
+        "provenance",
+        "preview",
+        "channel",
+        "sealed",
+    ),
+    Tombstone: (
+        "ref",
+        "gone_at",
+        "reason",
+        "name",
+        "type",
+        "size_bytes",
+        "sha256",
+        "created_at",
+        "metadata",
+        "thread",
+        "channel",
+    ),
+}
+
+
+def description_hash(described: Artifact | Tombstone) -> str:
+    """The hash of what describes an artifact; an event of its log has it, for `verify`."""
+    fields = [getattr(described, name) for name in _HASHED[type(described)]]
+    return hashlib.sha256(_ordered.encode(fields)).hexdigest()
+
+
+def lease(artifact: Artifact) -> str | None:
+    """When an artifact expires, as events tell it."""
+    return None if artifact.expires_at is None else spell(artifact.expires_at)
 
 
 def artifact_log(ref: str) -> str:

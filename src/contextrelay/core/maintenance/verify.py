@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+
+from msgspec import DecodeError
 
 from contextrelay.core.access.tenants import views
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import is_indexed
 from contextrelay.core.artifacts.holds import held
-from contextrelay.core.artifacts.records import artifact_log, find, find_tombstone
+from contextrelay.core.artifacts.records import (
+    artifact_log,
+    description_hash,
+    find,
+    find_tombstone,
+    lease,
+)
 from contextrelay.core.channels.channels import PREFIX as CHANNELS
 from contextrelay.core.channels.channels import decoded
 from contextrelay.core.stores import Stores
@@ -17,8 +26,10 @@ from contextrelay.core.threads.head import find_record, thread_log, wrong_snapsh
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import PAGE_ROWS_MAX, PROBLEMS_MAX
 from contextrelay.logic.state import event_chain
-from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.model.artifact import Artifact, Tombstone, in_ms
+from contextrelay.model.event import Event
 from contextrelay.model.reports import Problem, VerifyReport
+from contextrelay.model.thread import ThreadRecord
 from contextrelay.store.ledger import LOCK_LOG, ONLY, UNLOCKED, Reads
 from contextrelay.wire.verbs import Body, Verify
 
@@ -32,6 +43,7 @@ class _Findings:
 
     def __init__(self) -> None:
         self.artifacts = self.bodies = self.body_bytes = self.events = self.problem_count = 0
+        self.unchecked = 0
         self.problems: list[Problem] = []
 
     def add(self, what: str, ref: str | None = None, next_step: str = _RESTORE) -> None:
@@ -69,6 +81,7 @@ def _report(findings: _Findings) -> VerifyReport:
         events=findings.events,
         problem_count=findings.problem_count,
         problems=findings.problems,
+        unchecked=findings.unchecked,
     )
 
 
@@ -100,11 +113,50 @@ def _check_artifact(view: Reads, ref: str, findings: _Findings) -> None:
     if artifact is None and tombstone is None:
         return  # A push that was cut short; it was never acknowledged.
     _check_chain(view, artifact_log(ref), ref, findings)
+    _check_description(view, artifact, tombstone, ref, findings)
     if artifact is not None and artifact.ref != ref:
         findings.add(f"its description is that of {artifact.ref}", ref)
     elif artifact is not None:
         findings.artifacts += 1
         _check_references(view, artifact, findings)
+
+
+def _check_description(
+    view: Reads,
+    artifact: Artifact | None,
+    tombstone: Tombstone | None,
+    ref: str,
+    findings: _Findings,
+) -> None:
+    """Compare what describes an artifact with what the events of its life say."""
+    said: dict[str, Any] = {}
+    for event in _events(view, artifact_log(ref), b'"type":"artifact.'):
+        said |= event.detail
+    described = artifact or tombstone
+    assert described is not None
+    kept = said.get("tombstone" if artifact is None else "description")
+    if kept is None:
+        findings.unchecked += 1
+    elif kept != description_hash(described):
+        findings.add("its description was changed", ref)
+    if artifact is None or "expires_at" not in said or lease(artifact) == said["expires_at"]:
+        return
+    # What was imported does not expire: its thread holds it.
+    if artifact.expires_at is not None or artifact.thread is None:
+        findings.add("the time when it expires was changed", ref)
+
+
+def _events(view: Reads, log: str, sign: bytes) -> Iterator[Event]:
+    """The events of a log in whose text a sign is."""
+    seq = 0
+    while page := view.read(log, seq, PAGE_ROWS_MAX):
+        for fact in page:
+            if sign in fact.body:
+                try:
+                    yield event_chain.decode(fact.body)
+                except DecodeError:
+                    continue  # The chain has told of it.
+        seq = page[-1].seq
 
 
 def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> None:
@@ -134,10 +186,11 @@ def _check_chain(view: Reads, log: str, ref: str, findings: _Findings) -> None:
 def _check_thread(view: Reads, thread: str, findings: _Findings) -> None:
     """Check the chain of a thread's events, and that snapshots and holds are what they say."""
     try:
-        find_record(view, thread)
+        record = find_record(view, thread)
     except (NotFound, Gone):
         return  # Never made, or removed: its events are trimmed.
     _check_chain(view, thread_log(thread), thread, findings)
+    _check_record(view, record, thread, findings)
     try:
         for version in wrong_snapshots(view, thread):
             findings.add(f"its snapshot of v{version} is not what its events lead to", thread)
@@ -146,6 +199,24 @@ def _check_thread(view: Reads, thread: str, findings: _Findings) -> None:
                 findings.add(f"it holds {ref}, which is not there", thread)
     except Broken as error:
         findings.add(error.message, thread)
+
+
+def _check_record(view: Reads, record: ThreadRecord, thread: str, findings: _Findings) -> None:
+    """Compare what is fixed about a thread with what the event of its beginning here says."""
+    begun: Event | None = None
+    is_closed = False
+    for event in _events(view, thread_log(thread), b'"type":"thread.'):
+        if event.type in ("thread.created", "thread.imported"):
+            begun, is_closed = event, False
+        is_closed = is_closed or event.type == "thread.closed"
+    if begun is None or "name" not in begun.detail:
+        findings.unchecked += 1
+        return
+    said = (thread, begun.detail["name"], begun.detail.get("from"), begun.by, is_closed)
+    is_now_closed = record.status == "closed"
+    fixed = (record.thread_id, record.name, record.forked_from, record.created_by, is_now_closed)
+    if said != fixed:
+        findings.add("its description was changed", thread)
 
 
 def _check_channel(view: Reads, log: str, findings: _Findings) -> None:

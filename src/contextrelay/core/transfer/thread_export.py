@@ -256,7 +256,7 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
             for item in items:
                 stored[item.ref] = _push(stores, archive, item, stored)
             renamed = {ref: artifact.ref for ref, artifact in stored.items()}
-            facts = _facts(stores, archive, {**renamed, manifest.thread_id: thread}, verb.by)
+            facts = _facts(stores, archive, {**renamed, manifest.thread_id: thread}, record)
             _write(stores, record, facts, list(stored.values()))
         except RelayError as error:
             if not may_go_on(stores, error):
@@ -281,7 +281,9 @@ def _push(stores: Stores, archive: Archive, item: Item, stored: dict[str, Artifa
     return push(step(stores, item.ref), verb, archive.chunks(f"artifacts/{item.ref}.body"))
 
 
-def _facts(stores: Stores, archive: Archive, renamed: dict[str, str], by: str) -> tuple[bytes, ...]:
+def _facts(
+    stores: Stores, archive: Archive, renamed: dict[str, str], record: ThreadRecord
+) -> tuple[bytes, ...]:
     """The history, with the new ids in place of the old: an id means nothing else anywhere."""
     spelled_new = {old.encode(): new.encode() for old, new in renamed.items()}
     facts: list[bytes] = []
@@ -291,7 +293,9 @@ def _facts(stores: Stores, archive: Archive, renamed: dict[str, str], by: str) -
         told = _ID.sub(lambda found: spelled_new.get(found[0], found[0]), told)
         last = event_chain.encode(decode(told, type=Event), last)
         facts.append(last)
-    return (*facts, event_chain.encode(new_event(stores, "thread.imported", by, {}), last))
+    detail = {"name": record.name, "from": record.forked_from}
+    imported = new_event(stores, "thread.imported", record.created_by, detail)
+    return (*facts, event_chain.encode(imported, last))
 
 
 def _write(

@@ -68,6 +68,10 @@ def verify(args: Namespace, desk: Desk) -> None:
     bodies = f"{display.count(report.bodies, 'body', 'bodies')} ({display.size(report.body_bytes)})"
     problems = display.count(report.problem_count, "problem")
     found = problems if report.problem_count else "all is well"
+    if report.unchecked:
+        found += (
+            f"; {display.count(report.unchecked, 'description')} of an earlier version unchecked"
+        )
     desk.answer(
         report,
         [
