@@ -101,7 +101,7 @@ async def _read_awaited(transport: Any, verb: Verb[Any], keys: dict[str, SealKey
 
 
 def looked(verb: Verb[Any], bodies: Bodies) -> Any:
-    """The answer to a verb, found in bodies that are here, within the bounds of core/inspect/bounded.py."""
+    """The answer to a verb, found in bodies that are here (core/inspect/bounded.py)."""
     if isinstance(verb, Slice):
         from contextrelay.core.inspect.bounded import take_within_bounds
         from contextrelay.logic.slicing.slice import Take, select

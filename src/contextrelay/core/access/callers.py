@@ -2,8 +2,8 @@
 
 `seen_by` makes the stores that a key sees: the space of its tenant (tenants.py), and of that only
 what its prefixes name (visibility.py). Every verb asked of such stores passes `Caller.admit`, which
-decides by logic/access/permissions.py, and its reply passes `shown`. The owner, who opened the store, has no
-caller and passes nothing.
+decides by logic/access/permissions.py, and its reply passes `shown`. The owner, who opened the
+store, has no caller and passes nothing.
 
 Rule: who asks is found out at the door; here it is known.
 """

@@ -1,8 +1,8 @@
 """Parsing: looking into foreign bodies within bounds of time and memory, whatever is in them.
 
 A small body is looked into here and now. A larger one goes to a child process
-(core/inspect/parser_pool.py); where that passes its limits, the first part of it does; and where that does
-too, it is told by its lines. The answer says so.
+(core/inspect/parser_pool.py); where that passes its limits, the first part of it does; and where
+that does too, its lines are shown. The answer says so.
 """
 
 from __future__ import annotations

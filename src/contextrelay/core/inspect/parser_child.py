@@ -1,7 +1,7 @@
 """The child of the parser pool: a process that looks into bodies, one at a time, within limits.
 
-It is started by core/inspect/parser_pool.py and spoken to over its stdin and stdout. It opens nothing, and
-has nothing of its parent's but the bytes that it is sent.
+It is started by core/inspect/parser_pool.py and spoken to over its stdin and stdout. It opens
+nothing, and has nothing of its parent's but the bytes that it is sent.
 
 Rule: its limits are the kernel's, so that they hold whatever code is running: RLIMIT_AS for room,
 ITIMER_PROF and RLIMIT_CPU for processor time, ITIMER_REAL for time on the clock. All of these end
@@ -167,7 +167,7 @@ def _limit(cpu_s: float, room_bytes: int) -> None:
     signal.setitimer(signal.ITIMER_REAL, PARSER_REAL_S_MAX if cpu_s else 0)
     used_s = time.process_time()
     _set_soft(resource.RLIMIT_CPU, int(used_s + cpu_s) + 2 if cpu_s else 0)
-    # Where the system does not keep to it (macOS), the parent watches (core/inspect/parser_pool.py).
+    # Where the system does not keep to it (macOS), the parent watches (parser_pool.py).
     _set_soft(resource.RLIMIT_AS, room_bytes + PARSER_ROOM_BYTES_MAX if room_bytes else 0)
 
 

@@ -65,7 +65,7 @@ _replies = Decoder(Reply)
 
 
 def run(task: str, arguments: object, bodies: Sequence[Body], cpu_s: float) -> Outcome:
-    """Run a task of core/inspect/parser_child.py on bodies, for so many seconds of a processor at most.
+    """Run a task of parser_child.py on bodies, for so many seconds of a processor at most.
 
     Raises:
         RelayError: the task raised it, or a body could not be read.
