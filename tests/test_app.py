@@ -40,3 +40,10 @@ def test_one_file_is_all_it_takes(tmp_path: Path) -> None:
     ref = relay("artifact", "put", stdin=b"from one file").strip().decode()
 
     assert relay("artifact", "get", ref) == b"from one file"
+
+    # What is looked into by a child process, which has to find our code as well.
+    large = relay("artifact", "put", stdin=b"def one(a):\n    pass\n" * 2_000).strip().decode()
+    outline = relay("get", large, "--outline")
+
+    assert b"one" in outline
+    assert b"by lines" not in outline

@@ -74,6 +74,8 @@ OUTLINE_TAGS_MAX = 200_000
 
 # Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so much
 # time of a processor; then a part is, for less; then lines. A pack looks so long in all.
+# Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so long of a
+# processor; then a part is, for less; then lines. A pack looks so long in all, on the clock.
 LOOK_INLINE_BYTES_MAX = 16 * KIB
 LOOK_CPU_S_MAX = 1.2
 LOOK_PART_BYTES_MAX = 512 * KIB
@@ -82,8 +84,7 @@ LOOK_PLAIN_BYTES_MAX = 64 * KIB
 SLICE_CPU_S_MAX = 1.6
 INDEX_CPU_S_MAX = 4.0
 LOOKS_S_MAX = 20
-# Such children: how many, their memory beside the body, and what one may keep; how long is waited
-# for one, for its start, its answer, and by one for work. A machine may be busy with other things.
+# Such children, their memory beside the body; and waiting for one, its start, its reply, for work.
 PARSERS_MAX = 2
 PARSER_ROOM_BYTES_MAX = 224 * MIB
 PARSER_GROWTH_BYTES_MAX = 64 * MIB
@@ -539,7 +540,6 @@ assert RENDERED_ARTIFACTS_MAX <= ARTIFACTS_KEPT
 assert ARGS_BYTES_MAX < ASKED_BYTES_MAX <= JSON_BODY_BYTES_MAX
 # The largest body there may be finds room, with another beside it.
 assert 2 * JSON_ESCAPE_RATIO_MAX * BODY_BYTES_MAX < HELD_BODIES_BYTES_MAX
-assert LOOK_INLINE_BYTES_MAX < LOOK_PLAIN_BYTES_MAX < LOOK_PART_BYTES_MAX < OUTLINE_BYTES_MAX
 assert LOOK_CPU_S_MAX + LOOK_PART_CPU_S_MAX < 2 < PARSER_REAL_S_MAX
 # The largest body finds room: in memory, and in a file, of which an import makes a copy.
 assert JSON_BODY_BYTES_MAX < HELD_BY_ONE_BYTES_MAX < HELD_BODIES_BYTES_MAX
