@@ -14,15 +14,10 @@ from contextrelay.core.stores import Stores
 from contextrelay.logic.state.schema import fact
 from contextrelay.model.key import IssuedKey, Key
 from contextrelay.wire import verbs
-from contextrelay.wire.routes import BY_VERB
 from contextrelay.wire.verbs import Verb
 from tests.core.clock import Clock, local
 
-EVERY_VERB: list[type[Verb[Any]]] = [
-    kind
-    for kind in vars(verbs).values()
-    if isinstance(kind, type) and issubclass(kind, Verb) and kind is not Verb
-]
+EVERY_VERB = list(verbs.VERBS)
 SECRET = "attack at dawn"
 CHANNEL = "war room"
 THREAD = "campaign"
@@ -141,8 +136,7 @@ def _named(kind: type[Verb[Any]], field: str, things: Things) -> Any:
 
 
 def body_of(kind: type[Verb[Any]]) -> bytes:
-    takes_body = kind in BY_VERB and BY_VERB[kind].takes_body
-    return b"" if not takes_body or kind is verbs.PushMany else SECRET.encode()
+    return SECRET.encode() if kind.traits.takes_body and kind is not verbs.PushMany else b""
 
 
 def names_things(verb: Verb[Any]) -> bool:

@@ -97,14 +97,13 @@ def told(verb: type[Verb[Any]]) -> str:
 class _Method(Generic[Args, Reply]):
     """A descriptor that knows its verb."""
 
-    def __init__(self, verb: Callable[Args, Verb[Reply]], inline: bool = False) -> None:
+    def __init__(self, verb: Callable[Args, Verb[Reply]]) -> None:
         self._verb: type[Verb[Reply]] = verb  # pyright: ignore[reportAttributeAccessIssue]
-        self._inline = inline
         self.__doc__ = told(self._verb)
 
 
 class asks(_Method[Args, Reply]):  # noqa: N801
-    """A verb without a body. `inline`: a read quick enough for an event loop."""
+    """A verb without a body."""
 
     @overload
     def __get__(self, client: Relay, owner: type) -> Callable[Args, Reply]: ...
@@ -115,10 +114,7 @@ class asks(_Method[Args, Reply]):  # noqa: N801
             return self
 
         def method(*args: Any, **named: Any) -> Any:
-            verb = build(self._verb, args, named)
-            if client.is_async:
-                return client.transport.ask(verb, inline=self._inline)
-            return client.transport.ask(verb)
+            return client.transport.ask(build(self._verb, args, named))
 
         return method
 

@@ -32,75 +32,6 @@ def answers(
     return register
 
 
-# A verb's file is imported when it is first asked: this keeps the start of a short command short.
-_FILES = {
-    "Push": "artifacts.push",
-    "PushMany": "artifacts.push",
-    "Pull": "artifacts.pull",
-    "Peek": "artifacts.records",
-    "Find": "artifacts.records",
-    "List": "artifacts.records",
-    "Trace": "artifacts.records",
-    "Outline": "inspect.outline",
-    "Digest": "inspect.outline",
-    "Slice": "inspect.slice",
-    "Grep": "inspect.grep",
-    "Search": "search.search",
-    "RebuildSearch": "search.search",
-    "DiffRefs": "inspect.slice",
-    "Pin": "artifacts.lifetime",
-    "Extend": "artifacts.lifetime",
-    "Remove": "artifacts.lifetime",
-    "Sweep": "maintenance.sweep",
-    "Verify": "maintenance.verify",
-    "Backup": "transfer.backup",
-    "Restore": "transfer.backup",
-    "Survey": "maintenance.survey",
-    "Publish": "channels.channels",
-    "ReadSignals": "channels.channels",
-    "ListChannels": "channels.channels",
-    "ReadState": "threads.state",
-    "ReadHeader": "threads.state",
-    "PatchState": "threads.state",
-    "DiffState": "threads.state",
-    "RestoreState": "threads.state",
-    "CompactState": "threads.state",
-    "ReadStats": "accounting.savings",
-    "ReadSavings": "accounting.savings",
-    "NewThread": "threads.threads",
-    "OpenThread": "threads.threads",
-    "ShowThread": "threads.threads",
-    "FindThreads": "threads.threads",
-    "ListThreads": "threads.threads",
-    "ListThreadArtifacts": "threads.threads",
-    "ForkThread": "threads.threads",
-    "CloseThread": "threads.threads",
-    "RemoveThread": "threads.threads",
-    "UseThread": "threads.threads",
-    "LastUsedThread": "threads.threads",
-    "ReadEvents": "threads.threads",
-    "AddEvent": "threads.threads",
-    "MakeCheckpoint": "threads.threads",
-    "ExportThread": "transfer.thread_export",
-    "ImportThread": "transfer.thread_export",
-    "MirrorThread": "threads.mirror",
-    "AdoptState": "threads.mirror",
-    "Pack": "packing.pack",
-    "GiveHandoff": "packing.handoffs",
-    "AcceptHandoff": "packing.handoffs",
-    "ReturnHandoff": "packing.handoffs",
-    "ShowHandoff": "packing.handoffs",
-    "ListHandoffs": "packing.handoffs",
-    "ListCapabilities": "capabilities.invoke",
-    "NewKey": "access.keys",
-    "ListKeys": "access.keys",
-    "RevokeKey": "access.keys",
-    "ReadUsage": "access.keys",
-    "Invoke": "capabilities.invoke",
-    "PurgeCache": "capabilities.invoke",
-}
-
-
 def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
     """Answer a verb; its body comes beside it.
 
@@ -108,11 +39,12 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
     asks may, their stores know (core/access/callers.py).
     """
     kind: type[Verb[Any]] = type(verb)
-    if kind.__name__ not in _WHILE_LOCKED:
+    if not kind.traits.while_locked:
         stores.lock_check.refuse_locked(stores.ledger)
     function = _answers.get(kind)
     if function is None:
-        import_module(f"contextrelay.core.{_FILES[kind.__name__]}")
+        # Imported when it is first asked: this keeps the start of a short command short.
+        import_module(f"contextrelay.core.{kind.traits.answered_in}")
         function = _answers[kind]
     if stores.caller is not None:
         function = stores.caller.admit(verb, function)
@@ -122,18 +54,11 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
         reply = answer_once(stores, verb, body, key, function)
     else:
         reply = function(stores, verb, body)
-        if kind.__name__ in _COUNTED:
+        if kind.traits.counted:
             _count(stores, verb, reply)
     return reply if stores.caller is None else stores.caller.shown(stores, reply)
 
 
-# What is answered while a restore is unfinished: it finishes it, or says so.
-_WHILE_LOCKED = frozenset(("Restore", "Verify"))
-
-# What shows a reader something of an artifact: what it cost is counted (core/accounting/usage.py).
-_COUNTED = frozenset(
-    ("Peek", "Pull", "Outline", "Digest", "Slice", "Grep", "Search", "DiffRefs", "Pack")
-)
 _note: Callable[[Stores, Verb[Any], Any], None] | None = None
 
 

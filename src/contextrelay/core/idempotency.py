@@ -38,31 +38,6 @@ from contextrelay.wire.verbs import Body, Verb
 
 Reply = TypeVar("Reply")
 
-# The others only read, or lead to the same when they are done again: they need no key.
-KEYED = frozenset(
-    {
-        "Push",
-        "PushMany",
-        "Remove",
-        "Publish",
-        "Invoke",
-        "NewThread",
-        "OpenThread",
-        "ForkThread",
-        "ImportThread",
-        "CloseThread",
-        "RemoveThread",
-        "PatchState",
-        "RestoreState",
-        "CompactState",
-        "AdoptState",
-        "AddEvent",
-        "MakeCheckpoint",
-        "GiveHandoff",
-        "ReturnHandoff",
-    }
-)
-
 # Deterministic: the same request is spelled the same by every client.
 _encoder = Encoder(order="deterministic")
 
@@ -169,7 +144,7 @@ def answer_once(
         Unavailable: the same is being done just now.
     """
     check_key(key)
-    if type(verb).__name__ not in KEYED:
+    if not verb.traits.keyed:
         return function(stores, verb, body)
     log = _log(None if stores.caller is None else stores.caller.key.id, key)
     digest = hashlib.sha256(type(verb).__name__.encode() + _encoder.encode(verb)).digest()

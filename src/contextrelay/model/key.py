@@ -15,6 +15,9 @@ from msgspec import Meta, Struct
 from contextrelay.limits import CHANNEL_CHARS_MAX, KEY_PREFIXES_MAX
 
 Scope = Literal["read", "write", "admin"]
+Level = Literal["read", "write", "admin", "owner"]
+"""What a verb needs: a scope, which includes all those before it; or, for `owner`, an admin key of
+the whole store."""
 KeyId = Annotated[str, Meta(pattern=r"^[0-9a-f]{12}$")]
 Tenant = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,31}$")]
 Prefixes = Annotated[

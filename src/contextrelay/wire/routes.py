@@ -1,9 +1,9 @@
-"""Routes: how every verb travels over HTTP: one table, from which server, client and OpenAPI read.
+"""Routes: how a verb travels over HTTP, by the traits of its class; for server, client and OpenAPI.
 
-A field of the verb that the path names stands there, percent-encoded. The others are in the query
+A field of the verb that the path names is in the path, percent-encoded. The others are in the query
 of a GET or DELETE, and in a JSON object otherwise. A verb that brings a body comes framed: its JSON
-on the first line, the bytes behind it; or with its fields in the query and the bare bytes. A reply
-with a body likewise: framed for those who accept that, bare bytes for the rest.
+on the first line, the bytes after it; or with its fields in the query and the bare bytes. A reply
+with a body likewise: framed for clients that accept that, bare bytes for the others.
 
 Rule: what is written here is what is documented and what both sides do; no route is special here.
 """
@@ -11,6 +11,7 @@ Rule: what is written here is what is documented and what both sides do; no rout
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 from urllib.parse import quote, urlencode
 
@@ -53,7 +54,7 @@ class Route(Struct, frozen=True):
 
     @property
     def in_path(self) -> list[str]:
-        """Names of the fields that stand in the path."""
+        """Names of the fields that are in the path."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
     @property
@@ -62,83 +63,34 @@ class Route(Struct, frozen=True):
         return self.method in ("GET", "DELETE")
 
 
-_ANY = "application/octet-stream"
+@cache
+def route_of(verb: type[Verb[Any]]) -> Route:
+    """How our own clients ask a verb.
 
-ROUTES = (
-    Route(verbs.Push, "POST", "/v1/artifacts", 201, takes_body=True),
-    Route(verbs.PushMany, "POST", "/v1/artifacts/many", 201, takes_body=True),
-    Route(verbs.List, "GET", "/v1/artifacts"),
-    Route(verbs.Find, "GET", "/v1/artifacts/find"),
-    Route(verbs.Peek, "GET", "/v1/artifacts/{ref}"),
-    Route(verbs.Remove, "DELETE", "/v1/artifacts/{ref}"),
-    Route(verbs.Pull, "GET", "/v1/artifacts/{ref}/content", media_type=_ANY),
-    Route(verbs.Slice, "GET", "/v1/artifacts/{ref}/slice"),
-    Route(verbs.Grep, "GET", "/v1/artifacts/{ref}/grep", name="GrepOne"),
-    Route(verbs.Grep, "GET", "/v1/grep"),
-    Route(verbs.Search, "GET", "/v1/search"),
-    Route(verbs.RebuildSearch, "POST", "/v1/search/rebuild"),
-    Route(verbs.Outline, "GET", "/v1/artifacts/{ref}/outline"),
-    Route(verbs.Digest, "GET", "/v1/artifacts/{ref}/digest"),
-    Route(verbs.DiffRefs, "GET", "/v1/diff"),
-    Route(verbs.Pin, "POST", "/v1/artifacts/{ref}/pin"),
-    Route(verbs.Extend, "POST", "/v1/artifacts/{ref}/extend"),
-    Route(verbs.Trace, "GET", "/v1/artifacts/{ref}/lineage"),
-    Route(verbs.NewThread, "POST", "/v1/threads", 201),
-    Route(verbs.OpenThread, "POST", "/v1/threads/open"),
-    Route(verbs.ImportThread, "POST", "/v1/threads/import", 201, takes_body=True),
-    Route(verbs.ListThreads, "GET", "/v1/threads"),
-    Route(verbs.FindThreads, "GET", "/v1/threads/find"),
-    Route(verbs.UseThread, "POST", "/v1/threads/used"),
-    Route(verbs.LastUsedThread, "GET", "/v1/threads/used"),
-    Route(verbs.ShowThread, "GET", "/v1/threads/{thread}"),
-    Route(verbs.RemoveThread, "DELETE", "/v1/threads/{thread}"),
-    Route(verbs.ForkThread, "POST", "/v1/threads/{thread}/fork", 201),
-    Route(verbs.CloseThread, "POST", "/v1/threads/{thread}/close"),
-    Route(verbs.ReadState, "GET", "/v1/threads/{thread}/state"),
-    Route(verbs.PatchState, "PATCH", "/v1/threads/{thread}/state"),
-    Route(verbs.ReadHeader, "GET", "/v1/threads/{thread}/header"),
-    Route(verbs.DiffState, "GET", "/v1/threads/{thread}/diff"),
-    Route(verbs.RestoreState, "POST", "/v1/threads/{thread}/restore"),
-    Route(verbs.CompactState, "POST", "/v1/threads/{thread}/compact"),
-    Route(verbs.ReadEvents, "GET", "/v1/threads/{thread}/events"),
-    Route(verbs.AddEvent, "POST", "/v1/threads/{thread}/events", 201),
-    Route(verbs.MakeCheckpoint, "POST", "/v1/threads/{thread}/checkpoints", 201),
-    Route(verbs.ReadStats, "GET", "/v1/threads/{thread}/stats"),
-    Route(verbs.ReadSavings, "GET", "/v1/savings"),
-    Route(verbs.ListThreadArtifacts, "GET", "/v1/threads/{thread}/artifacts"),
-    Route(
-        verbs.ExportThread,
-        "GET",
-        "/v1/threads/{thread}/export",
-        media_type="application/zip",
-    ),
-    Route(verbs.Pack, "GET", "/v1/threads/{thread}/package"),
-    Route(verbs.GiveHandoff, "POST", "/v1/threads/{thread}/handoffs", 201),
-    Route(verbs.ListHandoffs, "GET", "/v1/handoffs"),
-    Route(verbs.ShowHandoff, "GET", "/v1/handoffs/{ref}"),
-    Route(verbs.ReturnHandoff, "POST", "/v1/handoffs/{ref}/return", 201, takes_body=True),
-    Route(verbs.AcceptHandoff, "POST", "/v1/handoffs/{ref}/accept"),
-    Route(verbs.ListCapabilities, "GET", "/v1/capabilities"),
-    Route(verbs.Invoke, "POST", "/v1/capabilities/{capability}"),
-    Route(verbs.PurgeCache, "DELETE", "/v1/cache"),
-    Route(verbs.Publish, "POST", "/v1/channels/{channel}", 201),
-    Route(verbs.ReadSignals, "GET", "/v1/channels/{channel}"),
-    Route(verbs.ListChannels, "GET", "/v1/channels"),
-    Route(verbs.NewKey, "POST", "/v1/keys", 201),
-    Route(verbs.ListKeys, "GET", "/v1/keys"),
-    Route(verbs.RevokeKey, "DELETE", "/v1/keys/{id}"),
-    Route(verbs.ReadUsage, "GET", "/v1/keys/{id}/usage"),
-    Route(verbs.Sweep, "POST", "/v1/sweep"),
-    Route(verbs.Verify, "POST", "/v1/verify"),
-    Route(verbs.Backup, "GET", "/v1/backup", media_type="application/x-tar"),
-    Route(verbs.Restore, "POST", "/v1/restore", takes_body=True),
-    Route(verbs.Survey, "GET", "/v1/survey"),
-)
+    Raises:
+        Invalid: it works on files of the store, and cannot be asked over HTTP.
+    """
+    if not verb.traits.http:
+        raise Invalid(
+            f"{verb.__name__} works on files of the store", "do it on the machine of the store"
+        )
+    return _route(verb, verb.traits.http)
 
-HERE_ONLY = {verbs.MirrorThread, verbs.AdoptState}
-"""Verbs about files beside the store, which are asked only where those files are."""
 
-BY_VERB = {route.verb: route for route in ROUTES if not route.name}
+def routes() -> list[Route]:
+    """Every route of every verb."""
+    return [
+        _route(verb, http, f"{verb.__name__}One" if http == verb.traits.also else "")
+        for verb in verbs.VERBS
+        for http in (verb.traits.http, verb.traits.also)
+        if http
+    ]
+
+
+def _route(verb: type[Verb[Any]], http: str, name: str = "") -> Route:
+    method, path = http.split(" ")
+    traits = verb.traits
+    return Route(verb, method, path, traits.status, traits.takes_body, traits.media_type, name)
 
 
 class Asked(Struct, frozen=True):
@@ -156,12 +108,7 @@ def spell(verb: Verb[Any]) -> Asked:
     Raises:
         Invalid: it can be asked only where the store's files are.
     """
-    route = BY_VERB.get(type(verb))
-    if route is None:
-        raise Invalid(
-            f"{type(verb).__name__} works on files beside the store",
-            "do it on the machine of the store",
-        )
+    route = route_of(type(verb))
     values = dict(_told(verb))
     path = route.path
     for name in route.in_path:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from contextrelay import Conflict, NotFound, Refused, Relay, RelayError
 from contextrelay.core.answer import answer
-from contextrelay.logic.access.permissions import LEVELS
 from contextrelay.wire.verbs import Stream, Verb
 from tests.core.keyed import (
     EVERY_VERB,
@@ -55,7 +54,7 @@ def test_every_verb_is_answered_to_the_scopes_that_reach_it_and_to_no_other(
     kind: type[Verb[Any]],
 ) -> None:
     """Promise Z1: scopes."""
-    needed = RANKS.index(LEVELS[kind.__name__])
+    needed = RANKS.index(kind.traits.needs)
     for rank, asked in enumerate(KINDS.values()):
         relay = owner()
         made = relay.new_key(**asked)
@@ -134,7 +133,7 @@ def test_a_limited_key_may_do_all_it_could_otherwise_where_it_belongs(
     relay = owner()
     things = fill(relay, relay.new_key())
     limited = holder(relay, scope=scope, threads=("camp",), channels=("war", "handoff/"))
-    may = RANKS.index(LEVELS[kind.__name__]) <= RANKS.index(scope)
+    may = RANKS.index(kind.traits.needs) <= RANKS.index(scope)
 
     verb = examples(kind, things)[-1]
     came = outcome(limited, verb)

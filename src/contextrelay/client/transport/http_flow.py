@@ -38,13 +38,13 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.wire import verbs
 from contextrelay.wire.problems import from_problem
 from contextrelay.wire.routes import (
-    BY_VERB,
     FRAMED,
     KEY_HEADER,
     VALUE_BYTES_MAX,
     Route,
     framed_tag,
     reply_type,
+    route_of,
     spell,
 )
 
@@ -54,19 +54,6 @@ JSON = "application/json"
 # Also what stands before a server that is just being started anew; but not what Failed there.
 RESENT = (502, 503, 504)
 NOT_MODIFIED = 304
-LONG = (
-    verbs.Backup,
-    verbs.ExportThread,
-    verbs.DiffRefs,
-    verbs.Grep,
-    verbs.ImportThread,
-    verbs.Invoke,
-    verbs.PushMany,
-    verbs.RebuildSearch,
-    verbs.Restore,
-    verbs.Sweep,
-    verbs.Verify,
-)
 
 
 class Answer(Protocol):
@@ -181,7 +168,7 @@ def asked(
 ) -> Flow[verbs.Stream[Any] | Coming | Any]:
     """Ask a verb; its reply, or where that has a body, the body as a `Stream` or as it comes."""
     asked = spell(verb)
-    route = BY_VERB[type(verb)]
+    route = route_of(type(verb))
     headers = dict(server.headers())
     outgoing = None
     if asked.json is not None:
@@ -189,7 +176,7 @@ def asked(
         outgoing = Outgoing(asked.json + b"\n", body) if route.takes_body else Outgoing(asked.json)
     if route.method != "GET":
         headers[KEY_HEADER] = key or secrets.token_hex(16)
-    reply_s = LONG_REPLY_S if isinstance(verb, LONG) else None
+    reply_s = LONG_REPLY_S if verb.traits.slow or verb.traits.long else None
     known = None
     if route.media_type:
         headers["accept"] = FRAMED

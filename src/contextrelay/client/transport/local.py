@@ -23,12 +23,9 @@ from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine
 from contextrelay.wire.verbs import (
     Body,
-    Invoke,
     Peek,
-    Publish,
     Pull,
     Push,
-    PushMany,
     Stream,
     Sweep,
     Verb,
@@ -67,9 +64,6 @@ def _settings_in(engine: Engine) -> Settings:
         raise Invalid(f"{path} cannot be used: {error}", "mend or delete it") from error
 
 
-_GROWS = (Push, PushMany, Publish, Invoke)
-
-
 class _Sweeps:
     """When the next sweep is due; one for a transport and all views of it."""
 
@@ -103,7 +97,7 @@ class _Answering:
 
     def answer(self, verb: Verb[Reply], body: Body, key: str) -> Reply:
         reply = answer(self.stores, verb, body, key or self.key)
-        if isinstance(verb, _GROWS):
+        if verb.traits.sweeps:
             self.sweep_if_due()
         return reply
 
@@ -157,10 +151,8 @@ class AsyncLocal(_Answering):
     Reads of an engine that does not wait are done inline: a thread costs more than they do.
     """
 
-    async def ask(
-        self, verb: Verb[Reply], body: AsyncBody = b"", inline: bool = False, key: str = ""
-    ) -> Reply:
-        if inline and not self.waits_for(verb):
+    async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
+        if verb.traits.inline and not verb.looks_inside and not self.waits_for(verb):
             return answer(self.stores, verb)
         sent = brought(body)
         return await in_thread(lambda: self.answer(verb, sent, key))

@@ -175,9 +175,7 @@ class AsyncRemote(_Remote):
         # One at most, and the same for all views of this transport.
         self._senders: list[Remote] = []
 
-    async def ask(
-        self, verb: Verb[Reply], body: AsyncBody = b"", inline: bool = False, key: str = ""
-    ) -> Reply:
+    async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
         if not isinstance(body, bytes) or len(body) > CHUNK_BYTES:
             return await self._sent_in_thread(verb, body, key)
         reply = await self.run(self._asked(verb, body, key))

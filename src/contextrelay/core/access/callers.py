@@ -26,7 +26,6 @@ from contextrelay.logic.access.permissions import Touched, complaint
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.key import Key
 from contextrelay.model.reports import Listing
-from contextrelay.wire.routes import ROUTES
 from contextrelay.wire.verbs import (
     Body,
     GiveHandoff,
@@ -41,8 +40,6 @@ from contextrelay.wire.verbs import (
 Reply = TypeVar("Reply")
 Answering = Callable[[Stores, Any, Body], Any]
 
-_FILLS = (*(route.verb for route in ROUTES if route.takes_body), Invoke, GiveHandoff)
-_MAKES_THREAD = ("NewThread", "OpenThread", "ForkThread", "ImportThread")
 _HINT = "ask who runs this relay for a key that may"
 
 
@@ -79,7 +76,9 @@ class Caller:
         """
         if kind in self._passing:
             return
-        said = complaint(self.key, kind.__name__, Touched(loose=kind is ImportThread))
+        said = complaint(
+            self.key, kind.__name__, kind.traits.needs, Touched(loose=kind is ImportThread)
+        )
         if said is not None:
             raise Refused(said, _HINT, status=403)
 
@@ -91,7 +90,7 @@ class Caller:
         Raises:
             Full: the key's quota has no room for it.
         """
-        if self.key.quota_bytes is None or not issubclass(kind, _FILLS):
+        if self.key.quota_bytes is None or kind.traits.fills is None:
             return
         if once and was_asked(self.space, self.key.id, once):
             return
@@ -106,7 +105,7 @@ class Caller:
         kind = type(verb)
         if kind in self._passing:
             return
-        said = complaint(self.key, kind.__name__, _touched(verb))
+        said = complaint(self.key, kind.__name__, kind.traits.needs, _touched(verb))
         if said is not None:
             raise Refused(said, _HINT, status=403)
         if not self.key.is_limited:
@@ -119,7 +118,7 @@ class Caller:
             Refused: it is not for this key.
         """
         self.check(verb)
-        if self.key.quota_bytes is None or not isinstance(verb, _FILLS):
+        if self.key.quota_bytes is None or verb.traits.fills is None:
             return function
 
         def answer(stores: Stores, verb: Verb[Any], body: Body) -> Any:
@@ -156,7 +155,7 @@ def _touched(verb: Verb[Any]) -> Touched:
     pushes = verb.items if isinstance(verb, PushMany) else [verb]
     channels = [channel for each in pushes if (channel := getattr(each, "channel", None))]
     if isinstance(verb, GiveHandoff):
-        channels = [verb.told_on]
+        channels = [verb.signal_channel]
     loose = sum(
         each.thread is None and (isinstance(each, Invoke) or each.channel is None)
         for each in pushes
@@ -164,6 +163,5 @@ def _touched(verb: Verb[Any]) -> Touched:
     )
     # The artifacts of an archive are stored before the thread is there that they are put into.
     loose += isinstance(verb, ImportThread)
-    is_making = type(verb).__name__ in _MAKES_THREAD
-    names = (getattr(verb, "name", None),) if is_making else ()
+    names = (getattr(verb, "name", None),) if verb.traits.makes_thread else ()
     return Touched(tuple(channels), names, loose)

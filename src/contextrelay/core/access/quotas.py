@@ -18,14 +18,12 @@ from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, RelayError, Unavailable
 from contextrelay.model.key import Key
 from contextrelay.store.ledger import Ledger
-from contextrelay.wire.verbs import Body, GiveHandoff, ImportThread, Invoke, PushMany, Verb
+from contextrelay.wire.verbs import Body, PushMany, Verb
 
 Kept = TypeVar("Kept")
 Answering = Callable[[Stores, Any, Body], Any]
 
 PUSHED = "pushed_bytes"
-# What these bring is known only when it is there; an archive is longer or shorter than its bodies.
-_UNKNOWN_BEFORE = (Invoke, GiveHandoff, ImportThread)
 
 
 def usage_name(key_id: str) -> str:
@@ -63,7 +61,7 @@ class Quota:
         Raises:
             Full: the quota has no room for it.
         """
-        self.check(1 if issubclass(kind, _UNKNOWN_BEFORE) else size_bytes)
+        self.check(1 if kind.traits.fills == "made" else size_bytes)
 
     def check(self, size_bytes: int) -> None:
         """Refuse what has no room.
@@ -99,7 +97,7 @@ class Quota:
 
     def _bounded(self, verb: Verb[Any], body: Body) -> Body:
         """A body that is not longer than what is left."""
-        if isinstance(verb, _UNKNOWN_BEFORE):
+        if verb.traits.fills == "made":
             self.check(1)  # There has to be room at all.
         elif isinstance(body, bytes):
             self.check(len(body))

@@ -37,15 +37,11 @@ from contextrelay.model.package import Package
 from contextrelay.model.spent import Spent
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import (
-    DiffRefs,
-    Digest,
     Grep,
-    Outline,
     Pack,
     Peek,
     Pull,
     Search,
-    Slice,
     Verb,
 )
 
@@ -83,10 +79,8 @@ def _refs(verb: Verb[Any], reply: Any) -> Iterable[str]:
         return {hit.ref for hit in reply.hits}
     if isinstance(verb, Grep):
         return {match.ref for match in reply.matches}
-    if isinstance(verb, DiffRefs):
-        return (verb.old, verb.new)
-    assert isinstance(verb, Outline | Digest | Slice)
-    return (verb.ref,)
+    named = (getattr(verb, field, None) for field in ("ref", "old", "new"))
+    return [ref for ref in named if isinstance(ref, str)]
 
 
 def spending_of(stores: Stores) -> Spending:

@@ -130,7 +130,7 @@ def _push(verb: GiveHandoff, handoff: Handoff) -> Push:
         created_by=verb.by,
         source_refs=tuple(each.ref for each in handoff.refs),
         thread=verb.thread,
-        channel=verb.told_on,
+        channel=verb.signal_channel,
     )
 
 

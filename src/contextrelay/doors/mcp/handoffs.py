@@ -100,7 +100,6 @@ TOOLS = (
         " more, by the real tokenizer. Artifacts come as an outline with their ref. It tells what"
         " was left out.",
         _packed,
-        is_read_only=True,
     ),
     of_verb(
         "relay_handoff_give",
@@ -137,7 +136,6 @@ TOOLS = (
         "List handoffs, newest first: for whom (to), of which thread, and with is_open only those"
         " that nobody has taken yet.",
         _listed,
-        is_read_only=True,
     ),
     Tool(
         name="relay_handoff_show",

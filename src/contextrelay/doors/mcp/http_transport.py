@@ -108,9 +108,7 @@ class Here(AsyncLocal):
     def url_of(self, ref: str) -> str:
         return f"{self._exchange.origin}/pull/{ref}"
 
-    async def ask(
-        self, verb: Verb[Reply], body: AsyncBody = b"", inline: bool = False, key: str = ""
-    ) -> Reply:
+    async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
         return await ask(self._door, self._exchange, verb, brought(body))
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:

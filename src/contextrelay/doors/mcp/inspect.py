@@ -169,6 +169,5 @@ TOOLS = (
         "Find passages by words, best first, in everything that was stored, in a thread, or in one"
         " artifact. Use it when you do not know which ref holds what you need.",
         _hits,
-        is_read_only=True,
     ),
 )

@@ -97,7 +97,6 @@ TOOLS = (
         " next steps and the newest artifacts. Read it first when you take over a thread; its"
         " version is what you give as expected when you patch.",
         _header,
-        is_read_only=True,
     ),
     of_verb(
         "relay_state_patch",
@@ -130,7 +129,6 @@ TOOLS = (
         "List threads",
         "List threads, newest first, with the version of each one's state.",
         _listed,
-        is_read_only=True,
     ),
     of_verb(
         "relay_thread_new",

@@ -133,21 +133,21 @@ def of_verb(
     title: str,
     told: str,
     show: Callable[[Any], Answer] | None = None,
-    is_read_only: bool = False,
 ) -> Tool:
     """A tool that asks one verb, and answers with its reply."""
 
     async def ask(visit: Visit, asked: Verb[Any]) -> Answer:
         return (show or as_json)(await visit.relay.transport.ask(asked))
 
+    only_reads = verb.traits.needs == "read"
     return Tool(
         name=name,
         title=title,
         told=told,
         takes=verb,
         act=ask,
-        is_read_only=is_read_only,
-        is_idempotent=is_read_only,
+        is_read_only=only_reads,
+        is_idempotent=only_reads,
     )
 
 

@@ -1,96 +1,19 @@
 """Access: may a key ask this? Data in, verdict out.
 
-Every verb needs a level: `read`, `write` and `admin` are the scopes of keys, each with all that is
-below it; `owner` is an admin key for the whole store. A key for some threads or channels (a limited
-one) writes only there; what it may see, `sees_thread` and `sees_channel` tell.
+Every verb says in its traits which level it needs: `read`, `write` and `admin` are the scopes of
+keys, each with all that is below it; `owner` is an admin key for the whole store. A key for some
+threads or channels (a limited one) writes only there, and sees what `sees_thread` and
+`sees_channel` allow.
 
-Rule: what is not in the table needs the most. Who asks something new must have said who may.
+Rule: a verb that does not say what it needs cannot be defined (wire/verbs/verb.py).
 """
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 
 from contextrelay.model.artifact import in_ms
-from contextrelay.model.key import Key
-
-Level = Literal["read", "write", "admin", "owner"]
-
-LEVELS: dict[str, Level] = {
-    # Artifacts
-    "Push": "write",
-    "PushMany": "write",
-    "Pull": "read",
-    "Peek": "read",
-    "Find": "read",
-    "List": "read",
-    "Trace": "read",
-    "Search": "read",
-    "RebuildSearch": "admin",
-    "Outline": "read",
-    "Slice": "read",
-    "Grep": "read",
-    "DiffRefs": "read",
-    "Digest": "read",
-    "Pin": "write",
-    "Extend": "write",
-    "Remove": "write",
-    # Channels
-    "Publish": "write",
-    "ReadSignals": "read",
-    "ListChannels": "read",
-    # Threads
-    "NewThread": "write",
-    "OpenThread": "write",
-    "ShowThread": "read",
-    "FindThreads": "read",
-    "ListThreads": "read",
-    "ListThreadArtifacts": "read",
-    "ForkThread": "write",
-    "CloseThread": "write",
-    "RemoveThread": "write",
-    "UseThread": "write",
-    "LastUsedThread": "read",
-    "ReadState": "read",
-    "ReadHeader": "read",
-    "PatchState": "write",
-    "DiffState": "read",
-    "RestoreState": "write",
-    "CompactState": "write",
-    "ReadEvents": "read",
-    "AddEvent": "write",
-    "MakeCheckpoint": "write",
-    "ReadStats": "read",
-    "ReadSavings": "read",
-    "ExportThread": "read",
-    "ImportThread": "write",
-    # Windows and handoffs
-    "Pack": "read",
-    "GiveHandoff": "write",
-    "AcceptHandoff": "write",
-    "ReturnHandoff": "write",
-    "ShowHandoff": "read",
-    "ListHandoffs": "read",
-    # Capabilities
-    "ListCapabilities": "read",
-    "Invoke": "write",
-    "PurgeCache": "admin",
-    # Keys: an admin of a tenant looks after the keys of that tenant.
-    "NewKey": "admin",
-    "ListKeys": "admin",
-    "RevokeKey": "admin",
-    "ReadUsage": "admin",
-    # The store itself, and files beside it
-    "Sweep": "owner",
-    "Verify": "owner",
-    "Backup": "owner",
-    "Restore": "owner",
-    "Survey": "owner",
-    "MirrorThread": "owner",
-    "AdoptState": "owner",
-}
+from contextrelay.model.key import Key, Level
 
 _RANKS: dict[Level, int] = {"read": 1, "write": 2, "admin": 3, "owner": 4}
 
@@ -105,14 +28,9 @@ class Touched(Struct, frozen=True):
     """How many artifacts it makes that are in no thread and told to no channel."""
 
 
-def level_of(verb: str) -> Level:
-    """What a verb needs."""
-    return LEVELS.get(verb, "owner")
-
-
-def may_ask(key: Key, verb: str) -> bool:
-    """Whether a key's scope is enough for a verb."""
-    return _RANKS[level_of(verb)] <= _rank(key)
+def may_ask(key: Key, needs: Level) -> bool:
+    """Whether a key's scope is enough for a verb that needs this."""
+    return _RANKS[needs] <= _rank(key)
 
 
 def _rank(key: Key) -> int:
@@ -121,11 +39,10 @@ def _rank(key: Key) -> int:
     return _RANKS[key.scope]
 
 
-def complaint(key: Key, verb: str, touched: Touched) -> str | None:
-    """Why a key may not ask this; None if it may."""
-    if not may_ask(key, verb):
-        level = level_of(verb)
-        needed = "an admin key of the whole store" if level == "owner" else f"scope {level}"
+def complaint(key: Key, verb: str, needs: Level, touched: Touched) -> str | None:
+    """Why a key may not ask a verb; None if it may."""
+    if not may_ask(key, needs):
+        needed = "an admin key of the whole store" if needs == "owner" else f"scope {needs}"
         return f"this key has scope {key.scope}; {verb} needs {needed}"
     if not key.is_limited:
         return None

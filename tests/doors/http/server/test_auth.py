@@ -28,9 +28,8 @@ from contextrelay import (
 )
 from contextrelay.doors.http.server.auth import OPEN, token_in
 from contextrelay.limits import WRONG_TOKENS_PER_MINUTE
-from contextrelay.logic.access.permissions import LEVELS
 from contextrelay.model.key import IssuedKey
-from contextrelay.wire.routes import ROUTES, Route
+from contextrelay.wire.routes import Route, routes
 from tests.core.keyed import body_of, examples, fill
 from tests.doors.http.replies import bearer
 from tests.doors.http.serving import Served, serving, serving_apart
@@ -116,12 +115,12 @@ def test_a_token_that_is_good_for_nothing_is_told_so_everywhere(
 SCOPES = ("read", "write", "admin")
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize("route", routes(), ids=lambda route: f"{route.method} {route.path}")
 def test_every_route_is_for_the_scopes_that_reach_its_verb(
     guarded: Served, beside: Relay, route: Route
 ) -> None:
     """Promise Z1: scopes, over the wire."""
-    level = LEVELS[route.verb.__name__]
+    level = route.verb.traits.needs
     for tenant in (None, "acme"):
         with Relay(guarded.url, api_key=beside.new_key(tenant=tenant).token) as filler:
             things = fill(filler, beside.new_key(tenant=tenant))

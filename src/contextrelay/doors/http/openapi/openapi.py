@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.json import encode, schema_components
 
 import contextrelay
-from contextrelay.core.idempotency import KEYED
 from contextrelay.doors.http.openapi.operations import (
     KEY,
     PROBLEMS,
@@ -33,7 +32,7 @@ from contextrelay.doors.http.server.request import JSON, Exchange
 from contextrelay.limits import KEY_CHARS_MAX
 from contextrelay.model.capability import CapabilityListing, Invoked
 from contextrelay.wire import verbs
-from contextrelay.wire.routes import FRAMED, ROUTES, Route, reply_type
+from contextrelay.wire.routes import FRAMED, Route, reply_type, routes
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.server.app import Door
@@ -56,34 +55,6 @@ who accept that, and bare for the rest."""
 BYTES: Json = {"type": "string", "format": "binary"}
 
 _IN_QUERY_AS_JSON = ("object", "array")
-_THREADS = {verbs.Push, verbs.PushMany, verbs.Invoke, verbs.UseThread, verbs.ReadSavings}
-_REFUSED = {verbs.UseThread, verbs.Pin, verbs.Extend}
-_FILLS = {
-    verbs.Push,
-    verbs.PushMany,
-    verbs.ImportThread,
-    verbs.Invoke,
-    verbs.GiveHandoff,
-    verbs.ReturnHandoff,
-}
-_CLASHES = {
-    verbs.Push,
-    verbs.PushMany,
-    verbs.Pin,
-    verbs.Extend,
-    verbs.Remove,
-    verbs.RemoveThread,
-    verbs.CloseThread,
-    verbs.PatchState,
-    verbs.RestoreState,
-    verbs.CompactState,
-    verbs.AddEvent,
-    verbs.MakeCheckpoint,
-    verbs.ImportThread,
-    verbs.Restore,
-    verbs.Publish,
-    verbs.Invoke,
-}
 
 
 def add_to(paths: Paths) -> None:
@@ -109,11 +80,12 @@ def _spelled() -> tuple[bytes, bytes]:
 @cache
 def document() -> Json:
     """The whole document."""
-    types: list[Any] = [route.verb for route in ROUTES]
-    types += [reply_type(route.verb) for route in ROUTES] + [CapabilityListing, Invoked]
+    of_verbs = routes()
+    types: list[Any] = [route.verb for route in of_verbs]
+    types += [reply_type(route.verb) for route in of_verbs] + [CapabilityListing, Invoked]
     spelled, components = schema_components(types, ref_template="#/components/schemas/{name}")
     paths: dict[str, Json] = {}
-    for route, reply in zip(ROUTES, spelled[len(ROUTES) :], strict=False):
+    for route, reply in zip(of_verbs, spelled[len(of_verbs) :], strict=False):
         asked = _cleaned(components[route.verb.__name__])
         _add(paths, _operation(route, asked, reply))
     for operation in OPERATIONS:
@@ -188,9 +160,9 @@ def _parameters(route: Route, asked: Json) -> list[Json]:
             for name, schema in properties.items()
             if name not in route.in_path
         ]
-    if route.verb in (verbs.ReadEvents, verbs.ReadSignals):
+    if route.verb.traits.waits:
         told.append(WAIT)
-    if route.verb.__name__ in KEYED:
+    if route.verb.traits.keyed:
         told.append(KEY)
     if route.verb is verbs.Pull:
         told.append(header("range", {"type": "string"}, "One range of bytes, like bytes=0-99."))
@@ -246,29 +218,20 @@ def _more_replies(route: Route) -> dict[str, Json]:
 
 def _errors(route: Route) -> tuple[int, ...]:
     """The statuses of what can go wrong."""
-    may = {400, 403, 421, 500, 503}
-    if "{ref}" in route.path or "{thread}" in route.path or route.verb in _THREADS:
+    traits = route.verb.traits
+    may = {400, 403, 421, 500, 503, *traits.fails}
+    if "{ref}" in route.path or "{thread}" in route.path:
         may |= {404, 410}
+    if "{id}" in route.path:
+        may |= {404}
     if route.method in ("POST", "PATCH"):
         may |= {408, 413}
     if route.method != "GET":
         may |= {507}
-    if route.verb.__name__ in KEYED or route.verb in _REFUSED:
+    if traits.keyed:
         may |= {422}
-    if route.verb in _CLASHES:
-        may |= {409}
-    if route.verb in (verbs.Slice, verbs.Grep, verbs.DiffRefs):
-        may |= {423}
-    if route.verb in (verbs.Slice, verbs.Grep, verbs.DiffRefs, verbs.Search):
-        may |= {404, 410, 413}
-    if route.verb in _FILLS:
+    if traits.fills is not None:
         may |= {402}
-    if "{id}" in route.path:
-        may |= {404}
-    if route.verb is verbs.Pull:
-        may |= {416}
-    if route.verb is verbs.Invoke:
-        may |= {429, 502}
     return tuple(sorted(may))
 
 

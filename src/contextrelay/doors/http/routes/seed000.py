@@ -209,7 +209,7 @@ async def pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
         if query.get("raw") == "1" or exchange.accepts("application/octet-stream"):
             await send_artifact(door, exchange, verb)
             return
-        stream = await exchange.relay.ask(verb, inline=True)
+        stream = await exchange.relay.ask(verb)
         if not stream.value.is_text:
             await send_artifact(door, exchange, verb)
             return
@@ -271,10 +271,10 @@ async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     query = exchange.query() if exchange.scope["query_string"] else {}
     try:
         asked = Peek(_ref(values), is_full=query.get("full") == "1")
-        if asked.is_full:
+        if asked.looks_inside:
             artifact = await door.slowly.look(exchange.relay, asked, b"", "")
         else:
-            artifact = await exchange.relay.ask(asked, inline=True)
+            artifact = await exchange.relay.ask(asked)
     except (NotFound, Gone) as error:
         await _tell_gone(exchange, query, error)
         return

@@ -37,7 +37,7 @@ class NoSuchRange(RelayError):
 
 async def send_artifact(door: Door, exchange: Exchange, verb: Pull) -> None:
     """Answer with a body: 200, 206 for a range, 304 if the client has it."""
-    stream = await exchange.relay.ask(verb, inline=True)
+    stream = await exchange.relay.ask(verb)
     artifact = stream.value
     size = artifact.size_bytes
     start, stop = min(verb.start, size), size if verb.stop is None else min(verb.stop, size)
@@ -56,7 +56,7 @@ async def send_artifact(door: Door, exchange: Exchange, verb: Pull) -> None:
         start, stop = span
         status = 206
         headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
-        stream = await exchange.relay.ask(Pull(verb.ref, start, stop), inline=True)
+        stream = await exchange.relay.ask(Pull(verb.ref, start, stop))
     await send_body(door, exchange, stream, status, headers, max(0, stop - start))
 
 

@@ -19,7 +19,6 @@ from contextrelay.doors.http.routes.send_artifact import (
 )
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.doors.http.server.request_body import Upload
-from contextrelay.doors.http.server.slow_pool import SLOW, is_look
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
@@ -29,17 +28,14 @@ from contextrelay.limits import (
     JSON_BODY_BYTES_MAX,
 )
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.routes import BY_VERB, FRAMED, FROM_HEADER, ROUTES, Route, framed_tag, read
+from contextrelay.wire.routes import FRAMED, FROM_HEADER, Route, framed_tag, read, route_of, routes
 from contextrelay.wire.verbs import (
     Body,
     PatchState,
-    Peek,
     Publish,
     Pull,
     Push,
     PushMany,
-    ReadEvents,
-    ReadSignals,
     ReturnHandoff,
     ShowHandoff,
     ShowThread,
@@ -51,15 +47,10 @@ if TYPE_CHECKING:
     from contextrelay.doors.http.server.app import Door
     from contextrelay.doors.http.server.router import Paths
 
-# Reads that are quick enough to be done between two others on the event loop.
-INLINE = {Peek, Pull}
-# Answered in signals.py, which can wait until there is something to tell.
-WAITING = {ReadEvents, ReadSignals}
-
 
 def add_to(paths: Paths) -> None:
-    for route in ROUTES:
-        if route.verb not in WAITING:
+    for route in routes():
+        if not route.verb.traits.waits:  # Those are answered in streams/signals.py.
             paths.add(route.method, route.path, _answering(route))
 
 
@@ -115,12 +106,12 @@ def _who(exchange: Exchange) -> str:
 async def ask(door: Door, exchange: Exchange, verb: Verb[Any], body: Body = b"") -> Any:
     """Ask the relay, with the key by which the client may ask again."""
     key = exchange.key()
-    if type(verb) in SLOW:
+    if verb.traits.slow:
         reply = await door.slowly.ask(exchange.relay, verb, body, key)
-    elif is_look(verb):
+    elif verb.looks_inside:
         reply = await door.slowly.look(exchange.relay, verb, body, key)
     else:
-        reply = await exchange.relay.ask(verb, body, inline=type(verb) in INLINE, key=key)
+        reply = await exchange.relay.ask(verb, body, key)
     count(door, verb)
     return reply
 
@@ -213,7 +204,7 @@ async def _reply(door: Door, exchange: Exchange, route: Route, reply: Any) -> No
 
 async def _pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """A body: framed for our own clients, else bare, with ranges and tags."""
-    route = BY_VERB[Pull]
+    route = route_of(Pull)
     verb = read(route, values, exchange.query(), None)
     if not exchange.accepts(FRAMED):
         await send_artifact(door, exchange, verb)  # pyright: ignore[reportArgumentType]

@@ -17,49 +17,7 @@ from typing import Any
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.errors import Unavailable
 from contextrelay.limits import LOOKS_AT_ONCE_MAX, SLOW_AT_ONCE_MAX
-from contextrelay.wire.verbs import (
-    Backup,
-    Body,
-    DiffRefs,
-    Digest,
-    ExportThread,
-    GiveHandoff,
-    Grep,
-    ImportThread,
-    Invoke,
-    Outline,
-    Pack,
-    Peek,
-    RebuildSearch,
-    Restore,
-    ReturnHandoff,
-    Search,
-    Slice,
-    Sweep,
-    Verb,
-    Verify,
-)
-
-SLOW = {
-    Grep,
-    DiffRefs,
-    Invoke,
-    RebuildSearch,
-    Verify,
-    Backup,
-    Restore,
-    Sweep,
-    ExportThread,
-    ImportThread,
-}
-
-
-LOOKS = {Outline, Digest, Slice, Search, Pack, GiveHandoff, ReturnHandoff}
-
-
-def is_look(verb: Verb[Any]) -> bool:
-    """Whether a verb looks into bodies."""
-    return type(verb) in LOOKS or (isinstance(verb, Peek) and verb.is_full)
+from contextrelay.wire.verbs import Body, Verb
 
 
 class Slowly:

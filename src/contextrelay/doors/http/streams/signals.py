@@ -33,7 +33,7 @@ from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.limits import EVENTS_KEEPALIVE_S, SLOW_READER_S, WAIT_S_MAX
 from contextrelay.model.signal import SignalPage
 from contextrelay.model.thread import EventPage
-from contextrelay.wire.routes import BY_VERB, read
+from contextrelay.wire.routes import read, route_of
 from contextrelay.wire.verbs import ReadEvents, ReadSignals
 
 if TYPE_CHECKING:
@@ -53,14 +53,15 @@ NOT_ALLOWED = 1008
 TOKEN = "token"
 """Where a browser, which can send no header with these, has its token in the query."""
 STREAMS = frozenset(
-    f"{BY_VERB[verb].path}/{end}" for verb, end in ((ReadSignals, "events"), (ReadEvents, "stream"))
+    f"{route_of(verb).path}/{end}"
+    for verb, end in ((ReadSignals, "events"), (ReadEvents, "stream"))
 )
 
 
 def add_to(paths: Paths) -> None:
     paths.add("GET", "/ws", _no_channel, tells_text=True)
     paths.add("GET", "/ws/{channel...}", _no_upgrade, tells_text=True)
-    signals, events = BY_VERB[ReadSignals].path, BY_VERB[ReadEvents].path
+    signals, events = route_of(ReadSignals).path, route_of(ReadEvents).path
     paths.add("GET", signals, _read_signals)
     paths.add("GET", f"{signals}/events", _stream_signals)
     paths.add("GET", events, _read_events)
@@ -189,7 +190,7 @@ async def _stream_signals(door: Door, exchange: Exchange, values: dict[str, str]
 
 async def _stream_events(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """A thread's events as they come; like `ReadEvents`, from the first one unless it is told."""
-    asked = read(BY_VERB[ReadEvents], values, _resumed(exchange), None)
+    asked = read(route_of(ReadEvents), values, _resumed(exchange), None)
     assert isinstance(asked, ReadEvents)
     page = await _events_after(exchange, asked.thread, asked.after)
     seq = asked.after
@@ -210,7 +211,7 @@ async def _stream_events(door: Door, exchange: Exchange, values: dict[str, str])
 
 
 async def _events_after(exchange: Exchange, thread: str, after: int) -> EventPage:
-    return await exchange.relay.ask(ReadEvents(thread, after), inline=True)
+    return await exchange.relay.ask(ReadEvents(thread, after))
 
 
 def _resumed(exchange: Exchange) -> dict[str, str]:
@@ -260,16 +261,16 @@ async def _read_signals(door: Door, exchange: Exchange, values: dict[str, str]) 
     """A page of signals; with `wait`, once there is something in it or the time is up."""
     query = exchange.query()
     wait_s = _wait_s(query)
-    asked = read(BY_VERB[ReadSignals], values, query, None)
+    asked = read(route_of(ReadSignals), values, query, None)
     assert isinstance(asked, ReadSignals)
-    page: SignalPage = await exchange.relay.ask(asked, inline=True)
+    page: SignalPage = await exchange.relay.ask(asked)
     if wait_s and not page.signals and page.gap is None:
         after = page.head if asked.after is None else asked.after
         log = channel_log(asked.channel)
         waiting = door.hub.wait_for(exchange.relay.stores, log, after, wait_s)
         if await _unless_left(exchange, waiting):
             more = ReadSignals(asked.channel, after, asked.limit)
-            page = await exchange.relay.ask(more, inline=True)
+            page = await exchange.relay.ask(more)
     await exchange.reply_json(page)
 
 
@@ -277,14 +278,14 @@ async def _read_events(door: Door, exchange: Exchange, values: dict[str, str]) -
     """A page of a thread's events; with `wait`, once there is one or the time is up."""
     query = exchange.query()
     wait_s = _wait_s(query)
-    asked = read(BY_VERB[ReadEvents], values, query, None)
+    asked = read(route_of(ReadEvents), values, query, None)
     assert isinstance(asked, ReadEvents)
-    page: EventPage = await exchange.relay.ask(asked, inline=True)
+    page: EventPage = await exchange.relay.ask(asked)
     if wait_s and not page.events:
         log = thread_log(asked.thread)
         waiting = door.hub.wait_for(exchange.relay.stores, log, asked.after, wait_s)
         if await _unless_left(exchange, waiting):
-            page = await exchange.relay.ask(asked, inline=True)
+            page = await exchange.relay.ask(asked)
     await exchange.reply_json(page)
 
 
@@ -332,6 +333,6 @@ def _signals_after(channel: str, query: dict[str, str]) -> ReadSignals:
     if extra := query.keys() - {"after", TOKEN}:
         raise Invalid(f"there is no {min(extra)[:80]!r} here", "it takes: after")
     fields = {name: value for name, value in query.items() if name != TOKEN}
-    asked = read(BY_VERB[ReadSignals], {"channel": channel}, fields, None)
+    asked = read(route_of(ReadSignals), {"channel": channel}, fields, None)
     assert isinstance(asked, ReadSignals)
     return asked

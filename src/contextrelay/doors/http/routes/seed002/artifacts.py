@@ -33,7 +33,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.ref import Ref, is_ref
-from contextrelay.wire.routes import BY_VERB, read
+from contextrelay.wire.routes import read, route_of
 from contextrelay.wire.verbs import Label, ListThreadArtifacts, Name, Peek, Pull, Push
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def told(artifact: Artifact) -> dict[str, Any]:
 async def list_artifacts(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """The artifacts of a thread, newest first; how many more there are is told."""
     thread = thread_of(values)
-    verb = read(BY_VERB[ListThreadArtifacts], {"thread": thread}, exchange.query(), None)
+    verb = read(route_of(ListThreadArtifacts), {"thread": thread}, exchange.query(), None)
     artifacts: list[Artifact] = await ask_of(door, exchange, thread, verb)
     left_out = max(0, (await check_there(exchange, thread)).artifacts - len(artifacts))
     await exchange.reply_json(

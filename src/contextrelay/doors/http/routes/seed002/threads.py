@@ -11,7 +11,7 @@ from contextrelay.doors.http.routes.seed002.parsing import ask_of, caller, field
 from contextrelay.doors.http.routes.v1 import ask
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.model.thread import EventPage, Numbered, ThreadListing, ThreadView
-from contextrelay.wire.routes import BY_VERB, read
+from contextrelay.wire.routes import read, route_of
 from contextrelay.wire.verbs import Label, ListThreads, NewThread, ReadEvents, ShowThread
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def new_thread(door: Door, exchange: Exchange, values: dict[str, str]) -> 
 
 async def list_threads(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """List threads, newest first; `after` is the `next` of the page before."""
-    verb = read(BY_VERB[ListThreads], {}, exchange.query(), None)
+    verb = read(route_of(ListThreads), {}, exchange.query(), None)
     page: ThreadListing = await ask(door, exchange, verb)
     await exchange.reply_json({"threads": [told(each) for each in page.threads], "next": page.next})
 
@@ -62,7 +62,7 @@ def told(thread: ThreadView) -> dict[str, Any]:
 async def list_events(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """Events after a seq, in order."""
     thread = thread_of(values)
-    verb = read(BY_VERB[ReadEvents], {"thread": thread}, exchange.query(), None)
+    verb = read(route_of(ReadEvents), {"thread": thread}, exchange.query(), None)
     page: EventPage = await ask_of(door, exchange, thread, verb)
     await exchange.reply_json({"events": [told_event(each) for each in page.events]})
 

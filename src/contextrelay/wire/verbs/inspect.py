@@ -1,0 +1,141 @@
+"""Inspect: a bounded part of a body, found by where it is or what it says."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from contextrelay.limits import (
+    DIFF_CONTEXT_LINES_MAX,
+    DIGEST_TOKENS_DEFAULT,
+    GREP_CONTEXT_LINES_MAX,
+    GREP_MATCHES_DEFAULT,
+    GREP_MATCHES_MAX,
+    GREP_PATTERN_CHARS_MAX,
+    JSON_PATH_CHARS_MAX,
+    LIST_ITEMS_MAX,
+    OUTLINE_TOKENS_DEFAULT,
+    OUTLINE_TOKENS_MAX,
+    OUTLINE_TOKENS_MIN,
+    PIECE_TOKENS_DEFAULT,
+    POINTER_CHARS_MAX,
+    SPAN_CHARS_MAX,
+    TITLE_CHARS_MAX,
+)
+from contextrelay.model.outline import Digested, Outlined
+from contextrelay.model.piece import Differing, Found, Piece
+from contextrelay.model.ref import Ref
+from contextrelay.wire.verbs.verb import Index, Label, PieceTokens, Traits, Verb
+
+OutlineTokens = Annotated[int, Meta(ge=OUTLINE_TOKENS_MIN, le=OUTLINE_TOKENS_MAX)]
+SpanText = Annotated[str, Meta(min_length=1, max_length=SPAN_CHARS_MAX)]
+"""A:B, half open; either end may be missing, or count from the end: -20:"""
+Title = Annotated[str, Meta(min_length=1, max_length=TITLE_CHARS_MAX)]
+
+
+class Slice(Verb[Piece], frozen=True):
+    """A bounded piece of a body: exactly one of the ways says which; `columns` go with `rows`.
+
+    Spans are A:B, half open, either end may be missing. Lines are numbered from 1; bytes, tokens
+    and rows count from 0. A heading is a title or a path of titles, `A > B`; a symbol is a name,
+    such as `Class.method`.
+    """
+
+    traits = Traits(
+        looks=True,
+        needs="read",
+        answered_in="inspect.slice",
+        http="GET /v1/artifacts/{ref}/slice",
+        counted=True,
+        fails=(413, 423),
+    )
+
+    ref: Ref
+    lines: SpanText | None = None
+    bytes: SpanText | None = None
+    tokens: SpanText | None = None
+    json_pointer: Annotated[str, Meta(max_length=POINTER_CHARS_MAX)] | None = None
+    json_path: Annotated[str, Meta(max_length=JSON_PATH_CHARS_MAX)] | None = None
+    rows: SpanText | None = None
+    columns: Annotated[tuple[Label, ...], Meta(max_length=LIST_ITEMS_MAX)] = ()
+    heading: Title | None = None
+    symbol: Title | None = None
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+class Grep(Verb[Found], frozen=True):
+    """Lines in which a regular expression (RE2) is found: in one ref, a thread, or everything.
+
+    `context`: how many lines before and after each. `is_fixed`: the pattern is plain text.
+    `after_line`: only after that line of the one ref. `is_count`: only count them.
+    """
+
+    traits = Traits(
+        needs="read",
+        answered_in="inspect.grep",
+        http="GET /v1/grep",
+        also="GET /v1/artifacts/{ref}/grep",
+        slow=True,
+        counted=True,
+        fails=(404, 410, 413, 423),
+    )
+
+    pattern: Annotated[str, Meta(min_length=1, max_length=GREP_PATTERN_CHARS_MAX)]
+    ref: Ref | None = None
+    thread: Ref | None = None
+    context: Annotated[int, Meta(ge=0, le=GREP_CONTEXT_LINES_MAX)] = 0
+    ignore_case: bool = False
+    is_fixed: bool = False
+    is_count: bool = False
+    after_line: Index = 0
+    matches_max: Annotated[int, Meta(ge=1, le=GREP_MATCHES_MAX)] = GREP_MATCHES_DEFAULT
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+class Outline(Verb[Outlined], frozen=True):
+    """The shape of a body, by its kind, the most useful things first, within a budget."""
+
+    traits = Traits(
+        looks=True,
+        needs="read",
+        answered_in="inspect.outline",
+        http="GET /v1/artifacts/{ref}/outline",
+        counted=True,
+    )
+
+    ref: Ref
+    tokens_max: OutlineTokens = OUTLINE_TOKENS_DEFAULT
+
+
+class Digest(Verb[Digested], frozen=True):
+    """Head, tail, error lines and outline of a body, within a budget."""
+
+    traits = Traits(
+        looks=True,
+        needs="read",
+        answered_in="inspect.outline",
+        http="GET /v1/artifacts/{ref}/digest",
+        counted=True,
+    )
+
+    ref: Ref
+    tokens_max: OutlineTokens = DIGEST_TOKENS_DEFAULT
+
+
+class DiffRefs(Verb[Differing], frozen=True):
+    """What differs between two bodies, as a unified diff; of JSON also where."""
+
+    traits = Traits(
+        needs="read",
+        answered_in="inspect.slice",
+        http="GET /v1/diff",
+        slow=True,
+        counted=True,
+        fails=(404, 410, 413, 423),
+    )
+
+    old: Ref
+    new: Ref
+    context: Annotated[int, Meta(ge=0, le=DIFF_CONTEXT_LINES_MAX)] = 3
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT

@@ -1,0 +1,208 @@
+"""Threads: made, found, closed, removed; their events and files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import Ref
+from contextrelay.model.thread import EventPage, Mirrored, Numbered, ThreadListing, ThreadView
+from contextrelay.wire.verbs.verb import Cursor, Index, Label, Traits, Verb, Version
+
+
+class NewThread(Verb[ThreadView], frozen=True):
+    """Make a thread, its state at version 1."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.threads",
+        http="POST /v1/threads",
+        status=201,
+        keyed=True,
+        makes_thread=True,
+    )
+
+    name: Label | None = None
+    by: Label = "you"
+
+
+class OpenThread(Verb[ThreadView], frozen=True):
+    """The newest thread of a name, which is made if there is none."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.threads",
+        http="POST /v1/threads/open",
+        keyed=True,
+        makes_thread=True,
+    )
+
+    name: Label
+    by: Label = "you"
+
+
+class ShowThread(Verb[ThreadView], frozen=True):
+    """A thread: its name, its version, and how much it holds."""
+
+    traits = Traits(needs="read", answered_in="threads.threads", http="GET /v1/threads/{thread}")
+
+    thread: Ref
+
+
+class FindThreads(Verb[list[ThreadView]], frozen=True):
+    """Threads of a name, newest first, or whose id starts so (six characters or more)."""
+
+    traits = Traits(needs="read", answered_in="threads.threads", http="GET /v1/threads/find")
+
+    text: Label
+
+
+class ListThreads(Verb[ThreadListing], frozen=True):
+    """List threads, newest first; `after` is the `next` of the page before."""
+
+    traits = Traits(needs="read", answered_in="threads.threads", http="GET /v1/threads")
+
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
+    after: Cursor = ""
+
+
+class ForkThread(Verb[ThreadView], frozen=True):
+    """Make a thread that begins with the state of another, at any version."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.threads",
+        http="POST /v1/threads/{thread}/fork",
+        status=201,
+        keyed=True,
+        makes_thread=True,
+    )
+
+    thread: Ref
+    version: Version | None = None
+    name: Label | None = None
+    by: Label = "you"
+
+
+class CloseThread(Verb[ThreadView], frozen=True):
+    """Close a thread: it can be read, and no longer changed."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.threads",
+        http="POST /v1/threads/{thread}/close",
+        keyed=True,
+        fails=(409,),
+    )
+
+    thread: Ref
+    by: Label = "you"
+
+
+class RemoveThread(Verb[ThreadView], frozen=True):
+    """Remove a thread with its history, and the artifacts that only it holds."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.threads",
+        http="DELETE /v1/threads/{thread}",
+        keyed=True,
+        fails=(409,),
+    )
+
+    thread: Ref
+
+
+class UseThread(Verb[ThreadView], frozen=True):
+    """Remember which thread was last used in a folder."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.threads",
+        http="POST /v1/threads/used",
+        fails=(404, 410, 422),
+    )
+
+    thread: Ref
+    folder: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class LastUsedThread(Verb[list[ThreadView]], frozen=True):
+    """The thread that was last used in a folder, if any."""
+
+    traits = Traits(needs="read", answered_in="threads.threads", http="GET /v1/threads/used")
+
+    folder: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class ListThreadArtifacts(Verb[list[Artifact]], frozen=True):
+    """The artifacts that were put into a thread, newest first."""
+
+    traits = Traits(
+        needs="read", answered_in="threads.threads", http="GET /v1/threads/{thread}/artifacts"
+    )
+
+    thread: Ref
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 200
+
+
+class ReadEvents(Verb[EventPage], frozen=True):
+    """Events of a thread after a seq, in order."""
+
+    traits = Traits(
+        needs="read",
+        answered_in="threads.threads",
+        http="GET /v1/threads/{thread}/events",
+        inline=True,
+        waits=True,
+    )
+
+    thread: Ref
+    after: Index = 0
+    limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 100
+
+
+class AddEvent(Verb[Numbered], frozen=True):
+    """Add an event of the caller's own type to a thread's log."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.threads",
+        http="POST /v1/threads/{thread}/events",
+        status=201,
+        keyed=True,
+        fails=(409,),
+    )
+
+    thread: Ref
+    type: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$", max_length=64)]
+    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    by: Label = "you"
+
+
+class MakeCheckpoint(Verb[Numbered], frozen=True):
+    """Label the newest version of the state, to find it again."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.threads",
+        http="POST /v1/threads/{thread}/checkpoints",
+        status=201,
+        keyed=True,
+        fails=(409,),
+    )
+
+    thread: Ref
+    label: Label
+    by: Label = "you"
+
+
+class MirrorThread(Verb[Mirrored], frozen=True):
+    """Write the files in which people can read a thread; only an embedded store has them."""
+
+    traits = Traits(needs="owner", answered_in="threads.mirror")
+
+    thread: Ref
