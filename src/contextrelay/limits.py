@@ -74,8 +74,6 @@ OUTLINE_TAGS_MAX = 200_000
 
 # Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so much
 # time of a processor; then a part is, for less; then lines. A pack looks so long in all.
-# Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so long of a
-# processor; then a part is, for less; then lines. A pack looks so long in all, on the clock.
 LOOK_INLINE_BYTES_MAX = 16 * KIB
 LOOK_CPU_S_MAX = 1.2
 LOOK_PART_BYTES_MAX = 512 * KIB

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contextrelay import Gone, Invalid, NotFound, Relay
+from contextrelay import Gone, Invalid, NotFound, Relay, Sealed
 
 LOG = "\n".join(
     f"2026-01-05 10:{number // 60 % 60:02}:{number % 60:02} "
@@ -82,5 +82,6 @@ def test_a_sealed_body_is_outlined_and_digested_here_by_its_url(relay: Relay) ->
     assert relay.digest(sealed.url, tokens_max=300).text == (
         relay.digest(plain.ref, tokens_max=300).text
     )
-    with pytest.raises(Invalid):
-        relay.outline(sealed.ref)
+    for look in (relay.outline, relay.digest):
+        with pytest.raises(Sealed):
+            look(sealed.ref)

@@ -106,6 +106,19 @@ def test_a_patch_against_an_old_version_is_refused_and_tells_what_changed(relay:
     assert values(thread.state()) == [1, 2]
 
 
+def test_a_refusal_carries_the_version_that_refused(relay: Relay) -> None:
+    """Promise T4: also over HTTP."""
+    thread = relay.new_thread()
+    thread.patch([fact("a", 1)])
+
+    with pytest.raises(Conflict) as failed:
+        thread.patch([{"op": "test", "path": "/facts", "value": []}])
+    with pytest.raises(NotFound) as early:
+        thread.patch([fact("b", 2)], expected=9)
+
+    assert failed.value.details["version"] == early.value.details["version"] == 2
+
+
 def test_a_merge_takes_what_touches_other_paths_and_refuses_the_rest(relay: Relay) -> None:
     """Promise T4."""
     thread = relay.new_thread()

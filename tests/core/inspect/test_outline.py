@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contextrelay import Invalid, Relay
+from contextrelay import Relay, Sealed
 from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts.bodies import body_log
 from contextrelay.core.stores import Stores
@@ -91,5 +91,5 @@ def test_of_a_sealed_body_nothing_is_told_where_its_key_is_not() -> None:
 
         assert (told.tokens, told.token_basis, told.outline) == (None, "sealed", None)
         for verb in (relay.outline, relay.digest):
-            with pytest.raises(Invalid, match="sealed"):
+            with pytest.raises(Sealed, match="sealed"):
                 verb(sealed.ref)

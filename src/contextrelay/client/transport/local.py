@@ -23,7 +23,6 @@ from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine
 from contextrelay.wire.verbs import (
     Body,
-    Peek,
     Pull,
     Push,
     Stream,
@@ -152,7 +151,7 @@ class AsyncLocal(_Answering):
     """
 
     async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
-        if verb.traits.inline and not verb.looks_inside and not self.waits_for(verb):
+        if verb.traits.inline and not self.waits_for(verb):
             return answer(self.stores, verb)
         sent = brought(body)
         return await in_thread(lambda: self.answer(verb, sent, key))
@@ -160,8 +159,7 @@ class AsyncLocal(_Answering):
     def waits_for(self, verb: Verb[Any]) -> bool:
         """Whether a read may wait: for a network, for a write, or until a body was looked into."""
         renews = self.stores.settings.extend_on_read and isinstance(verb, Pull)
-        looks = isinstance(verb, Peek) and verb.is_full
-        return self.stores.ledger.reads_wait or renews or looks
+        return self.stores.ledger.reads_wait or renews or verb.looks_inside
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
         """Wait until a log has facts after a seq; no thread is held meanwhile."""

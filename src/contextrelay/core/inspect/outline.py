@@ -21,7 +21,7 @@ from contextrelay.core.artifacts.bodies import body_log, looked_key, opener
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import look_plainly, look_within_bounds
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Full, Invalid, Refused, Unavailable
+from contextrelay.errors import Full, Refused, Sealed, Unavailable
 from contextrelay.limits import CHUNK_BYTES, LOOK_INLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.logic.content.overview import Look, Seen, digested, outlined
 from contextrelay.model.artifact import Artifact
@@ -80,14 +80,28 @@ def described_fully(stores: Stores, artifact: Artifact) -> Artifact:
 
 
 def _readable(stores: Stores, ref: str) -> Artifact:
-    """An artifact that can be looked into; that is a reading, as a pull is."""
+    """An artifact that can be looked into; this counts as a read, as a pull does.
+
+    Raises:
+        Gone, NotFound: there is none.
+        Sealed: its key is not here.
+    """
     artifact = pull(stores, Pull(ref), b"").value
+    refuse_sealed(artifact)
+    return artifact
+
+
+def refuse_sealed(artifact: Artifact) -> None:
+    """Let an artifact pass if its body can be looked into.
+
+    Raises:
+        Sealed: its key is not here.
+    """
     if artifact.sealed is not None:
-        raise Invalid(
+        raise Sealed(
             f"{artifact.ref} is sealed, and its key is not here",
             "look into it with the URL that has its key, in a client",
         )
-    return artifact
 
 
 def looked_into(stores: Stores, artifact: Artifact, is_late: bool = False) -> Looked:

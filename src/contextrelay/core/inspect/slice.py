@@ -9,9 +9,8 @@ from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import take_within_bounds
 from contextrelay.core.inspect.line_index import marks_of
-from contextrelay.core.inspect.outline import known_tokens
+from contextrelay.core.inspect.outline import known_tokens, refuse_sealed
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Sealed
 from contextrelay.limits import CHUNK_BYTES, ROW_BODY_BYTES_MAX
 from contextrelay.logic.diff.unified import differ
 from contextrelay.logic.slicing.slice import Take, select, take
@@ -72,11 +71,7 @@ def source_of(stores: Stores, artifact: Artifact) -> Source:
     Raises:
         Sealed: its key is not here.
     """
-    if artifact.sealed is not None:
-        raise Sealed(
-            f"{artifact.ref} is sealed, and its key is not here",
-            "look into it with the URL that has its key, in a client",
-        )
+    refuse_sealed(artifact)
 
     def read(start: int, stop: int) -> Iterator[bytes]:
         opened = opener(stores, artifact.sha256, artifact.size_bytes, start, stop)

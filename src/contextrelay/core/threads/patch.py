@@ -58,7 +58,10 @@ def change(
     `holding`: artifacts that the thread holds from then on, beside those its state refers to.
 
     Raises:
-        Conflict: the version is not the expected one, or a `test` failed.
+        Conflict: the version is not the expected one, or a `test` failed; `version` in its details
+            is the one that was patched.
+        NotFound: there is no thread, or its versions do not reach the expected one: then `version`
+            in its details is the newest.
         Refused: the result would break the schema, or the thread is closed.
     """
     check_label(by, "by")
@@ -121,6 +124,7 @@ def _check_expected(
         raise NotFound(
             f"thread {thread} has no version {expected}; the newest is {live.version}",
             "read the state again",
+            {"version": live.version},
         )
     since = _changes_since(stores, thread, live, expected)
     if merge and touches_others(operations, since, live.document):
@@ -163,9 +167,11 @@ def _try_change(
         raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
     try:
         done, told, referred = _applied(stores, thread, live, operations, rows)
-    except (Refused, Conflict, TooLarge):
+    except (Refused, Conflict, TooLarge) as error:
         if stores.ledger.last(thread_log(thread)) != live.seq:
             return None  # It was judged by a state that is no longer the newest.
+        if isinstance(error, Conflict):
+            error.details["version"] = live.version
         raise
     try:
         holds, held_rows = hold_writes(stores, thread, referred.union(holding))

@@ -102,6 +102,7 @@ class Outline(Verb[Outlined], frozen=True):
         answered_in="inspect.outline",
         http="GET /v1/artifacts/{ref}/outline",
         counted=True,
+        fails=(423,),
     )
 
     ref: Ref
@@ -117,6 +118,7 @@ class Digest(Verb[Digested], frozen=True):
         answered_in="inspect.outline",
         http="GET /v1/artifacts/{ref}/digest",
         counted=True,
+        fails=(423,),
     )
 
     ref: Ref

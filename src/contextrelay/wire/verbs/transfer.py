@@ -38,8 +38,6 @@ class ImportThread(Verb[ThreadView], frozen=True):
         fails=(409,),
     )
 
-    is_abandoned: bool = False
-
     name: Label | None = None
     by: Label = "you"
 

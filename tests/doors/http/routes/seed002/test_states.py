@@ -161,6 +161,23 @@ def test_a_failing_test_operation_fails_with_409_also_under_if_match(
     assert web.get(f"/threads/{thread}/state").json()["facts"] == []
 
 
+def test_a_refusal_names_the_version_that_refused_while_others_go_on(
+    shared: Served, thread: str
+) -> None:
+    """Promise T4: the version in the reply is the one in its message, however fast others write."""
+    refused: list[dict[str, Any]] = []
+    with httpx2.Client(base_url=shared.url) as web, ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(lambda: [patch(web, thread, [FACT]) for _ in range(40)])
+        while not writing.done():
+            reply = patch(web, thread, {"operations": [FACT], "expected": 999})
+            refused.append(reply.json())
+
+    assert refused
+    assert [f"the newest is {each['version']}" in each["error"] for each in refused] == [
+        True
+    ] * len(refused)
+
+
 def test_one_of_many_at_the_same_version_wins(shared: Served, thread: str) -> None:
     """Promise T4."""
 

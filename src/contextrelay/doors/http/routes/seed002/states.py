@@ -120,7 +120,10 @@ async def patch_state(door: Door, exchange: Exchange, values: dict[str, str]) ->
     try:
         patched: Patched = await ask(door, exchange, verb)
     except (Conflict, NotFound) as error:
-        raise await _told(exchange, verb, error, is_tagged) from error
+        if "version" not in error.details:
+            await check_there(exchange, thread)
+            raise
+        raise _in_http(error, is_tagged) from error
     reply = {
         "thread_id": patched.thread_id,
         "version": patched.version,
@@ -173,13 +176,8 @@ async def _matched(
     return (now, True) if told in (None, now) else (told, False)
 
 
-async def _told(
-    exchange: Exchange, verb: PatchState, error: Conflict | NotFound, is_tagged: bool
-) -> RelayError:
-    """What went wrong, in HTTP's terms, and always with the version of now."""
-    now = (await check_there(exchange, verb.thread)).version
-    if isinstance(error, NotFound) and (verb.expected is None or verb.expected <= now):
-        return error
-    is_moved = isinstance(error, NotFound) or "version" in error.details
-    kind = Unmatched if is_tagged and is_moved else Conflict
-    return kind(error.message, error.hint, {"version": now, **error.details})
+def _in_http(error: Conflict | NotFound, is_tagged: bool) -> RelayError:
+    """A refusal by a version as HTTP has it: 412 where If-Match named another one, else 409."""
+    is_other_version = isinstance(error, NotFound) or "changed" in error.details
+    kind = Unmatched if is_tagged and is_other_version else Conflict
+    return kind(error.message, error.hint, error.details)
