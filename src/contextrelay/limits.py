@@ -342,9 +342,6 @@ SEARCH_QUERY_CHARS_MAX = 1_000
 SEARCH_TERMS_MAX = 32
 # Of a query; of its words the first SEARCH_TERMS_MAX are searched for, and the others named.
 QUERY_CHARS_MAX = 10_000
-# A search without an index reads this many artifacts, the newest, and so much of each.
-SEARCH_ARTIFACTS_MAX = 1_000
-SEARCH_TEXT_BYTES_MAX = 256 * KIB
 SEARCH_SNIPPET_CHARS = 240
 # Words of texts and queries: the longest, and how many stems are kept at hand.
 WORD_CHARS_MAX = 40

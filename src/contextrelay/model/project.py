@@ -13,8 +13,6 @@ FILES = (ABOUT, STATE, TODOS, DECISIONS)
 # Beside them, for nobody to read: the lock, the journal, copies. It is ignored by git.
 OWN_FOLDER = ".relay-project"
 
-PROGRESS = ("completed", "in_progress", "blocked", "next_steps")
-
 
 class Decision(NamedTuple):
     """An architecture decision record: a section of decisions.md."""

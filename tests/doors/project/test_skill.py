@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from contextrelay.logic.project.files.templates import new_files
-from contextrelay.logic.project.primer import primed, primer_lines
+from contextrelay.logic.project.primer import PRIMER, primed
 from contextrelay.logic.tokens import count_tokens
 from tests.doors.cli.shell import Shell
 
 SKILL = Path(__file__).parents[3] / "skills" / "context-relay"
+LINES = [line.text for line in PRIMER]
 SCRIPT = SKILL / "scripts" / "init_context.py"
 TRIGGERS = (
     "memory fragmentation",
@@ -69,7 +70,7 @@ def test_the_script_stands_alone_and_makes_the_same_files(tmp_path: Path) -> Non
 def test_the_primer_and_the_skill_say_the_same() -> None:
     """Promise J7, promise H4."""
     text = (SKILL / "SKILL.md").read_text()
-    assert [line for line in primer_lines() if f"- {line}\n" not in text] == []
+    assert [line for line in LINES if f"- {line}\n" not in text] == []
 
 
 @pytest.mark.parametrize("budget", [60, 100, 200, 600])
@@ -80,14 +81,14 @@ def test_a_primer_is_within_its_budget_and_tells_what_it_left_out(budget: int) -
     made = primed(brief, budget, count_tokens)
 
     assert count_tokens(made.text) <= budget
-    assert primer_lines()[0] in made.text
+    assert LINES[0] in made.text
     assert ("Left out" in made.text) == (budget < 600)
 
 
 def test_prime_tells_of_the_project_it_is_in(shell: Shell) -> None:
     """Promise H4."""
     alone = shell.out("prime")
-    assert alone.splitlines() == primer_lines()
+    assert alone.splitlines() == LINES
     shell.out("project", "init", "--name", "orders")
     shell.out("project", "todo", "add", "Login endpoint")
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from contextrelay.limits import HEAD_BYTES_MAX
 from contextrelay.logic.content.artifact_type import (
+    MEDIA_TYPE_OF,
     artifact_type,
     extension,
     is_media_type,
-    media_type_of,
 )
 from contextrelay.model.artifact import ArtifactType
 
@@ -140,7 +140,7 @@ def test_bytes_are_told_by_their_magic(head: bytes, expected: tuple[str, str]) -
 
 TYPES: tuple[ArtifactType, ...] = get_args(ArtifactType)
 NAMES = st.none() | st.sampled_from(["a.md", "a.png", "a.pdf", "a.bin", "a.json", "a", "a.", ".b"])
-MEDIA_TYPES = st.none() | st.sampled_from([media_type_of(kind) for kind in TYPES]) | st.text()
+MEDIA_TYPES = st.none() | st.sampled_from([MEDIA_TYPE_OF[kind] for kind in TYPES]) | st.text()
 
 
 @given(NAMES, MEDIA_TYPES, st.binary(max_size=60), st.booleans())
@@ -212,5 +212,5 @@ def test_a_readable_file_gets_a_fitting_extension(
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_type_has_a_media_type_and_an_extension(kind: ArtifactType) -> None:
     """Promise A1."""
-    assert is_media_type(media_type_of(kind))
-    assert extension(kind, media_type_of(kind)).startswith(".")
+    assert is_media_type(MEDIA_TYPE_OF[kind])
+    assert extension(kind, MEDIA_TYPE_OF[kind]).startswith(".")

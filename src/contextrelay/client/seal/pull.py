@@ -17,7 +17,6 @@ from contextrelay.limits import SEAL_CHUNK_BYTES
 from contextrelay.logic.seal.keys import SealKey, cannot_open, split_key
 from contextrelay.logic.seal.stream import HEADER_BYTES, Opener, first_stop, opened, span
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.ref import parse_ref
 from contextrelay.wire.verbs import Pull, Stream
 
 Result = TypeVar("Result")
@@ -25,18 +24,6 @@ Flow = Generator[Pull | Stream[Artifact], Any, Result]
 """Yields what is to be pulled, and is told the reply; yields a reply, and is told its bytes."""
 Plain = bytes | tuple[Opener, Stream[Artifact]]
 """What is opened already, or what opens the rest of a reply as it comes."""
-
-
-def open_sealed(transport: Any, url: str, start: int = 0, stop: int | None = None) -> bytes:
-    """The bytes start:stop of what a URL with a key stands for, through a transport that blocks.
-
-    Raises:
-        Sealed: the URL has no key, or it does not open what is there.
-    """
-    bare, key = split_key(url)
-    if key is None:
-        raise unopened()
-    return b"".join(opens(transport, Pull(parse_ref(bare), start, stop), key))
 
 
 def keyed(ref: object) -> tuple[object, SealKey | None]:
@@ -51,16 +38,11 @@ def plain(stream: Stream[Artifact]) -> Stream[Artifact]:
         Sealed: it does.
     """
     if stream.value.sealed is not None:
-        raise unopened(stream.value)
+        raise Sealed(
+            f"{stream.value.ref} is sealed, and there is no key",
+            "pull it by the URL that push printed, with everything behind the #",
+        )
     return stream
-
-
-def unopened(artifact: Artifact | None = None) -> Sealed:
-    which = "it" if artifact is None else artifact.ref
-    return Sealed(
-        f"{which} is sealed, and there is no key",
-        "pull it by the URL that push printed, with everything behind the #",
-    )
 
 
 # Doing it, blocking or awaited

@@ -25,8 +25,6 @@ from contextrelay.logic.packing.relevance import Relevance
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.block import Block
 
-SIZES = (100, 1_000, 10_000, 100_000)
-ARTICLE_BLOCKS_MAX = 10_000
 ROUNDS = 5
 BUDGET_TOKENS = 4_096
 _WORDS = 5_000

@@ -90,7 +90,7 @@ _BY_MEDIA_TYPE: dict[str, ArtifactType] = {
     "application/x-yaml": "text",
     "text/yaml": "text",
 }
-_MEDIA_TYPE_OF = {kind: media_type for kind, media_type, _ in reversed(_TABLE)}
+MEDIA_TYPE_OF = {kind: media_type for kind, media_type, _ in reversed(_TABLE)}
 _EXTENSION_OF = {
     key: f".{extensions.split()[0]}"
     for kind, media_type, extensions in reversed(_TABLE)
@@ -133,7 +133,7 @@ def told_type(
     base = _base(media_type) if media_type is not None and is_media_type(media_type) else ""
     if media_type is not None and base and base not in _SAYS_NOTHING:
         return kind or _type_of_media(base, base.startswith("text/")), media_type
-    by_name = _by_name(name) or (kind or "binary", _MEDIA_TYPE_OF[kind or "binary"])
+    by_name = _by_name(name) or (kind or "binary", MEDIA_TYPE_OF[kind or "binary"])
     return kind or by_name[0], by_name[1]
 
 
@@ -166,11 +166,6 @@ def _fitting(kind: ArtifactType, head: bytes, is_text: bool) -> ArtifactType:
 def is_media_type(text: str) -> bool:
     """Whether this is a media type as RFC 9110 writes it, within our bound."""
     return len(text) <= MEDIA_TYPE_CHARS_MAX and _MEDIA_TYPE.fullmatch(text) is not None
-
-
-def media_type_of(kind: ArtifactType) -> str:
-    """The media type of a type about which nothing more is known."""
-    return _MEDIA_TYPE_OF[kind]
 
 
 def extension(kind: ArtifactType, media_type: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextrelay.logic.project.brief import LINES, Brief, Count, Line, fitted
 
-_LINES = (
+PRIMER = (
     Line(
         0, "Context Relay: files are the single source of truth. Assume no memory; read, then work."
     ),
@@ -25,14 +25,9 @@ _LINES = (
 )
 
 
-def primer_lines() -> list[str]:
-    """Every line, most important first."""
-    return [line.text for line in _LINES]
-
-
 def primed(brief: str, budget_tokens: int, count: Count) -> Brief:
     """What an agent is told, with the brief of its project if it is in one, within a budget."""
     # What the project says goes before what is nice to know about us.
     project = [Line(2, text, LINES) for text in ("", *brief.splitlines())] if brief else []
-    lines = [*(line._replace(of=LINES) for line in _LINES), *project]
+    lines = [*(line._replace(of=LINES) for line in PRIMER), *project]
     return fitted(lines, {LINES: len(lines)}, budget_tokens, count)

@@ -35,10 +35,6 @@ class Progress(NamedTuple):
     fields: dict[str, Any] = {}  # noqa: RUF012  # Never changed.
     """Other fields, by name."""
 
-    @property
-    def is_nothing(self) -> bool:
-        return self == Progress()
-
 
 def state_of(document: Any) -> Document:
     """A state as a document.

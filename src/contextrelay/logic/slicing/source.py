@@ -106,15 +106,6 @@ def _has_controls(head: bytes) -> bool:
     return _CONTROLS_SHARE * (len(head) - len(head.translate(None, _CONTROLS))) > len(head)
 
 
-def is_readable(source: Source) -> bool:
-    """Whether it is text in any encoding that is read here."""
-    try:
-        readable(source)
-    except Invalid:
-        return False
-    return True
-
-
 def text_of(raw: bytes) -> str:
     """Bytes as text, one character a byte that is no UTF-8, so that places can be told again."""
     return raw.decode("utf-8", "surrogateescape")
