@@ -40,7 +40,9 @@ def echo() -> Generator[Any]:
     class Echo(Verb[Echoed], frozen=True):
         """Say a text again."""
 
-        traits = Traits(needs="write", http="POST /v1/echo/{text}", status=201, fails=(409,))
+        traits = Traits(
+            needs="write", http="POST /v1/echo/{text}", status=201, fails=(409,), fills="made"
+        )
 
         text: str
         times: Annotated[int, Meta(ge=1, le=9)] = 1
@@ -109,13 +111,25 @@ def test_a_new_verb_is_refused_to_keys_that_may_not(
     assert httpx2.post(f"{served.url}/v1/echo/ho").status_code == 401
 
 
+def test_a_new_verb_that_stores_outside_threads_and_channels_is_refused_to_limited_keys(
+    echo: Any, served: Served, relay: Relay
+) -> None:
+    """Promise Z1."""
+    limited = relay.new_key(threads=("release/",)).token
+
+    with Relay(served.url, api_key=limited) as client, pytest.raises(Refused) as refused:
+        client.transport.ask(echo("ho"))
+
+    assert refused.value.status == 403
+
+
 def test_a_new_verb_is_documented(echo: Any) -> None:
     """Promise M3."""
     operation = document()["paths"]["/v1/echo/{text}"]["post"]
 
     assert operation["operationId"] == "Echo"
     assert operation["summary"] == "Say a text again."
-    assert {"201", "400", "403", "409"} <= operation["responses"].keys()
+    assert {"201", "400", "402", "403", "409"} <= operation["responses"].keys()
 
 
 def test_a_new_verb_is_printed_as_json(

@@ -30,8 +30,6 @@ from contextrelay.wire.verbs import (
     Body,
     GiveHandoff,
     ImportThread,
-    Invoke,
-    Push,
     PushMany,
     Stream,
     Verb,
@@ -156,12 +154,11 @@ def _touched(verb: Verb[Any]) -> Touched:
     channels = [channel for each in pushes if (channel := getattr(each, "channel", None))]
     if isinstance(verb, GiveHandoff):
         channels = [verb.signal_channel]
+    # An import names none of these: its artifacts are stored before the thread is made.
     loose = sum(
-        each.thread is None and (isinstance(each, Invoke) or each.channel is None)
+        each.traits.fills is not None
+        and not any(getattr(each, place, None) for place in ("thread", "channel", "ref"))
         for each in pushes
-        if isinstance(each, Push | Invoke)
     )
-    # The artifacts of an archive are stored before the thread is there that they are put into.
-    loose += isinstance(verb, ImportThread)
     names = (getattr(verb, "name", None),) if verb.traits.makes_thread else ()
     return Touched(tuple(channels), names, loose)
