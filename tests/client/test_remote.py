@@ -276,7 +276,7 @@ def test_what_is_beside_the_store_is_asked_there(proxy: Proxy) -> None:
     with Relay(proxy.url) as relay:
         thread = relay.new_thread()
 
-        with pytest.raises(Invalid, match="beside"):
+        with pytest.raises(Invalid, match="files of the store"):
             thread.mirror()
 
 
