@@ -22,7 +22,6 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.diff.unified import differ
 from contextrelay.logic.grep.results import Wanted, find
 from contextrelay.logic.outline import outline
-from contextrelay.logic.search.bm25 import Bm25
 from contextrelay.logic.search.passages import passages
 from contextrelay.logic.search.words import query_words, words
 from contextrelay.logic.slicing.slice import take
@@ -255,10 +254,8 @@ def _grepped(source: Sliced, wanted: Wanted) -> None:
 
 
 def _searched(content: bytes, kind: ArtifactType) -> None:
-    """A text cut into passages and ranked, as the index does it."""
+    """A text cut into passages and words, as the index does it."""
     text = content[:SEARCHED_BYTES_MAX].decode("utf-8", "replace")
-    query = query_words(text[:10_000])
-    index = Bm25()
+    query_words(text[:10_000])
     for passage in passages(text, kind)[:SEARCHED_PASSAGES_MAX]:
-        index.add(words(passage.text))
-    index.scores(list(query)[:32])
+        words(passage.text)

@@ -40,9 +40,9 @@ class Urged(Shell):
         self._url = url
 
     def run(
-        self, *words: str, stdin: bytes = b"", human: bool = False
+        self, *words: str, stdin: bytes = b"", human: bool = False, real: bool = False
     ) -> subprocess.CompletedProcess[bytes]:
-        return super().run("--url", self._url, *words, stdin=stdin, human=human)
+        return super().run("--url", self._url, *words, stdin=stdin, human=human, real=real)
 
 
 def test_push_pull_and_peek(far: Shell, served: Served) -> None:
