@@ -12,7 +12,11 @@ from typing import Any, get_args
 
 from contextrelay import Relay
 from contextrelay.errors import RelayError
-from contextrelay.limits import OUTLINE_BYTES_MAX, SEARCHED_BYTES_MAX, SEARCHED_PASSAGES_MAX
+from contextrelay.limits import (
+    OUTLINE_BYTES_MAX,
+    SEARCHED_BYTES_MAX,
+    SEARCHED_PASSAGES_MAX,
+)
 from contextrelay.logic.content.artifact_type import artifact_type
 from contextrelay.logic.content.description import Description
 from contextrelay.logic.content.digest import digest

@@ -6,7 +6,10 @@ Processor time and not the clock's: other work on the machine does not count.
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import resource
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,20 +31,23 @@ class Took(Struct, frozen=True):
     memory_bytes: int
 
 
-class Gauge:
-    """Measures calls in this process, each against what the process had when it was made."""
+def measure(call: Callable[[], object]) -> Took:
+    """Do a call and tell what it took."""
+    give_back()
+    before_bytes = resident_bytes()
+    _reset_peak()
+    _end_after(ENDED_S)
+    started = time.process_time()
+    call()
+    cpu_s = time.process_time() - started
+    return Took(cpu_s, max(0, peak_bytes() - before_bytes))
 
-    def __init__(self) -> None:
-        self.base_bytes = resident_bytes()
 
-    def measure(self, call: Callable[[], object], held_bytes: int) -> Took:
-        """Do a call; `held_bytes` is what bodies take that were there before it."""
-        _reset_peak()
-        _end_after(ENDED_S)
-        started = time.process_time()
-        call()
-        cpu_s = time.process_time() - started
-        return Took(cpu_s, max(0, peak_bytes() - self.base_bytes - held_bytes))
+def give_back() -> None:
+    """Return to the system what is free: else the next call would seem to take less."""
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def bound_memory() -> None:

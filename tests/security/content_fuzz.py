@@ -24,13 +24,15 @@ from random import Random
 import msgspec
 from msgspec import Struct
 
-from tests.fuzz.measured import MIB, Gauge, bound_memory
+from tests.fuzz.measured import MIB, bound_memory, measure, resident_bytes
 
 CPU_S_MAX = 2.0
 MEMORY_BYTES_MAX = 300 * MIB
 SIZE_BYTES_MAX = 300_000
 # A process does so many cases and is followed by another: what it keeps is no part of a case.
 CASES_A_PROCESS = 500
+# It is followed by another earlier where it keeps more than this: calls would find room in that.
+KEPT_BYTES_MAX = 64 * MIB
 
 
 class Asked(Struct, frozen=True):
@@ -143,8 +145,8 @@ def _child() -> None:
 
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
     _warm()
-    gauge = Gauge()
     bound_memory()
+    base_bytes = resident_bytes()
     make_calls = calls.of_sdk if asked.is_sdk else calls.of_logic
     for case in range(asked.start, asked.start + asked.cases):
         rng = Random(f"{asked.seed}/{case}")
@@ -158,10 +160,8 @@ def _child() -> None:
             done = Done(case, name, body.kind, body.shape, len(body.content), failure=_BEGUN)
             _tell(done)
             failure = ""
-            # Beside the body there is another one to compare it with.
-            held_bytes = 3 * len(body.content)
             try:
-                took = gauge.measure(lambda call=known[name]: calls.guarded(call), held_bytes)
+                took = measure(lambda call=known[name]: calls.guarded(call))
                 cpu_s, memory_bytes = took.cpu_s, took.memory_bytes
             except Exception as error:
                 failure, cpu_s, memory_bytes = f"raised {error!r:.200}", 0.0, 0
@@ -170,6 +170,9 @@ def _child() -> None:
                     done, cpu_s=cpu_s, memory_bytes=memory_bytes, failure=failure
                 )
             )
+        del body, known
+        if resident_bytes() > base_bytes + KEPT_BYTES_MAX:
+            return
 
 
 def _size(rng: Random, asked: Asked) -> int:

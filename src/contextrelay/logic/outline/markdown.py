@@ -16,7 +16,7 @@ _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)")
 _LINK = re.compile(r"\]\((?:https?:|/|\.|#|mailto:|\w)[^)\s]{0,300}")
 _TABLE = re.compile(r" {0,3}\|?[ ]*:?-{3,}:?[ ]*\|[-:| ]*")
-_MARKS = re.compile(r"[*_`]|!?\[|\]\([^)]{0,300}\)|\]")
+_MARKS = re.compile(r"[*_`]|!?\[|\]\([^)\]]{0,300}+\)|\]")
 # Above this many headings they share lines.
 _OWN_LINES_MAX = 25
 _FRONT_MATTER_LINES_MAX = 200

@@ -14,6 +14,7 @@ from contextrelay.errors import Invalid, NotFound, TooLarge
 from contextrelay.limits import (
     NAMES_COMPARED_MAX,
     OUTLINE_LINE_CHARS_MAX,
+    OUTLINE_LINES_MAX,
     PARSED_BYTES_MAX,
     TITLE_CHARS_MAX,
 )
@@ -126,6 +127,11 @@ def _headings(source: Source) -> list[Heading]:
 def _lines(source: Source) -> Iterator[str]:
     """The beginnings of all lines, one after the other: they need not be there at once."""
     for line in lines_in(source.read_on(0), 1, 0, 4 * OUTLINE_LINE_CHARS_MAX):
+        if line.number > OUTLINE_LINES_MAX:
+            raise TooLarge(
+                f"{source.ref} has too many lines to be searched for headings",
+                f"the limit is {OUTLINE_LINES_MAX:,}; find them with grep '^#', then take lines",
+            )
         text = shown(text_of(line.head)).removesuffix("\n")
         yield text[:OUTLINE_LINE_CHARS_MAX]
 

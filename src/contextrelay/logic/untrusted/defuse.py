@@ -111,7 +111,8 @@ _SHAPES = bytes(
     ord("1") if code in b"013457" else ord("a") if code in range(ord("a"), ord("z") + 1) else 0
     for code in range(256)
 )
-_MIXED = re.compile(r"[013457]+(?:[a-z]{2,}(?![0-9a-z])|[a-z]+[013457])")
+# Tried where a row of figures begins only: from each of them on, a long row takes quadratic time.
+_MIXED = re.compile(r"(?<![013457])[013457]++(?:[a-z]{2,}+(?![0-9a-z])|[a-z]++[013457])")
 # More letters than the longest phrase has, so that all of it is near its figure.
 _PHRASE_CHARS_MAX = 200
 _BEFORE_MARKER = " \t\0>*_-#|`"

@@ -89,7 +89,7 @@ _TABLE = re.compile(
     r"(TABLE|VIEW|INDEX|FUNCTION|TRIGGER|TYPE|PROCEDURE)\s+(?:IF\s+NOT\s+EXISTS\s+)?([\w.\"`]+)",
     re.IGNORECASE,
 )
-_SELECTOR = re.compile(r"([.#@:\w\[*][^{};]{0,120}?)\s*\{")
+_SELECTOR = re.compile(r"([.#@:\w\[*][^{};]{0,160}+)\{")
 _C_FAMILY = ("C", "C++", "Java", "C#")
 
 
@@ -129,7 +129,7 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
         return Symbol(match[1].lower(), match[2].strip('"`'), number) if match else None
     if language == "CSS":
         match = _SELECTOR.match(text)
-        return Symbol("rule", match[1], number) if match else None
+        return Symbol("rule", match[1].rstrip(), number) if match else None
     if language == "Shell":
         match = _SHELL.fullmatch(text)
         return Symbol("function", match[1], number) if match else None
