@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 from tests.doors.cli.shell import Shell
+from tests.doors.mcp.connecting import unfenced
 
 
 def with_thread(shell: Shell) -> None:
@@ -23,7 +24,7 @@ def test_a_handoff_is_given_and_taken_by_its_ref(shell: Shell) -> None:
 
     assert shell.out("handoff", "list", "--to", "coder", "--open").strip() == ref
     taken = shell.out("handoff", "accept", ref[:8], "--by", "coder")
-    assert taken.startswith("[HANDOFF] from planner to coder\n\nwrite it\n")
+    assert unfenced(taken).startswith("[HANDOFF] from planner to coder\n\nwrite it\n")
     assert "Fact: note: orders live in PostgreSQL" in taken
     assert "## Orders" in taken
     assert "taken by coder" in shell.out("handoff", "list", human=True)
