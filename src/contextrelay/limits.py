@@ -362,10 +362,10 @@ SEARCH_WAIT_MS_MAX = 2_000
 # So much is added to the search index in one transaction, and looked at again for late pushes.
 SEARCH_BATCH_TEXTS = 200
 SEARCH_BATCH_S = 0.25
-SEARCH_OVERLAP_S = 30
 SEARCH_GAPS_MAX = 100
-# A query that finds nothing new reads so much of the index of artifacts.
-SEARCH_PEEK_ROWS = 64
+# How many of the newest additions are kept for those who follow them; who is further behind looks
+# through everything.
+ADDED_KEPT = 10_000
 SEARCH_GONE_MAX = 1_000
 # How many of the best passages are looked at closely.
 SEARCH_CANDIDATES = 200

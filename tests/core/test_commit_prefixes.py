@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from contextrelay.client.transport.local import Local
+from contextrelay.core.artifacts.catalog import ADDED
 from contextrelay.core.stores import Stores
 from contextrelay.errors import NotFound, RelayError
 from contextrelay.model.settings import Settings
@@ -135,7 +136,7 @@ def _check(core: Local, clock: Clock, kept: str, when: str) -> None:
     core.ask(Sweep())
     clock.pass_ms(31 * DAY_MS)
     core.ask(Sweep())
-    left = [log for log in core.stores.ledger.logs("", "", 100) if log != "sweep"]
+    left = [log for log in core.stores.ledger.logs("", "", 100) if log not in ("sweep", ADDED)]
     assert left == [], when
     assert list(core.stores.blobs.walk()) == [], when
 

@@ -108,7 +108,9 @@ class _Answering:
 
     def sweep_if_due(self) -> None:
         """Sweep a little, if the last time was long enough ago."""
-        if self.stores.now_ms() >= self._sweeps.next_ms:
+        left_ms = self._sweeps.next_ms - self.stores.now_ms()
+        # Longer than from one sweep to the next: the clock was ahead the last time.
+        if not 0 < left_ms <= SWEEP_EVERY_S * 1000:
             self._sweeps.next_ms = self.stores.now_ms() + SWEEP_EVERY_S * 1000
             with suppress(RelayError):  # The verb is done; the next sweep will tell.
                 answer(self._owner.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))

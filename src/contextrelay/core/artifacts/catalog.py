@@ -4,6 +4,9 @@ One log a day, so that no single one grows hot or without end. Names and keys co
 and the ledger lists upwards: the newest comes first. An index row is written before the artifact
 it points to, and names the hash: after a crash a sweep knows what the unfinished push held.
 
+Days and keys are what the pusher's clock said, and a clock may be wrong or jump. To see all that is
+new, follow the log `i/added`: its facts are the keys in the order of commits.
+
 Rule: an index row is a hint; whether the artifact is there, its own log says.
 """
 
@@ -14,10 +17,11 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from contextrelay.errors import Broken
-from contextrelay.limits import DAY_S, PAGE_ROWS_MAX
-from contextrelay.store.ledger import Reads, Row, Write
+from contextrelay.limits import ADDED_KEPT, DAY_S, PAGE_ROWS_MAX
+from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
 
 PREFIX = "i/a/"
+ADDED = "i/added"
 EVERY, HANDOFFS = "ref", "handoff"
 """Kinds of rows: every artifact has one of the first, those that are handoffs both."""
 _DAY_MS = DAY_S * 1000
@@ -40,6 +44,24 @@ def index_write(ref: str, created_ms: int, sha256: str, is_handoff: bool = False
     kinds = (EVERY, HANDOFFS) if is_handoff else (EVERY,)
     key = _key(created_ms, ref)
     return Write(_log(created_ms), rows=tuple(Row(kind, key, sha256.encode()) for kind in kinds))
+
+
+def added_write(created_ms: int, refs: list[str]) -> Write:
+    """What makes those notice new artifacts who follow by position; behind their index rows."""
+    return Write(ADDED, facts=tuple(_key(created_ms, ref).encode() for ref in refs))
+
+
+def added(fact: Fact) -> tuple[int, str]:
+    """What a fact of the log of additions tells: when it was made, as told, and its ref."""
+    entry = _entry(ADDED, Row(EVERY, fact.body.decode(errors="replace"), b""))
+    return entry.created_ms, entry.ref
+
+
+def trim_added(ledger: Ledger) -> None:
+    """Forget additions that are older than any follower is expected to be behind."""
+    first, last = ledger.read(ADDED, 0, 1), ledger.last(ADDED)
+    if first and last - first[0].seq > 2 * ADDED_KEPT:
+        ledger.trim(ADDED, last - ADDED_KEPT)
 
 
 def unindex_write(ref: str, created_ms: int) -> Write:

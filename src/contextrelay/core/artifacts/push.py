@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.bodies import Incoming, check_size, held_each, receive
-from contextrelay.core.artifacts.catalog import index_write
+from contextrelay.core.artifacts.catalog import added_write, index_write
 from contextrelay.core.artifacts.records import (
     artifact_log,
     artifact_row,
@@ -291,6 +291,7 @@ def _commit(
         )
         for artifact in made
     ]
+    indexed.append(added_write(now_ms, [artifact.ref for artifact in made]))
     derived = [
         Write(artifact_log(source), rows=(Row("derived", artifact.ref, b""),))
         for artifact in made

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from contextrelay.core.access.tenants import space_of, split_log, tenants
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts import bodies
-from contextrelay.core.artifacts.catalog import Entry, entries_before, unindex_write
+from contextrelay.core.artifacts.catalog import Entry, entries_before, trim_added, unindex_write
 from contextrelay.core.artifacts.lifetime import bury, settle
 from contextrelay.core.artifacts.records import artifact_log, find, find_tombstone, is_over
 from contextrelay.core.stores import Stores, commit_each, with_reserve
@@ -32,9 +32,10 @@ KINDS = ("artifact", "tombstone")
 @answers(Sweep)
 def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
     report = with_reserve(stores, lambda: _due(stores, verb.items_max))
-    report = _plus(report, mended=_unfinished(stores))
-    for tenant in tenants(stores.ledger):
-        report = _plus(report, mended=_unfinished(space_of(stores, tenant)))
+    for tenant in (None, *tenants(stores.ledger)):
+        space = space_of(stores, tenant)
+        report = _plus(report, mended=_unfinished(space, verb.is_deep))
+        trim_added(space.ledger)
     if verb.is_deep:
         report = _leftovers(stores, report)
         from contextrelay.core.search.index_sync import tend_all  # Seldom: it brings a lot along.
@@ -139,14 +140,17 @@ def _drop(stores: Stores, log: str) -> None:
 # Pushes that never finished
 
 
-def _unfinished(stores: Stores) -> int:
+def _unfinished(stores: Stores, is_deep: bool) -> int:
     """Undo pushes that a crash cut short: an index row, maybe a hold, but no artifact.
 
-    The index is looked through once: up to where the last sweep began.
+    The index is looked through once: up to where the last sweep began. A deep sweep looks through
+    all of it: a push may have been made by a clock that was behind.
     """
-    row = stores.ledger.get(SWEEP_LOG, "cursor", ONLY)
+    row = None if is_deep else stores.ledger.get(SWEEP_LOG, "cursor", ONLY)
     checked_ms = int(row) if row else 0
     until_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
+    if checked_ms > until_ms:
+        checked_ms = 0  # The clock was ahead when that was written down.
     seen = mended = 0
     for page in _pages(entries_before(stores.ledger, until_ms), checked_ms):
         seen += len(page)

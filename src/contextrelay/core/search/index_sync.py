@@ -23,20 +23,19 @@ from msgspec.json import decode, encode
 
 from contextrelay.core.access.tenants import space_of, tenants
 from contextrelay.core.artifacts.bodies import opener
-from contextrelay.core.artifacts.catalog import Entry, entries
+from contextrelay.core.artifacts.catalog import ADDED, Entry, added, entries
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.inspect.bounded import index_within_bounds
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import (
+    ADDED_KEPT,
     CHUNK_BYTES,
     PAGE_ROWS_MAX,
     SEARCH_BATCH_S,
     SEARCH_BATCH_TEXTS,
     SEARCH_GAPS_MAX,
     SEARCH_GONE_MAX,
-    SEARCH_OVERLAP_S,
-    SEARCH_PEEK_ROWS,
     SEARCHED_ABOUT_CHARS_MAX,
     SEARCHED_BYTES_MAX,
     SEARCHED_PASSAGES_MAX,
@@ -48,6 +47,7 @@ from contextrelay.logic.search.passages import Index, Indexed, Indexing
 from contextrelay.logic.search.words import words
 from contextrelay.model.artifact import Artifact, in_ms
 from contextrelay.model.search import IndexState
+from contextrelay.store.ledger import Fact
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import Change, SearchIndex, Spoiled
 from contextrelay.store.search.reads import CHUNK, Text
@@ -144,16 +144,23 @@ def _is_behind(stores: Stores, index: SearchIndex) -> bool:
     with index.reading() as view:
         if reads.waiting(view, (_FAR_MS, ""), 1) or reads.mark(view, "gaps"):
             return True
-        begun_ms = stores.now_ms()
-        until_ms = index.checked_ms(view) - SEARCH_OVERLAP_S * 1000
-        looked_at = 0
-        for page in _pages(entries(stores.ledger, page_rows=SEARCH_PEEK_ROWS), until_ms):
-            looked_at += len(page)
-            if index.unknown(view, [entry.ref for entry in page]):
-                return True
-        index.check_off(view, begun_ms)
-        # Many were looked at for nothing: worth noting how far, so that others need not.
-        return looked_at > PAGE_ROWS_MAX
+        place = _place(reads.mark(view, "followed"))
+    following = None if place is None else _following(stores, place, 1)
+    return following is None or bool(following)
+
+
+def _following(stores: Stores, place: Followed, limit: int) -> list[Fact] | None:
+    """What was added behind a place; None where the place is not there, or is too far behind.
+
+    It is not there where its facts were trimmed, or where another store is now in its place.
+    """
+    seq, _ = place
+    found = stores.ledger.read(ADDED, max(seq - 1, 0), limit + 1)
+    if seq == 0:
+        return None if found and found[0].seq != 1 else found[:limit]
+    if not found or (found[0].seq, found[0].body.decode()) != place:
+        return None
+    return found[1:]
 
 
 def _pages(found: Iterator[Entry], until_ms: int) -> Iterator[list[Entry]]:
@@ -163,27 +170,59 @@ def _pages(found: Iterator[Entry], until_ms: int) -> Iterator[list[Entry]]:
 
 
 def _note_new(stores: Stores, change: Change, deadline: float) -> None:
-    """Note what is not in yet: from the newest down to where this ended the last time.
+    """Note what is not in yet: by following what was added, in whatever order clocks put it.
 
-    Where the time is up before that, the gap that stays is noted too, and filled later.
+    Who cannot follow looks through everything, the newest first. Where the time is up before that
+    is done, the gap that stays is noted too, and filled later.
     """
     view = change.connection
-    begun_ms = stores.now_ms()
-    # A push may be committed a while after its time.
-    until_ms = int(reads.mark(view, "checked_ms") or 0) - SEARCH_OVERLAP_S * 1000
-    walks = [("", until_ms), *_gaps(reads.mark(view, "gaps"))]
+    place = _place(reads.mark(view, "followed"))
+    walks = _gaps(reads.mark(view, "gaps"))
+    if place is None or not _follow(stores, change, place):
+        # Where to follow from, before the walk: what is added meanwhile is found by following.
+        last = stores.ledger.last(ADDED)
+        newest = stores.ledger.read(ADDED, last - 1, 1) if last else []
+        _set_place(change, newest[0] if newest else None)
+        walks = [("", 0)]
     left: list[tuple[str, int]] = []
     for after, until_ms in walks:
         for page in _pages(entries(stores.ledger, after), until_ms):
-            missing = reads.unknown(view, [entry.ref for entry in page])
-            change.await_texts((each.created_ms, each.ref) for each in page if each.ref in missing)
+            _await(change, [(each.created_ms, each.ref) for each in page])
             if time.monotonic() >= deadline:
                 left.append((page[-1].cursor, until_ms))
                 break
     if len(left) > SEARCH_GAPS_MAX:
         left = [*left[: SEARCH_GAPS_MAX - 1], (left[SEARCH_GAPS_MAX - 1][0], left[-1][1])]
     change.set_mark("gaps", encode(left).decode() if left else "")
-    change.set_mark("checked_ms", str(begun_ms))
+
+
+def _follow(stores: Stores, change: Change, place: Followed) -> bool:
+    """Note all that was added behind a place; False where that cannot be told, or is too much."""
+    if stores.ledger.last(ADDED) - place[0] > ADDED_KEPT:
+        return False
+    while page := _following(stores, place, PAGE_ROWS_MAX):
+        _await(change, [added(fact) for fact in page])
+        _set_place(change, page[-1])
+        place = page[-1].seq, page[-1].body.decode()
+    return page is not None
+
+
+def _await(change: Change, places: list[tuple[int, str]]) -> None:
+    missing = reads.unknown(change.connection, [ref for _, ref in places])
+    change.await_texts((created_ms, ref) for created_ms, ref in places if ref in missing)
+
+
+Followed = tuple[int, str]
+"""A fact of the log of additions: its seq and its text."""
+
+
+def _place(noted: str | None) -> Followed | None:
+    return decode(noted, type=Followed) if noted else None
+
+
+def _set_place(change: Change, fact: Fact | None) -> None:
+    place = (0, "") if fact is None else (fact.seq, fact.body.decode())
+    change.set_mark("followed", encode(place).decode())
 
 
 def _gaps(noted: str | None) -> list[tuple[str, int]]:
@@ -316,9 +355,9 @@ def _tend(stores: Stores, index: SearchIndex) -> None:
         with index.reading() as view:
             page = reads.refs(view, after, PAGE_ROWS_MAX)
         if not page:
-            # Pushes that were committed long after their time are found by a look at everything.
+            # What an earlier version pushed since is not among the additions: look at everything.
             with index.changing() as change:
-                change.set_mark("checked_ms", "0")
+                change.set_mark("followed", "")
             break
         after = page[-1]
         take_out(stores, index, page)

@@ -30,7 +30,7 @@ HEADS = """WITH asked (log) AS (VALUES {})
            FROM asked WHERE head IS NOT NULL"""
 
 # How many entries a statement takes: each number is one more to prepare, once.
-_SIZES = (64, 16, 4, 1)
+_SIZES = (64, 16, 8, 4, 3, 2, 1)
 
 
 class Transaction:

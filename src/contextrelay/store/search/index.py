@@ -32,7 +32,6 @@ from contextrelay.store.search.reads import (
     lengths_of,
     mark,
     text_by_ref,
-    unknown,
 )
 
 FORMAT = 2
@@ -81,9 +80,6 @@ class SearchIndex:
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = None
-        self._known: set[str] = set()
-        self._known_made: str | None = None
-        self._checked: tuple[str | None, str | None, int] = (None, None, 0)
 
     def close(self) -> None:
         with self._lock:
@@ -160,27 +156,6 @@ class SearchIndex:
             raise
         return connection
 
-    def unknown(self, connection: sqlite3.Connection, refs: list[str]) -> set[str]:
-        """Those refs that are neither in nor to be added; what was seen before is not asked."""
-        made = mark(connection, "made")
-        if made != self._known_made or len(self._known) > _KNOWN_MAX:
-            self._known, self._known_made = set(), made
-        fresh = [ref for ref in refs if ref not in self._known]
-        missing = unknown(connection, fresh)
-        self._known.update(ref for ref in fresh if ref not in missing)
-        return missing
-
-    def checked_ms(self, connection: sqlite3.Connection) -> int:
-        """When it was last looked whether something is new: as noted, or as remembered here."""
-        made, noted = mark(connection, "made"), mark(connection, "checked_ms")
-        is_same = self._checked[:2] == (made, noted)
-        return self._checked[2] if is_same else int(noted or 0)
-
-    def check_off(self, connection: sqlite3.Connection, at_ms: int) -> None:
-        """Remember that nothing was new."""
-        made, noted = mark(connection, "made"), mark(connection, "checked_ms")
-        self._checked = (made, noted, at_ms)
-
     def start_anew(self) -> None:
         """Throw everything away; a damaged file goes, and whoever has it open comes to see that."""
         with self._lock:
@@ -195,7 +170,6 @@ class SearchIndex:
                     self.path.with_name(self.path.name + end).unlink(missing_ok=True)
 
 
-_KNOWN_MAX = 100_000
 _parents: list[sqlite3.Connection | None] = []
 
 
