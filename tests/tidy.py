@@ -28,6 +28,7 @@ README_LINES_MAX = 170
 
 # Each entry says why it may be longer than the rule. Keep this short.
 LONG_FILES: dict[str, str] = {
+    "src/contextrelay/limits.py": "data: one page of bounds",
     "tests/promises.py": "data: one entry a promise",
 }
 LONG_FUNCTIONS: dict[str, str] = {}  # "src/contextrelay/x.py::name": why
@@ -59,6 +60,10 @@ IMPURE_IMPORTS = re.compile(
     r"(os|io|pathlib|socket|subprocess|sqlite3|asyncio|threading|time|random|secrets|tempfile"
     r"|shutil|logging|multiprocessing|concurrent|urllib\.request|http\.client|http\.server)(\..*)?"
 )
+# Where the names of logs and the kinds of rows are spelled, and how a literal one is recognised.
+SCHEMA = "src/contextrelay/core/schema.py"
+SCHEMA_ROOMS = ("core", "client", "doors", "context")
+LOG_PREFIX = re.compile(r"(?:[abcikotx]|i/[antu]|key)/")
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX)\b(?!-)")
 
 # Somebody's own folders, and places packages come from other than the public ones.
@@ -265,6 +270,45 @@ def catches_all(caught: ast.expr | None) -> bool:
     return any(isinstance(p, ast.Name) and p.id in {"Exception", "BaseException"} for p in parts)
 
 
+def spells_storage_in_the_schema(source: Source) -> Iterator[Finding]:
+    """Prefixes of logs and kinds of rows are spelled in core/schema.py alone."""
+    if source.room not in SCHEMA_ROOMS or source.path == SCHEMA:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.JoinedStr):
+            texts = node.values[:1]
+        else:
+            texts = [node]
+        if any(LOG_PREFIX.fullmatch(literal(text)) for text in texts):
+            yield source.found(
+                getattr(node, "lineno", 1), "take the log's name from core/schema.py"
+            )
+        if isinstance(node, ast.Call | ast.Compare) and any(map(literal, kinds_in(node))):
+            yield source.found(node.lineno, "take the row's kind from core/schema.py")
+
+
+def literal(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def kinds_in(node: ast.Call | ast.Compare) -> list[ast.expr]:
+    """Where a call or a comparison names the kind of a row."""
+    if isinstance(node, ast.Compare):
+        if not isinstance(node.left, ast.Attribute) or node.left.attr != "kind":
+            return []
+        if not (isinstance(node.left.value, ast.Name) and node.left.value.id == "row"):
+            return []
+        return [part for each in node.comparators for part in getattr(each, "elts", [each])]
+    if isinstance(node.func, ast.Name) and node.func.id == "Row":
+        return node.args[:1]
+    if isinstance(node.func, ast.Attribute) and (node.func.attr, len(node.args)) in (
+        ("get", 3),
+        ("rows", 4),
+    ):
+        return node.args[1:2]
+    return []
+
+
 def has_few_errors(source: Source) -> Iterator[Finding]:
     """At most twelve error classes, all in errors.py."""
     if source.path == "src/contextrelay/errors.py":
@@ -316,6 +360,7 @@ CHECKS: tuple[Check, ...] = (
     pure_rooms_are_pure,
     is_synchronous_below_the_client,
     catches_only_what_it_knows,
+    spells_storage_in_the_schema,
     has_few_errors,
     leaves_nothing_for_later,
     names_no_machine,

@@ -23,8 +23,7 @@ from msgspec.json import encode
 from contextrelay import Relay
 from contextrelay.core.answer import answer
 from contextrelay.core.artifacts.bodies import where
-from contextrelay.core.maintenance.sweep import SWEEP_LOG
-from contextrelay.core.maintenance.verify import all_logs
+from contextrelay.core.schema import SWEEP, walk_logs
 from contextrelay.core.stores import Stores, clock_ms
 from contextrelay.wire.verbs import Sweep
 from tests.crash.report import Lost, Mine, decode
@@ -212,7 +211,7 @@ def _look(folder: Path, witness: Witness, is_mending: bool) -> int:
             return 0
         stores = relay.transport.stores
         # The last mending was ahead of its time; what was left over since lies behind its cursor.
-        stores.ledger.drop(SWEEP_LOG, expect=stores.ledger.last(SWEEP_LOG))
+        stores.ledger.drop(SWEEP, expect=stores.ledger.last(SWEEP))
         later = Stores(stores.engine, stores.settings, now_ms=lambda: clock_ms() + 2 * HOUR_MS)
         report = answer(later, Sweep())
     with Relay(folder) as relay:  # Opened again: nothing is answered from what was read before.
@@ -225,7 +224,7 @@ def _look(folder: Path, witness: Witness, is_mending: bool) -> int:
 def check_blobs(stores: Stores) -> None:
     """There are the blobs that a body points to, and no others, and no drafts."""
     ledger = stores.ledger
-    found_at = [where(ledger, log.removeprefix("b/")) for log in all_logs(ledger, "b/")]
+    found_at = [where(ledger, log.removeprefix("b/")) for log in walk_logs(ledger, "b/")]
     wanted = {at.blob: at.size_bytes for at in found_at if at is not None and at.blob is not None}
     found = {blob.name: blob.size_bytes for blob in stores.blobs.walk()}
     if found != wanted:

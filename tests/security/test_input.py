@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from contextrelay import Invalid, NotFound, Relay, RelayError, Settings, TooLarge
-from contextrelay.core.maintenance.verify import all_logs
+from contextrelay.core.schema import walk_logs
 from contextrelay.limits import (
     BODY_BYTES_MAX,
     LIST_ITEMS_MAX,
@@ -45,7 +45,7 @@ def all_there_is(relay: Relay) -> object:
             ledger.read(log, 0, 1_000),
             [ledger.rows(log, kind, "", 1_000) for kind in ledger.kinds(log)],
         )
-        for log in all_logs(ledger, "")
+        for log in walk_logs(ledger, "")
     }
     assert stores.engine.home is not None
     files = sorted(path.name for path in (stores.engine.home / "blobs").iterdir())

@@ -24,6 +24,7 @@ from contextrelay.client.seal.reads import looks
 from contextrelay.client.thread import AsyncThread, Thread
 from contextrelay.client.transport.address import Server, is_server, server_at
 from contextrelay.client.transport.local import AsyncLocal, Local, in_thread, open_stores
+from contextrelay.core.schema import channel_log
 from contextrelay.errors import Gone, Invalid
 from contextrelay.limits import CHUNK_BYTES, REPLY_S_DEFAULT, WAIT_S_DEFAULT
 from contextrelay.model.artifact import Artifact
@@ -163,7 +164,7 @@ class Relay(_Verbs):
         if page.signals or page.gap:
             return page
         place = page.head if after is None else after
-        self.transport.wait_for(f"c/{channel}", place, timeout_s)
+        self.transport.wait_for(channel_log(channel), place, timeout_s)
         return self.signals(channel, place)
 
     def subscribe(
@@ -296,7 +297,7 @@ class AsyncRelay(_Verbs):
         if page.signals or page.gap:
             return page
         place = page.head if after is None else after
-        await self.transport.wait_for(f"c/{channel}", place, timeout_s)
+        await self.transport.wait_for(channel_log(channel), place, timeout_s)
         return await self.signals(channel, place)
 
     async def subscribe(

@@ -12,6 +12,7 @@ from msgspec.json import decode
 from contextrelay.client.methods import build, told
 from contextrelay.client.seal.push import Pushed
 from contextrelay.client.transport.local import AsyncBody, in_thread
+from contextrelay.core.schema import thread_log
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.capability import Invoked
 from contextrelay.model.thread import EventPage, HeaderView, Numbered, StateView, ThreadView
@@ -154,7 +155,9 @@ class Thread(_ThreadVerbs):
             page = self.events(after)
             yield from page
             after = page[-1].seq if page else after
-            if not page and not self.relay.transport.wait_for(f"t/{self.id}", after, timeout_s):
+            if not page and not self.relay.transport.wait_for(
+                thread_log(self.id), after, timeout_s
+            ):
                 return
 
 
@@ -221,6 +224,6 @@ class AsyncThread(_ThreadVerbs):
                 yield each
             after = page[-1].seq if page else after
             if not page and not await self.relay.transport.wait_for(
-                f"t/{self.id}", after, timeout_s
+                thread_log(self.id), after, timeout_s
             ):
                 return

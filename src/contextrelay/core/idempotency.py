@@ -21,6 +21,7 @@ from msgspec import DecodeError, Struct, msgpack
 from msgspec.json import Encoder
 from msgspec.structs import replace
 
+from contextrelay.core.schema import Kind, request_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import (
     Broken,
@@ -85,12 +86,12 @@ def once_rows(stores: Stores, told: bytes) -> tuple[Row, ...]:
     if stores.once is None:
         return ()
     due_ms = stores.once.at_ms + (KEY_KEPT_S + UNFINISHED_PUSH_S) * 1000
-    return (Row("once", stores.once.id, told, due_ms),)
+    return (Row(Kind.ONCE, stores.once.id, told, due_ms),)
 
 
 def told_before(stores: Stores, log: str) -> bytes | None:
     """What was written with the change to a log, if this request has made it already."""
-    return None if stores.once is None else stores.ledger.get(log, "once", stores.once.id)
+    return None if stores.once is None else stores.ledger.get(log, Kind.ONCE, stores.once.id)
 
 
 def reply_before(stores: Stores) -> bytes | None:
@@ -176,7 +177,7 @@ def was_asked(stores: Stores, caller: str, key: str) -> bool:
 def _log(caller: str | None, key: str) -> str:
     # Keys of different callers never meet: a new line is in none of them.
     told = key if caller is None else f"{caller}\n{key}"
-    return f"o/{hashlib.sha256(told.encode()).hexdigest()}"
+    return request_log(hashlib.sha256(told.encode()).hexdigest())
 
 
 def check_key(key: str) -> None:
@@ -196,7 +197,7 @@ class _Asked(Struct, frozen=True):
 
 
 def _find_asked(ledger: Reads, log: str) -> _Asked | None:
-    row = ledger.get(log, "asked", ONLY)
+    row = ledger.get(log, Kind.ASKED, ONLY)
     try:
         return None if row is None else msgpack.decode(row, type=_Asked)
     except DecodeError as error:
@@ -211,7 +212,7 @@ class _Claiming:
         self.is_late = False
         """Whether another has written it down first."""
         self._inner = inner
-        row = Row("asked", ONLY, msgpack.encode(asked), asked.at_ms + KEY_KEPT_S * 1000)
+        row = Row(Kind.ASKED, ONLY, msgpack.encode(asked), asked.at_ms + KEY_KEPT_S * 1000)
         self._claim = Write(log, (b"",), (row,), expect=0)
         self._is_claimed = False
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.json import encode
 
 from contextrelay import Gone, NotFound, Refused, Relay, RelayError
-from contextrelay.core.access.tenants import full_log, split_log, tenants
 from contextrelay.core.answer import answer
+from contextrelay.core.schema import full_log, split_log, tenants
 from contextrelay.logic.state.schema import fact
 from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Row, Write

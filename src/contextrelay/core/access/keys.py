@@ -17,11 +17,12 @@ from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.access.quotas import PUSHED, usage_name
+from contextrelay.core.access.quotas import PUSHED
 from contextrelay.core.answer import answers
+from contextrelay.core.schema import KEYS, Kind, key_counters, key_log, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Invalid, NotFound, Refused
-from contextrelay.limits import KEY_FORGOTTEN_S, PAGE_ROWS_MAX
+from contextrelay.limits import KEY_FORGOTTEN_S
 from contextrelay.logic.access.permissions import is_good
 from contextrelay.logic.document.bounds import check_label
 from contextrelay.model.artifact import in_ms, moment
@@ -39,14 +40,8 @@ from contextrelay.model.key import (
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import Body, ListKeys, NewKey, ReadUsage, RevokeKey
 
-PREFIX = "key/"
-
 _encoder = Encoder()
 _decoder = Decoder(KeptKey)
-
-
-def key_log(key_id: str) -> str:
-    return f"{PREFIX}{key_id}"
 
 
 def hashed(token: str) -> str:
@@ -108,7 +103,7 @@ def keep(stores: Stores, kept: KeptKey) -> None:
 def _row(kept: KeptKey) -> Row:
     ended_at = kept.key.revoked_at or kept.key.expires_at
     due_ms = None if ended_at is None else in_ms(ended_at) + KEY_FORGOTTEN_S * 1000
-    return Row("key", ONLY, _encoder.encode(kept), due_ms)
+    return Row(Kind.KEY, ONLY, _encoder.encode(kept), due_ms)
 
 
 # Finding
@@ -117,7 +112,7 @@ def _row(kept: KeptKey) -> Row:
 def row_of(ledger: Reads, token: str) -> bytes | None:
     """What is kept of a token's key: the same bytes for as long as nothing about it changed."""
     key_id = key_id_in(token)
-    return None if key_id is None else ledger.get(key_log(key_id), "key", ONLY)
+    return None if key_id is None else ledger.get(key_log(key_id), Kind.KEY, ONLY)
 
 
 def key_in(row: bytes, token: str) -> Key | None:
@@ -136,12 +131,10 @@ def _kept(row: bytes) -> KeptKey:
 
 def every_key(stores: Stores, after: str = "") -> Iterator[Key]:
     """All keys by id, good or not, from behind one."""
-    log = key_log(after)
-    while page := stores.ledger.logs(PREFIX, log, PAGE_ROWS_MAX):
-        for log in page:
-            row = stores.ledger.get(log, "key", ONLY)
-            if row is not None:
-                yield _kept(row).key
+    for log in walk_logs(stores.ledger, KEYS, key_log(after)):
+        row = stores.ledger.get(log, Kind.KEY, ONLY)
+        if row is not None:
+            yield _kept(row).key
 
 
 def has_admin(stores: Stores) -> bool:
@@ -170,7 +163,7 @@ def list_keys(stores: Stores, verb: ListKeys, body: Body) -> KeyListing:
 
 
 def _found(stores: Stores, key_id: str) -> KeptKey:
-    row = _root(stores).ledger.get(key_log(key_id), "key", ONLY)
+    row = _root(stores).ledger.get(key_log(key_id), Kind.KEY, ONLY)
     kept = None if row is None else _kept(row)
     if kept is None or not _is_known(stores, kept.key):
         raise NotFound(f"no key {key_id}", "see which there are with: relay keys list")
@@ -208,8 +201,8 @@ def revoke_key(stores: Stores, verb: RevokeKey, body: Body) -> Key:
 def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
     key = _found(stores, verb.id).key
     ledger = _root(stores).ledger
-    counts = ledger.tally(usage_name(key.id), {})
-    used = ledger.get(key_log(key.id), "used", ONLY)
+    counts = ledger.tally(key_counters(key.id), {})
+    used = ledger.get(key_log(key.id), Kind.USED, ONLY)
     return Usage(
         id=key.id,
         requests=counts.get("requests", 0),
@@ -223,5 +216,5 @@ def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
 
 def count_use(stores: Stores, key_id: str, counts: dict[str, int], used_ms: int) -> None:
     """Add to what was done with a key."""
-    stores.ledger.tally(usage_name(key_id), counts)
-    stores.ledger.commit(Write(key_log(key_id), rows=(Row("used", ONLY, b"%d" % used_ms),)))
+    stores.ledger.tally(key_counters(key_id), counts)
+    stores.ledger.commit(Write(key_log(key_id), rows=(Row(Kind.USED, ONLY, b"%d" % used_ms),)))

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from contextrelay.core.idempotency import may_go_on
+from contextrelay.core.schema import key_counters
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, RelayError, Unavailable
 from contextrelay.model.key import Key
@@ -26,18 +27,13 @@ Answering = Callable[[Stores, Any, Body], Any]
 PUSHED = "pushed_bytes"
 
 
-def usage_name(key_id: str) -> str:
-    """What the counters of a key are called."""
-    return f"key/{key_id}"
-
-
 class Quota:
     """What one request takes of a key's quota."""
 
     def __init__(self, key: Key, ledger: Ledger) -> None:
         assert key.quota_bytes is not None
         self._ledger = ledger
-        self._name = usage_name(key.id)
+        self._name = key_counters(key.id)
         self._most = key.quota_bytes
         self._kept_bytes = 0
 

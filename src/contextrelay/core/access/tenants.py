@@ -16,57 +16,26 @@ from contextlib import AbstractContextManager, contextmanager
 
 from msgspec.structs import replace
 
+from contextrelay.core.schema import BODIES, tenant_prefix, tenants
 from contextrelay.core.stores import Count, Stores
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Stale, Write
-
-PREFIX = "x/"
-SHARED = "b/"
-# What follows the "/" that ends a tenant's name, in the order of logs.
-_BEHIND = chr(ord("/") + 1)
 
 
 def space_of(stores: Stores, tenant: str | None) -> Stores:
     """The store as a tenant has it; None for the store's own space."""
     if tenant is None:
         return stores
-    prefix = _prefix(tenant)
+    prefix = tenant_prefix(tenant)
     engine = replace(stores.engine, ledger=_SpaceLedger(stores.ledger, prefix), home=None)
     live = stores.live.within(prefix)
     return replace(stores, engine=engine, live=live, cache_hits=Count(), tenant=tenant)
-
-
-def full_log(tenant: str | None, log: str) -> str:
-    """What a log of a tenant is called in the store."""
-    return log if tenant is None else _prefix(tenant) + log
-
-
-def split_log(log: str) -> tuple[str | None, str]:
-    """Whose a log is, and what that tenant calls it."""
-    if not log.startswith(PREFIX):
-        return None, log
-    tenant, _, rest = log.removeprefix(PREFIX).partition("/")
-    return tenant, rest
-
-
-def tenants(ledger: Reads) -> Iterator[str]:
-    """Every tenant that has something in a store."""
-    after = ""
-    while page := ledger.logs(PREFIX, after, 1):
-        tenant, _ = split_log(page[0])
-        assert tenant is not None
-        yield tenant
-        after = f"{PREFIX}{tenant}{_BEHIND}"
 
 
 def views(view: Reads) -> Iterator[tuple[str | None, Reads]]:
     """A store's own space and those of its tenants, to be read."""
     yield None, view
     for tenant in tenants(view):
-        yield tenant, SpaceReads(view, _prefix(tenant))
-
-
-def _prefix(tenant: str) -> str:
-    return f"{PREFIX}{tenant}/"
+        yield tenant, SpaceReads(view, tenant_prefix(tenant))
 
 
 class SpaceReads:
@@ -77,7 +46,7 @@ class SpaceReads:
         self._prefix = prefix
 
     def _full(self, log: str) -> str:
-        return log if log.startswith(SHARED) else self._prefix + log
+        return log if log.startswith(BODIES) else self._prefix + log
 
     def _own(self, log: str) -> str:
         return log.removeprefix(self._prefix)

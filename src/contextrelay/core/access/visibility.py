@@ -13,21 +13,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.json import Decoder
 
+from contextrelay.core.schema import (
+    ARTIFACTS,
+    BODIES,
+    CHANNELS,
+    INDEXES,
+    LAST_USED,
+    REQUESTS,
+    RESULTS,
+    THREAD_NAMES,
+    THREADS,
+    Kind,
+    artifact_log,
+    own_counters,
+    thread_log,
+    walk_logs,
+    walk_rows,
+)
 from contextrelay.errors import Refused
-from contextrelay.limits import PAGE_ROWS_MAX
 from contextrelay.logic.access.permissions import sees_channel, sees_thread
 from contextrelay.model.key import Key
 from contextrelay.model.ref import is_ref
 from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Write
 
-_ARTIFACT, _THREAD, _CHANNEL = "a/", "t/", "c/"
-_INDEX, _USED, _NAMES = "i/", "i/u", "i/n"
 # Bodies, requests that have a key, cached results, indexes: they tell nothing by themselves.
-_ANYBODYS = ("b/", "o/", "k/", _INDEX)
+_ANYBODYS = (BODIES, REQUESTS, RESULTS, INDEXES)
 _REF_CHARS = 36
 
 
@@ -60,13 +75,10 @@ class SightReads:
         for start in self._key.threads:
             if is_ref(start) and self._has_thread(start):
                 yield start
-            after = start
-            while page := self._reads.rows(_NAMES, "thread", after, PAGE_ROWS_MAX):
-                named = [row.key for row in page if row.key.startswith(start)]
-                yield from (key[-_REF_CHARS:] for key in named)
-                if len(named) < len(page):
+            for row in walk_rows(self._reads, THREAD_NAMES, Kind.THREAD, start):
+                if not row.key.startswith(start):
                     break
-                after = page[-1].key
+                yield row.key[-_REF_CHARS:]
 
     @property
     def seen_channels(self) -> tuple[str, ...]:
@@ -74,21 +86,23 @@ class SightReads:
         return self._key.channels
 
     def _is_there(self, log: str) -> bool:
-        if log.startswith(_ARTIFACT):
+        if log.startswith(ARTIFACTS):
             return self._has_artifact(log)
-        if log.startswith(_THREAD):
-            return self._has_thread(log.removeprefix(_THREAD))
-        if log.startswith(_CHANNEL):
-            return sees_channel(self._key, log.removeprefix(_CHANNEL))
+        if log.startswith(THREADS):
+            return self._has_thread(log.removeprefix(THREADS))
+        if log.startswith(CHANNELS):
+            return sees_channel(self._key, log.removeprefix(CHANNELS))
         return log.startswith(_ANYBODYS)
 
     def _has_thread(self, thread: str) -> bool:
-        log = _THREAD + thread
-        row = self._reads.get(log, "thread", ONLY) or self._reads.get(log, "gone", ONLY)
+        log = thread_log(thread)
+        row = self._reads.get(log, Kind.THREAD, ONLY) or self._reads.get(log, Kind.GONE, ONLY)
         return row is not None and sees_thread(self._key, thread, _named.decode(row).name)
 
     def _has_artifact(self, log: str) -> bool:
-        row = self._reads.get(log, "artifact", ONLY) or self._reads.get(log, "tombstone", ONLY)
+        row = self._reads.get(log, Kind.ARTIFACT, ONLY) or self._reads.get(
+            log, Kind.TOMBSTONE, ONLY
+        )
         if row is None:
             return False
         place = _place.decode(row)
@@ -99,23 +113,18 @@ class SightReads:
         return self._is_held(log)
 
     def _is_held(self, log: str) -> bool:
-        after = ""
-        while page := self._reads.rows(log, "holder", after, PAGE_ROWS_MAX):
-            if any(self._has_thread(row.key) for row in page):
-                return True
-            after = page[-1].key
-        return False
+        return any(self._has_thread(row.key) for row in walk_rows(self._reads, log, Kind.HOLDER))
 
     def _is_row_there(self, log: str, row: Row) -> bool:
         """Whether a row of an index, or between two things, names what is there."""
-        if log == _USED:
+        if log == LAST_USED:
             return self._has_thread((row.body or b"").decode())
-        if log.startswith(_INDEX):
+        if log.startswith(INDEXES):
             # The ref of what is meant ends the key.
             ref = row.key[-_REF_CHARS:]
-            return self._has_artifact(_ARTIFACT + ref) or self._has_thread(ref)
-        if row.kind == "derived":
-            return self._has_artifact(_ARTIFACT + row.key)
+            return self._has_artifact(artifact_log(ref)) or self._has_thread(ref)
+        if row.kind == Kind.DERIVED:
+            return self._has_artifact(artifact_log(row.key))
         return True
 
     # Reading
@@ -133,23 +142,17 @@ class SightReads:
         return body if self._is_row_there(log, Row(kind, key, body)) else None
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
-        found: list[Row] = []
         if not self._is_there(log):
-            return found
-        while len(found) < limit and (page := self._reads.rows(log, kind, after, limit)):
-            after = page[-1].key
-            found += [row for row in page if self._is_row_there(log, row)]
-        return found[:limit]
+            return []
+        every = walk_rows(self._reads, log, kind, after, limit)
+        return list(islice((row for row in every if self._is_row_there(log, row)), limit))
 
     def kinds(self, log: str) -> list[str]:
         return self._reads.kinds(log) if self._is_there(log) else []
 
     def logs(self, prefix: str, after: str, limit: int) -> list[str]:
-        found: list[str] = []
-        while len(found) < limit and (page := self._reads.logs(prefix, after, limit)):
-            after = page[-1]
-            found += [log for log in page if self._is_there(log)]
-        return found[:limit]
+        every = walk_logs(self._reads, prefix, after, limit)
+        return list(islice(filter(self._is_there, every), limit))
 
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
         """Nothing: the store's sweep is the owner's."""
@@ -175,7 +178,7 @@ class SightLedger(SightReads):
         """Refuse to change what is not there for the key; what is nowhere yet may be made."""
         if self._is_there(log):
             return
-        if log.startswith(_CHANNEL) or self._inner.last(log) or self._inner.kinds(log):
+        if log.startswith(CHANNELS) or self._inner.last(log) or self._inner.kinds(log):
             raise Refused(
                 "this key is not for all that this would change", "use a key that is", status=403
             )
@@ -196,7 +199,7 @@ class SightLedger(SightReads):
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         """Counters of the key's own: what others have done, also unseen, is in the space's."""
-        return self._inner.tally(f"{name}@{self._key.id}", amounts)
+        return self._inner.tally(own_counters(name, self._key.id), amounts)
 
     # The rest is passed on.
 

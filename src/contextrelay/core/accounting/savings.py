@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from contextrelay.core.accounting.usage import spending_of, tally_name
+from contextrelay.core.accounting.usage import spending_of
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import held, weight
 from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.schema import savings_counters
 from contextrelay.core.search.index_sync import space_behind
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, Uses, Weights, catch_up, find_record, head_of
@@ -54,7 +55,7 @@ def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
     elif stores.caller is not None and stores.caller.key.is_limited:
         raise Refused("this key is for some threads", "name one of them", status=403)
     spending_of(stores).write()
-    counts = space_behind(stores).ledger.tally(tally_name(verb.thread), {})
+    counts = space_behind(stores).ledger.tally(savings_counters(verb.thread), {})
     weights, is_partial = _weights(stores, verb.thread)
     whole, sent, pulled = (_figure(counts, name) for name in ("whole", "sent", "pulled"))
     answers, pulls = counts.get("answers", 0), counts.get("pulls", 0)

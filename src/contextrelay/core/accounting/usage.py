@@ -25,9 +25,10 @@ from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from contextrelay.core.artifacts.bodies import body_log, looked_key
-from contextrelay.core.artifacts.records import artifact_log, find
+from contextrelay.core.artifacts.bodies import looked_key
+from contextrelay.core.artifacts.records import find
 from contextrelay.core.packing.pull_rates import Marks
+from contextrelay.core.schema import Kind, artifact_log, body_log, savings_counters
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import SPENDING_EVERY_S, SPENDING_REFS_MAX, SPENDING_THREADS_MAX
@@ -45,15 +46,8 @@ from contextrelay.wire.verbs import (
     Verb,
 )
 
-NAME = "savings"
-_READ = "read"
 # What the row holds where the whole was counted; where it was estimated, that number.
 _MEASURED = b""
-
-
-def tally_name(thread: str | None) -> str:
-    """What the counters of a thread are called; None for those of the whole space."""
-    return NAME if thread is None else f"{NAME}/{thread}"
 
 
 def note(stores: Stores, verb: Verb[Any], reply: Any) -> None:
@@ -229,7 +223,7 @@ class Spending:
                 continue
             threads[ref] = artifact.thread
             counted = self._counted(each, artifact)
-            before = ledger.get(artifact_log(ref), _READ, ONLY)
+            before = ledger.get(artifact_log(ref), Kind.READ, ONLY)
             if before != _MEASURED and (row := self._count_whole(artifact, before, counted)):
                 firsts.append(Write(artifact_log(ref), rows=(row,)))
             _add_to(sums, artifact.thread, counted)
@@ -241,7 +235,7 @@ class Spending:
             # First the rows: what a crash then leaves out is a saving, not a cost.
             ledger.commit(*firsts)
         for thread in list(sums)[: SPENDING_THREADS_MAX + 1]:
-            ledger.tally(tally_name(thread), {k: v for k, v in sums[thread].items() if v})
+            ledger.tally(savings_counters(thread), {k: v for k, v in sums[thread].items() if v})
 
     def _count_whole(
         self, artifact: Artifact, before: bytes | None, counted: Counter[str]
@@ -255,7 +249,7 @@ class Spending:
             counted["whole_measured"] += tokens
         else:
             return None
-        return Row(_READ, ONLY, _MEASURED if basis == "measured" else str(tokens).encode())
+        return Row(Kind.READ, ONLY, _MEASURED if basis == "measured" else str(tokens).encode())
 
     def _counted(self, each: _Touched, artifact: Artifact) -> Counter[str]:
         counted: Counter[str] = Counter(answers=each.peeks, pulls=each.pulls)
@@ -271,7 +265,7 @@ class Spending:
     def _whole(self, artifact: Artifact) -> tuple[int, str]:
         """The tokens of a body: as they were counted when it was looked into, or about."""
         key = looked_key(self._stores, artifact)
-        row = self._stores.ledger.get(body_log(artifact.sha256), "looked", key)
+        row = self._stores.ledger.get(body_log(artifact.sha256), Kind.LOOKED, key)
         if row is not None:
             with suppress(DecodeError):
                 whole = _looked.decode(row).whole

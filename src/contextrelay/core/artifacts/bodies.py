@@ -28,12 +28,12 @@ from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
+from contextrelay.core.schema import Kind, body_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, TooLarge, Unavailable
 from contextrelay.limits import (
     KEEPERS_MAX,
     OVERLAP_BYTES_MIN,
-    PAGE_ROWS_MAX,
     ROW_BODY_BYTES_MAX,
     TOMBSTONE_S,
     UNFINISHED_PUSH_S,
@@ -63,12 +63,8 @@ _encoder = Encoder()
 _decoder = Decoder(At)
 
 
-def body_log(sha256: str) -> str:
-    return f"b/{sha256}"
-
-
 def where(ledger: Reads, sha256: str) -> At | None:
-    row = ledger.get(body_log(sha256), "at", ONLY)
+    row = ledger.get(body_log(sha256), Kind.AT, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
     except (DecodeError, UnicodeDecodeError) as error:
@@ -93,7 +89,7 @@ _ENDING_CHARS_MAX = 16
 
 
 def hold_row(ref: str) -> Row:
-    return Row("hold", ref, b"")
+    return Row(Kind.HOLD, ref, b"")
 
 
 # Taking a body in
@@ -124,14 +120,14 @@ class Incoming:
             lifted = replace(at, is_condemned=False)
             return Write(log, (b"",), (_at_row(lifted), *holds), expect=head)
         # A log without a head has no row `freed` to take back.
-        freed = (Row("freed", ONLY, None),) if head else ()
+        freed = (Row(Kind.FREED, ONLY, None),) if head else ()
         return Write(log, (b"",), (*self._placed(stores), *freed, *holds), expect=head)
 
     def _placed(self, stores: Stores) -> tuple[Row, ...]:
         size_bytes = self.description.size_bytes
         if not self.is_large:
             assert self._whole is not None
-            return Row("body", ONLY, self._whole), _at_row(At(size_bytes))
+            return Row(Kind.BODY, ONLY, self._whole), _at_row(At(size_bytes))
         return (_at_row(At(size_bytes, self._keep(stores))),)
 
     def _keep(self, stores: Stores) -> str:
@@ -289,7 +285,9 @@ def _chunks(
     stores: Stores, sha256: str, size_bytes: int, start: int, stop: int, chunk_bytes: int
 ) -> Iterator[bytes]:
     # Most bodies are small: their bytes are asked for first, and where they are only after that.
-    row = stores.ledger.get(body_log(sha256), "body", ONLY) if stop <= ROW_BODY_BYTES_MAX else None
+    row = (
+        stores.ledger.get(body_log(sha256), Kind.BODY, ONLY) if stop <= ROW_BODY_BYTES_MAX else None
+    )
     if row is not None:
         _check_told_size(sha256, len(row), size_bytes)
         stores.warm.keep(sha256, _row_checked(row, sha256))
@@ -321,7 +319,7 @@ def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
     if at is None:
         raise _lost(sha256, "its bytes are missing")
     if at.blob is None:
-        yield _row_checked(view.get(body_log(sha256), "body", ONLY), sha256)
+        yield _row_checked(view.get(body_log(sha256), Kind.BODY, ONLY), sha256)
     else:
         yield from _checked(blobs.read(at.blob, 0, at.size_bytes), sha256)
 
@@ -359,7 +357,7 @@ def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
     """Let go of (sha256, ref) holds and free what nothing holds any more: (bodies, bytes)."""
     if holds:
         stores.ledger.commit(
-            *(Write(body_log(sha256), rows=(Row("hold", ref, None),)) for sha256, ref in holds)
+            *(Write(body_log(sha256), rows=(Row(Kind.HOLD, ref, None),)) for sha256, ref in holds)
         )
     freed = [free(stores, sha256) for sha256 in dict.fromkeys(sha256 for sha256, _ in holds)]
     return sum(size is not None for size in freed), sum(size or 0 for size in freed)
@@ -381,22 +379,15 @@ def free(stores: Stores, sha256: str) -> int | None:
             stores.ledger.commit(Write(log, (b"",), (_at_row(lifted),), expect=head))
             return None
         # What was found out about the content quotes it, and goes with it.
-        quotes = (Row("looked", key, None) for key in _looked_keys(stores, log))
-        gone = (Row("at", ONLY, None), Row("body", ONLY, None), *quotes, _freed_row(stores))
+        looked = walk_rows(stores.ledger, log, Kind.LOOKED)
+        quotes = (Row(Kind.LOOKED, row.key, None) for row in looked)
+        gone = (Row(Kind.AT, ONLY, None), Row(Kind.BODY, ONLY, None), *quotes, _freed_row(stores))
         stores.ledger.commit(Write(log, (b"",), gone, expect=head))
     except Stale:
         return None  # Someone pushes the same content just now.
     if at.blob is not None:
         stores.blobs.delete(at.blob)
     return at.size_bytes
-
-
-def _looked_keys(stores: Stores, log: str) -> Iterator[str]:
-    after = ""
-    while page := stores.ledger.rows(log, "looked", after, PAGE_ROWS_MAX):
-        for row in page:
-            after = row.key
-            yield after
 
 
 def free_leftover(stores: Stores, blob: str) -> bool:
@@ -419,7 +410,7 @@ def free_leftover(stores: Stores, blob: str) -> bool:
 def forget(stores: Stores, log: str) -> None:
     """Drop the log of a body that was freed long ago."""
     head = stores.ledger.last(log)
-    if stores.ledger.get(log, "at", ONLY) is None and not _is_held(stores, log):
+    if stores.ledger.get(log, Kind.AT, ONLY) is None and not _is_held(stores, log):
         try:
             stores.ledger.drop(log, expect=head)
         except Stale:
@@ -427,13 +418,13 @@ def forget(stores: Stores, log: str) -> None:
 
 
 def _is_held(stores: Stores, log: str) -> bool:
-    return bool(stores.ledger.rows(log, "hold", "", 1))
+    return bool(stores.ledger.rows(log, Kind.HOLD, "", 1))
 
 
 def _at_row(at: At) -> Row:
-    return Row("at", ONLY, _encoder.encode(at))
+    return Row(Kind.AT, ONLY, _encoder.encode(at))
 
 
 def _freed_row(stores: Stores) -> Row:
     """The head must outlive any push that has read it, so the log is dropped much later."""
-    return Row("freed", ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
+    return Row(Kind.FREED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)

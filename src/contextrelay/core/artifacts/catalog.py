@@ -13,19 +13,22 @@ Rule: an index row is a hint; whether the artifact is there, its own log says.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from msgspec import Struct
 
+from contextrelay.core.schema import (
+    ADDED,
+    ARTIFACT_INDEX,
+    Kind,
+    artifact_index_log,
+    walk_logs,
+    walk_rows,
+)
 from contextrelay.errors import Broken
-from contextrelay.limits import ADDED_KEPT, DAY_S, PAGE_ROWS_MAX
+from contextrelay.limits import ADDED_KEPT, PAGE_ROWS_MAX
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
 
-PREFIX = "i/a/"
-ADDED = "i/added"
-EVERY, HANDOFFS = "ref", "handoff"
-"""Kinds of rows: every artifact has one of the first, those that are handoffs both."""
-_DAY_MS = DAY_S * 1000
-_END_DAY = 99_999
 _END_MS = 10**14 - 1
 
 
@@ -41,9 +44,12 @@ class Entry(Struct, frozen=True):
 
 def index_write(ref: str, created_ms: int, sha256: str, is_handoff: bool = False) -> Write:
     """What makes an artifact findable; a handoff is listed among handoffs as well."""
-    kinds = (EVERY, HANDOFFS) if is_handoff else (EVERY,)
+    kinds = (Kind.REF, Kind.HANDOFF) if is_handoff else (Kind.REF,)
     key = _key(created_ms, ref)
-    return Write(_log(created_ms), rows=tuple(Row(kind, key, sha256.encode()) for kind in kinds))
+    return Write(
+        artifact_index_log(created_ms),
+        rows=tuple(Row(kind, key, sha256.encode()) for kind in kinds),
+    )
 
 
 def added_write(created_ms: int, refs: list[str]) -> Write:
@@ -53,7 +59,7 @@ def added_write(created_ms: int, refs: list[str]) -> Write:
 
 def added(fact: Fact) -> tuple[int, str]:
     """What a fact of the log of additions tells: when it was made, as told, and its ref."""
-    entry = _entry(ADDED, Row(EVERY, fact.body.decode(errors="replace"), b""))
+    entry = _entry(ADDED, Row(Kind.REF, fact.body.decode(errors="replace"), b""))
     return entry.created_ms, entry.ref
 
 
@@ -66,35 +72,30 @@ def trim_added(ledger: Ledger) -> None:
 
 def unindex_write(ref: str, created_ms: int) -> Write:
     key = _key(created_ms, ref)
-    return Write(_log(created_ms), rows=(Row(EVERY, key, None), Row(HANDOFFS, key, None)))
+    return Write(
+        artifact_index_log(created_ms),
+        rows=(Row(Kind.REF, key, None), Row(Kind.HANDOFF, key, None)),
+    )
 
 
 def entries(
-    ledger: Reads, after: str = "", page_rows: int = PAGE_ROWS_MAX, kind: str = EVERY
+    ledger: Reads, after: str = "", page_rows: int = PAGE_ROWS_MAX, kind: str = Kind.REF
 ) -> Iterator[Entry]:
     """Walk the index from the newest entry, or from behind a cursor; read page by page."""
     log, _, key = after.partition("|")
-    if log:
-        yield from _in_day(ledger, log, key, page_rows, kind)
-    while days := ledger.logs(PREFIX, log, PAGE_ROWS_MAX):
-        for log in days:
-            yield from _in_day(ledger, log, "", page_rows, kind)
+    days = walk_logs(ledger, ARTIFACT_INDEX, log)
+    for day in chain((log,), days) if log else days:
+        for row in walk_rows(ledger, day, kind, key if day == log else "", page_rows):
+            yield _entry(day, row)
 
 
 def entries_before(ledger: Reads, before_ms: int) -> Iterator[Entry]:
     """Walk the index from a moment into the past."""
-    return entries(ledger, f"{_log(before_ms)}|{_key(before_ms, '')}")
+    return entries(ledger, f"{artifact_index_log(before_ms)}|{_key(before_ms, '')}")
 
 
 def is_indexed(ledger: Reads, ref: str, created_ms: int) -> bool:
-    return ledger.get(_log(created_ms), EVERY, _key(created_ms, ref)) is not None
-
-
-def _in_day(ledger: Reads, log: str, key: str, page_rows: int, kind: str) -> Iterator[Entry]:
-    while page := ledger.rows(log, kind, key, page_rows):
-        for row in page:
-            key = row.key
-            yield _entry(log, row)
+    return ledger.get(artifact_index_log(created_ms), Kind.REF, _key(created_ms, ref)) is not None
 
 
 def _entry(log: str, row: Row) -> Entry:
@@ -107,10 +108,6 @@ def _entry(log: str, row: Row) -> Entry:
             "see what is damaged with: relay verify",
         ) from error
     return Entry(f"{log}|{row.key}", ref, created_ms, sha256)
-
-
-def _log(created_ms: int) -> str:
-    return f"{PREFIX}{_END_DAY - created_ms // _DAY_MS:05d}"
 
 
 def _key(created_ms: int, ref: str) -> str:

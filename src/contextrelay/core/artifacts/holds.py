@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.artifacts.lifetime import pin
-from contextrelay.core.artifacts.records import artifact_log, find, is_over
+from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_rows
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import Weights, thread_log
-from contextrelay.limits import PAGE_ROWS_MAX
+from contextrelay.core.threads.head import Weights
 from contextrelay.model.artifact import Artifact
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import Pin
@@ -25,7 +25,7 @@ _decoder = Decoder(Weights)
 
 def is_known(stores: Stores, thread: str, ref: str) -> bool:
     """Whether a state may refer to an artifact: the thread holds it, or it is there to be held."""
-    if stores.ledger.get(thread_log(thread), "artifact", ref) is not None:
+    if stores.ledger.get(thread_log(thread), Kind.ARTIFACT, ref) is not None:
         return True
     artifact = find(stores.ledger, ref)
     return artifact is not None and not is_over(artifact, stores.now_ms())
@@ -39,7 +39,7 @@ def hold_writes(stores: Stores, thread: str, refs: set[str]) -> tuple[list[Write
     writes: list[Write] = []
     rows: list[Row] = []
     for ref in sorted(refs):
-        if stores.ledger.get(thread_log(thread), "artifact", ref) is not None:
+        if stores.ledger.get(thread_log(thread), Kind.ARTIFACT, ref) is not None:
             continue
         artifact = find(stores.ledger, ref)
         if artifact is not None:
@@ -51,15 +51,15 @@ def hold_writes(stores: Stores, thread: str, refs: set[str]) -> tuple[list[Write
 
 
 def holder_write(ref: str, thread: str) -> Write:
-    return Write(artifact_log(ref), rows=(Row("holder", thread, b""),))
+    return Write(artifact_log(ref), rows=(Row(Kind.HOLDER, thread, b""),))
 
 
 def unhold_write(ref: str, thread: str) -> Write:
-    return Write(artifact_log(ref), rows=(Row("holder", thread, None),))
+    return Write(artifact_log(ref), rows=(Row(Kind.HOLDER, thread, None),))
 
 
 def held_row(artifact: Artifact) -> Row:
-    return Row("artifact", artifact.ref, _encoder.encode(weight(artifact)))
+    return Row(Kind.ARTIFACT, artifact.ref, _encoder.encode(weight(artifact)))
 
 
 def weight(artifact: Artifact) -> Weights:
@@ -71,39 +71,33 @@ def weights_in(rows: tuple[Row, ...]) -> Weights:
     """What the artifacts of some rows weigh."""
     total = Weights()
     for row in rows:
-        if row.kind == "artifact" and row.body is not None:
+        if row.kind == Kind.ARTIFACT and row.body is not None:
             total = total.plus(_decoder.decode(row.body))
     return total
 
 
 def held(ledger: Reads, thread: str) -> Iterator[tuple[str, Weights]]:
     """The artifacts that a thread holds, by ref."""
-    after = ""
-    while page := ledger.rows(thread_log(thread), "artifact", after, PAGE_ROWS_MAX):
-        for row in page:
-            after = row.key
-            yield row.key, _decoder.decode(row.body or b"")
+    for row in walk_rows(ledger, thread_log(thread), Kind.ARTIFACT):
+        yield row.key, _decoder.decode(row.body or b"")
 
 
 def is_held(ledger: Reads, ref: str) -> bool:
     """Whether any thread that is there holds an artifact."""
     return any(
-        ledger.get(thread_log(thread), "thread", ONLY) is not None
-        for thread in _holders(ledger, ref)
+        ledger.get(thread_log(thread), Kind.THREAD, ONLY) is not None
+        for thread in holders(ledger, ref)
     )
 
 
 def is_put(ledger: Reads, ref: str) -> bool:
     """Whether any thread has an artifact; a holder's row alone may be that of a put cut short."""
     return any(
-        ledger.get(thread_log(thread), "artifact", ref) is not None
-        for thread in _holders(ledger, ref)
+        ledger.get(thread_log(thread), Kind.ARTIFACT, ref) is not None
+        for thread in holders(ledger, ref)
     )
 
 
-def _holders(ledger: Reads, ref: str) -> Iterator[str]:
-    after = ""
-    while page := ledger.rows(artifact_log(ref), "holder", after, PAGE_ROWS_MAX):
-        for row in page:
-            after = row.key
-            yield row.key
+def holders(ledger: Reads, ref: str) -> Iterator[str]:
+    """The threads that have a holder's row in an artifact's log."""
+    return (row.key for row in walk_rows(ledger, artifact_log(ref), Kind.HOLDER))

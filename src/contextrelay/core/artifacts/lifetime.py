@@ -17,7 +17,6 @@ from contextrelay.core.answer import answers
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import unindex_write
 from contextrelay.core.artifacts.records import (
-    artifact_log,
     artifact_row,
     description_hash,
     find,
@@ -27,6 +26,7 @@ from contextrelay.core.artifacts.records import (
     tombstone_row,
 )
 from contextrelay.core.idempotency import once_rows, told_before
+from contextrelay.core.schema import Kind, artifact_log
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.errors import Conflict, Gone
 from contextrelay.limits import RETRIES_MAX, TOMBSTONE_S
@@ -181,7 +181,7 @@ def _tombstone_write(
     )
     detail: dict[str, str | None] = {"tombstone": description_hash(tombstone)}
     fact = _next_fact(stores, log, head, f"artifact.{reason}", detail)
-    rows = (Row("artifact", ONLY, None), tombstone_row(tombstone, now_ms), *beside)
+    rows = (Row(Kind.ARTIFACT, ONLY, None), tombstone_row(tombstone, now_ms), *beside)
     # Changed since it was read: then this write must fail, and the caller decides again.
     is_same = find(stores.ledger, artifact.ref) == artifact
     return Write(log, (fact,), rows, expect=head if is_same else -1)

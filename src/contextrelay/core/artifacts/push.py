@@ -16,7 +16,6 @@ from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.bodies import Incoming, check_size, held_each, receive
 from contextrelay.core.artifacts.catalog import added_write, index_write
 from contextrelay.core.artifacts.records import (
-    artifact_log,
     artifact_row,
     description_hash,
     lease,
@@ -31,6 +30,7 @@ from contextrelay.core.channels.channels import (
     trim_surplus,
 )
 from contextrelay.core.idempotency import may_go_on
+from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Invalid, RelayError, Unavailable
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
@@ -293,7 +293,7 @@ def _commit(
     ]
     indexed.append(added_write(now_ms, [artifact.ref for artifact in made]))
     derived = [
-        Write(artifact_log(source), rows=(Row("derived", artifact.ref, b""),))
+        Write(artifact_log(source), rows=(Row(Kind.DERIVED, artifact.ref, b""),))
         for artifact in made
         for source in artifact.provenance.source_refs
     ]
@@ -306,7 +306,7 @@ def _commit(
             held = hold(stores, list(by_hash.values()))
             heads = stores.ledger.commit(*pending, *indexed, *held, *derived, *created, *signals)
         except Stale as stale:
-            if stale.log.startswith("a/"):
+            if stale.log.startswith(ARTIFACTS):
                 return None  # A sweep took this push for dead, and its holds with it.
             continue
         except Full:
@@ -400,6 +400,6 @@ def _created(stores: Stores, artifact: Artifact) -> Write:
     )
     rows = [artifact_row(artifact)]
     if artifact.thread is not None:
-        rows.append(Row("holder", artifact.thread, b""))
+        rows.append(Row(Kind.HOLDER, artifact.thread, b""))
     fact = event_chain.encode(event, b"")
     return Write(artifact_log(artifact.ref), (fact,), tuple(rows), expect=0)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from contextrelay.core.artifacts.bodies import Incoming, release
 from contextrelay.core.artifacts.lifetime import bury
-from contextrelay.core.artifacts.records import artifact_log, find, find_tombstone, live
+from contextrelay.core.artifacts.records import find, find_tombstone, live
 from contextrelay.core.idempotency import other_request, step, told_before
+from contextrelay.core.schema import artifact_log, thread_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Unavailable
 from contextrelay.limits import RETRIES_MAX, UNFINISHED_PUSH_S
@@ -56,7 +57,7 @@ def _was_whole(stores: Stores, verb: Push, ref: str) -> bool:
     if verb.thread is None:
         assert stores.once is not None
         return not stores.once.part
-    return told_before(step(stores, ref), f"t/{verb.thread}") is not None
+    return told_before(step(stores, ref), thread_log(verb.thread)) is not None
 
 
 def let_go(stores: Stores, tried: list[tuple[Incoming, str]]) -> None:

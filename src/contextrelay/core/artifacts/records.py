@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import islice
 from typing import Any, TypeVar
 
 from msgspec import DecodeError
@@ -18,9 +19,10 @@ from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.catalog import entries
+from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log, walk_logs, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
-from contextrelay.limits import FIND_ITEMS_MAX, PAGE_ROWS_MAX
+from contextrelay.limits import FIND_ITEMS_MAX
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, spell
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row
@@ -79,27 +81,23 @@ def lease(artifact: Artifact) -> str | None:
     return None if artifact.expires_at is None else spell(artifact.expires_at)
 
 
-def artifact_log(ref: str) -> str:
-    return f"a/{ref}"
-
-
 def artifact_row(artifact: Artifact) -> Row:
     due_ms = None if artifact.expires_at is None else in_ms(artifact.expires_at)
-    return Row("artifact", ONLY, _encoder.encode(artifact), due_ms)
+    return Row(Kind.ARTIFACT, ONLY, _encoder.encode(artifact), due_ms)
 
 
 def tombstone_row(tombstone: Tombstone, due_ms: int) -> Row:
-    return Row("tombstone", ONLY, _encoder.encode(tombstone), due_ms)
+    return Row(Kind.TOMBSTONE, ONLY, _encoder.encode(tombstone), due_ms)
 
 
 def find(ledger: Reads, ref: str) -> Artifact | None:
     """An artifact's description, though its time may be up."""
-    row = ledger.get(artifact_log(ref), "artifact", ONLY)
+    row = ledger.get(artifact_log(ref), Kind.ARTIFACT, ONLY)
     return None if row is None else read(_artifact, row, ref)
 
 
 def find_tombstone(ledger: Reads, ref: str) -> Tombstone | None:
-    row = ledger.get(artifact_log(ref), "tombstone", ONLY)
+    row = ledger.get(artifact_log(ref), Kind.TOMBSTONE, ONLY)
     return None if row is None else read(_tombstone, row, ref)
 
 
@@ -138,7 +136,7 @@ def live(stores: Stores, ref: str) -> Artifact:
 
 def _described(stores: Stores, ref: str) -> Artifact | None:
     """As `find`, but read out of a row only once."""
-    row = stores.ledger.get(artifact_log(ref), "artifact", ONLY)
+    row = stores.ledger.get(artifact_log(ref), Kind.ARTIFACT, ONLY)
     if row is None:
         return None
     artifact = stores.warm.described(ref, row)
@@ -193,25 +191,16 @@ def is_over(artifact: Artifact, now_ms: int) -> bool:
 @answers(Find)
 def find_by_prefix(stores: Stores, verb: Find, body: Body) -> list[Artifact]:
     now_ms = stores.now_ms()
-    found: list[Artifact] = []
-    after = ""
-    while page := stores.ledger.logs(artifact_log(verb.prefix), after, FIND_ITEMS_MAX):
-        after = page[-1]
-        each = (find(stores.ledger, log.removeprefix("a/")) for log in page)
-        found += [artifact for artifact in each if artifact and not is_over(artifact, now_ms)]
-        if len(found) >= FIND_ITEMS_MAX:
-            break
-    return found[:FIND_ITEMS_MAX]
+    logs = walk_logs(stores.ledger, artifact_log(verb.prefix), limit=FIND_ITEMS_MAX)
+    every = (find(stores.ledger, log.removeprefix(ARTIFACTS)) for log in logs)
+    found = (artifact for artifact in every if artifact and not is_over(artifact, now_ms))
+    return list(islice(found, FIND_ITEMS_MAX))
 
 
 @answers(Trace)
 def trace(stores: Stores, verb: Trace, body: Body) -> Lineage:
     artifact = live(stores, verb.ref)
-    derived: list[str] = []
-    while page := stores.ledger.rows(
-        artifact_log(verb.ref), "derived", derived[-1] if derived else "", PAGE_ROWS_MAX
-    ):
-        derived += [row.key for row in page]
+    derived = [row.key for row in walk_rows(stores.ledger, artifact_log(verb.ref), Kind.DERIVED)]
     sources = list(artifact.provenance.source_refs)
     if stores.caller is not None and stores.caller.key.is_limited:
         sources = known_refs(stores.ledger, sources)

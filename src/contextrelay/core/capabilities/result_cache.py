@@ -15,15 +15,12 @@ from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.artifacts import records
+from contextrelay.core.schema import CACHE_HITS, RESULTS, Kind, log_pages, result_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full
-from contextrelay.limits import PAGE_ROWS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import Capability
 from contextrelay.store.ledger import ONLY, Row, Write
-
-PREFIX = "k/"
-HITS = "cache hits"
 
 
 class Entry(Struct, frozen=True):
@@ -48,7 +45,7 @@ def key_of(tenant: str, capability: Capability, args: dict[str, Any], thread: st
 
 def find(stores: Stores, key: str) -> Artifact | None:
     """The artifact that answers, if it is there and its time is not over."""
-    entry = _read(stores, f"{PREFIX}{key}")
+    entry = _read(stores, result_log(key))
     if entry is None or entry.until_ms <= stores.now_ms():
         return None
     artifact = records.find(stores.ledger, entry.ref)
@@ -61,21 +58,21 @@ def keep(stores: Stores, key: str, capability: Capability, ref: str) -> None:
     """Remember a result for as long as the capability says."""
     now_ms = stores.now_ms()
     entry = Entry(capability.name, ref, now_ms, now_ms + capability.cache_ttl_s * 1000)
-    row = Row("result", ONLY, _encoder.encode(entry), entry.until_ms)
+    row = Row(Kind.RESULT, ONLY, _encoder.encode(entry), entry.until_ms)
     with suppress(Full):  # The result is there, whether or not there is room to remember it.
-        stores.ledger.commit(Write(f"{PREFIX}{key}", rows=(row,)))
+        stores.ledger.commit(Write(result_log(key), rows=(row,)))
 
 
 def count_hit(stores: Stores, capability: str) -> None:
     """Count that the cache had a result: in this process, and in the store."""
     stores.cache_hits.add()
     with suppress(Full):
-        stores.ledger.tally(HITS, {capability: 1})
+        stores.ledger.tally(CACHE_HITS, {capability: 1})
 
 
 def hits(stores: Stores) -> dict[str, int]:
     """How often the cache had a result, by capability."""
-    return stores.ledger.tally(HITS, {})
+    return stores.ledger.tally(CACHE_HITS, {})
 
 
 def forget(stores: Stores, log: str) -> None:
@@ -87,9 +84,8 @@ def forget(stores: Stores, log: str) -> None:
 
 def purge(stores: Stores, capability: str | None) -> int:
     """Forget every entry, or those of one capability; how many."""
-    count, after = 0, ""
-    while page := stores.ledger.logs(PREFIX, after, PAGE_ROWS_MAX):
-        after = page[-1]
+    count = 0
+    for page in log_pages(stores.ledger, RESULTS):
         chosen = [log for log in page if _is_of(_read(stores, log), capability)]
         stores.ledger.commit(*(_forgetting(log) for log in chosen))
         count += len(chosen)
@@ -101,11 +97,11 @@ def _is_of(entry: Entry | None, capability: str | None) -> bool:
 
 
 def _forgetting(log: str) -> Write:
-    return Write(log, rows=(Row("result", ONLY, None),))
+    return Write(log, rows=(Row(Kind.RESULT, ONLY, None),))
 
 
 def _read(stores: Stores, log: str) -> Entry | None:
-    row = stores.ledger.get(log, "result", ONLY)
+    row = stores.ledger.get(log, Kind.RESULT, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
     except DecodeError:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.answer import answers
 from contextrelay.core.idempotency import once_rows, step, told_before
+from contextrelay.core.schema import CHANNELS, Kind, channel_log, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Invalid, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
@@ -42,17 +43,12 @@ from contextrelay.model.signal import (
 from contextrelay.store.ledger import Fact, Reads, Row, Stale, Write
 from contextrelay.wire.verbs import Body, ListChannels, Publish, ReadSignals
 
-PREFIX = "c/"
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SHOWN_CHARS = 60
 
 _encoder = Encoder()
 _decoder = Decoder(SentSignal)
 _signal_decoder = Decoder(Signal)
-
-
-def channel_log(channel: str) -> str:
-    return f"{PREFIX}{channel}"
 
 
 def check_channel(channel: str) -> str:
@@ -118,7 +114,7 @@ def _publish_once(stores: Stores, log: str, sent: SentSignal) -> Signal:
             with suppress(Stale):
                 trim_surplus(stores, [write], stores.ledger.commit(write))
                 return signal
-    raise Unavailable(f"others keep sending to {log.removeprefix(PREFIX)!r}", "ask again")
+    raise Unavailable(f"others keep sending to {log.removeprefix(CHANNELS)!r}", "ask again")
 
 
 def pending_writes(made: list[Artifact], now_ms: int) -> list[Write]:
@@ -128,7 +124,7 @@ def pending_writes(made: list[Artifact], now_ms: int) -> list[Write]:
         if artifact.channel is not None:
             # A millisecond apart: signals that a sweep has to send keep the order of their pushes.
             due_ms = now_ms + SIGNAL_PENDING_S * 1000 + index
-            row = Row("pending", artifact.ref, b"%d" % now_ms, due_ms)
+            row = Row(Kind.PENDING, artifact.ref, b"%d" % now_ms, due_ms)
             rows.setdefault(artifact.channel, []).append(row)
     return [Write(channel_log(channel), rows=tuple(each)) for channel, each in rows.items()]
 
@@ -158,7 +154,7 @@ def signal_write(
         )
         for artifact in made
     )
-    done = (Row("pending", artifact.ref, None) for artifact in made)
+    done = (Row(Kind.PENDING, artifact.ref, None) for artifact in made)
     return Write(channel_log(channel), facts, (*done, kept_row(stores, now_ms)), expect)
 
 
@@ -168,7 +164,7 @@ def send_signals(stores: Stores, made: list[Artifact]) -> None:
         artifact
         for artifact in made
         if artifact.channel is not None
-        and stores.ledger.get(channel_log(artifact.channel), "pending", artifact.ref) is not None
+        and stores.ledger.get(channel_log(artifact.channel), Kind.PENDING, artifact.ref) is not None
     ]
     writes = signal_writes(stores, unsent)
     trim_surplus(stores, writes, stores.ledger.commit(*writes))
@@ -185,11 +181,11 @@ def _send_once(stores: Stores, channel: str, artifact: Artifact) -> None:
     log = channel_log(channel)
     for _ in range(RETRIES_MAX):
         head = stores.ledger.last(log)
-        if stores.ledger.get(log, "pending", artifact.ref) is None:
+        if stores.ledger.get(log, Kind.PENDING, artifact.ref) is None:
             return
         if told_before(stores, log) is not None:
             # Sent, and named again since by the same request.
-            stores.ledger.commit(Write(log, rows=(Row("pending", artifact.ref, None),)))
+            stores.ledger.commit(Write(log, rows=(Row(Kind.PENDING, artifact.ref, None),)))
             return
         write = signal_write(stores, channel, [artifact], expect=head)
         write = replace(write, rows=(*write.rows, *once_rows(stores, b"")))
@@ -203,7 +199,7 @@ def kept_row(stores: Stores, now_ms: int) -> Row:
     kept_ms = stores.settings.signal_kept_s * 1000
     step_ms = kept_ms // SIGNAL_AGE_STEPS
     end_ms = (now_ms // step_ms + 1) * step_ms
-    return Row("kept", f"{end_ms:014d}", b"", end_ms + kept_ms)
+    return Row(Kind.KEPT, f"{end_ms:014d}", b"", end_ms + kept_ms)
 
 
 def trim_surplus(stores: Stores, writes: list[Write], heads: list[int]) -> None:
@@ -273,14 +269,14 @@ def _signal(sent: SentSignal, seq: int) -> Signal:
 @answers(ListChannels)
 def list_channels(stores: Stores, verb: ListChannels, body: Body) -> ChannelListing:
     found: list[ChannelView] = []
-    after = channel_log(verb.after)
     # One more than asked for tells whether there are more.
-    while page := stores.ledger.logs(PREFIX, after, verb.limit + 1 - len(found)):
-        after = page[-1]
-        found += [view for log in page if (view := _view(stores.ledger, log)) is not None]
-        if len(found) > verb.limit:
-            shown = found[: verb.limit]
-            return ChannelListing(channels=shown, next=shown[-1].name)
+    for log in walk_logs(stores.ledger, CHANNELS, channel_log(verb.after), verb.limit + 1):
+        view = _view(stores.ledger, log)
+        if view is None:
+            continue
+        if len(found) == verb.limit:
+            return ChannelListing(channels=found, next=found[-1].name)
+        found.append(view)
     return ChannelListing(channels=found)
 
 
@@ -289,7 +285,7 @@ def _view(ledger: Reads, log: str) -> ChannelView | None:
     head = ledger.last(log)
     if not head:
         return None
-    name = log.removeprefix(PREFIX)
+    name = log.removeprefix(CHANNELS)
     newest = ledger.read(log, head - 1, 1)
     last_at = moment(decoded(newest[0], name).ts) if newest else None
     return ChannelView(name=name, head=head, last_at=last_at)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from contextrelay.core.artifacts.records import find, is_over
-from contextrelay.core.channels.channels import PREFIX, decoded, signal_write, trim_surplus
+from contextrelay.core.channels.channels import decoded, signal_write, trim_surplus
+from contextrelay.core.schema import CHANNELS, Kind, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.limits import (
-    PAGE_ROWS_MAX,
     RETRIES_MAX,
     SIGNAL_AGE_STEPS,
     TOMBSTONE_S,
@@ -27,11 +27,11 @@ from contextrelay.store.ledger import ONLY, Fact, Row, Stale, Write
 
 def fade(stores: Stores, log: str, row: Row) -> bool:
     """Do what a due row of a channel asks for; whether something was mended by it."""
-    if row.kind == "pending":
+    if row.kind == Kind.PENDING:
         return _send_pending(stores, log, row)
-    if row.kind == "kept":
+    if row.kind == Kind.KEPT:
         _forget_old(stores, log, row)
-    elif row.kind == "idle":
+    elif row.kind == Kind.IDLE:
         _forget_idle(stores, log, row)
     return False
 
@@ -43,17 +43,17 @@ def _send_pending(stores: Stores, log: str, row: Row) -> bool:
     if artifact is None or not _is_whole(stores, artifact):
         # It may only be slow: it has as long as any push has.
         dead_ms = int(row.body or b"0") + UNFINISHED_PUSH_S * 1000
-        later = Row("pending", row.key, row.body if now_ms < dead_ms else None, dead_ms)
+        later = Row(Kind.PENDING, row.key, row.body if now_ms < dead_ms else None, dead_ms)
         stores.ledger.commit(Write(log, rows=(later,)))
         return now_ms >= dead_ms
     if is_over(artifact, now_ms):
-        stores.ledger.commit(Write(log, rows=(Row("pending", row.key, None),)))
+        stores.ledger.commit(Write(log, rows=(Row(Kind.PENDING, row.key, None),)))
         return True
     for _ in range(RETRIES_MAX):
         head = stores.ledger.last(log)
-        if stores.ledger.get(log, "pending", row.key) is None:
+        if stores.ledger.get(log, Kind.PENDING, row.key) is None:
             return False  # Sent by the push itself, or by another sweep.
-        write = signal_write(stores, log.removeprefix(PREFIX), [artifact], expect=head)
+        write = signal_write(stores, log.removeprefix(CHANNELS), [artifact], expect=head)
         with suppress(Stale):
             trim_surplus(stores, [write], stores.ledger.commit(write))
             return True
@@ -76,33 +76,28 @@ def _forget_old(stores: Stores, log: str, row: Row) -> None:
     head = stores.ledger.last(log)
     oldest = _first_after(stores, log, now_ms - kept_ms)
     stores.ledger.trim(log, head + 1 if oldest is None else oldest.seq)
-    done = Row("kept", row.key, None)
+    done = Row(Kind.KEPT, row.key, None)
     end_ms = int(row.key)
     if oldest is None:
-        idle = Row("idle", ONLY, b"%d" % head, end_ms + TOMBSTONE_S * 1000)
+        idle = Row(Kind.IDLE, ONLY, b"%d" % head, end_ms + TOMBSTONE_S * 1000)
         with suppress(Stale):  # There is a new signal, which has a row of its own.
             stores.ledger.commit(Write(log, rows=(idle,), expect=head))
     elif (sent_ms := _sent_ms(oldest, log)) < end_ms:
         # The settings keep signals longer than they did when these were sent.
         later_ms = sent_ms + kept_ms + kept_ms // SIGNAL_AGE_STEPS
-        done = Row("kept", row.key, b"", later_ms)
+        done = Row(Kind.KEPT, row.key, b"", later_ms)
     stores.ledger.commit(Write(log, rows=(done,)))
 
 
 def _first_after(stores: Stores, log: str, old_ms: int) -> Fact | None:
     """The first signal that is not old."""
-    after = 0
-    while page := stores.ledger.read(log, after, PAGE_ROWS_MAX):
-        for fact in page:
-            if _sent_ms(fact, log) > old_ms:
-                return fact
-        after = page[-1].seq
-    return None
+    facts = walk_facts(stores.ledger, log)
+    return next((fact for fact in facts if _sent_ms(fact, log) > old_ms), None)
 
 
 def _sent_ms(fact: Fact, log: str) -> int:
     try:
-        return decoded(fact, log.removeprefix(PREFIX)).ts
+        return decoded(fact, log.removeprefix(CHANNELS)).ts
     except Broken:
         return 0  # Nobody can read it: it is as good as old.
 
@@ -111,10 +106,10 @@ def _forget_idle(stores: Stores, log: str, row: Row) -> None:
     head = stores.ledger.last(log)
     if head != int(row.body or b"0"):
         # There were signals since; the last of them will bring this row back.
-        stores.ledger.commit(Write(log, rows=(Row("idle", ONLY, None),)))
-    elif stores.ledger.rows(log, "pending", "", 1):
+        stores.ledger.commit(Write(log, rows=(Row(Kind.IDLE, ONLY, None),)))
+    elif stores.ledger.rows(log, Kind.PENDING, "", 1):
         later_ms = stores.now_ms() + UNFINISHED_PUSH_S * 1000
-        stores.ledger.commit(Write(log, rows=(Row("idle", ONLY, row.body, later_ms),)))
+        stores.ledger.commit(Write(log, rows=(Row(Kind.IDLE, ONLY, row.body, later_ms),)))
     else:
         with suppress(Stale):
             stores.ledger.drop(log, expect=head)

@@ -13,7 +13,8 @@ from contextlib import suppress
 from msgspec import DecodeError
 from msgspec.msgpack import Decoder, Encoder
 
-from contextrelay.core.artifacts.bodies import body_log, opener
+from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.schema import Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, Unavailable
 from contextrelay.limits import CHUNK_BYTES
@@ -23,13 +24,12 @@ from contextrelay.store.ledger import ONLY, Row, Stale, Write
 
 _encoder = Encoder()
 _decoder = Decoder(Marks)
-_KIND = "lines"
 
 
 def marks_of(stores: Stores, artifact: Artifact) -> Marks:
     """The marks of an artifact's body."""
     log = body_log(artifact.sha256)
-    row = stores.ledger.get(log, _KIND, ONLY)
+    row = stores.ledger.get(log, Kind.LINES, ONLY)
     if row is not None:
         with suppress(DecodeError):
             return _decoder.decode(row)
@@ -38,6 +38,6 @@ def marks_of(stores: Stores, artifact: Artifact) -> Marks:
     chunks = opener(stores, artifact.sha256, artifact.size_bytes, 0, artifact.size_bytes)
     marks = find_marks(chunks(CHUNK_BYTES), artifact.size_bytes)
     with suppress(Stale, Full, Unavailable, Refused):
-        kept = Row(_KIND, ONLY, _encoder.encode(marks))
+        kept = Row(Kind.LINES, ONLY, _encoder.encode(marks))
         stores.ledger.commit(Write(log, rows=(kept,), expect=head))
     return marks

@@ -17,9 +17,10 @@ from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.core.answer import answers
-from contextrelay.core.artifacts.bodies import body_log, looked_key, opener
+from contextrelay.core.artifacts.bodies import looked_key, opener
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import look_plainly, look_within_bounds
+from contextrelay.core.schema import Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, Sealed, Unavailable
 from contextrelay.limits import CHUNK_BYTES, LOOK_INLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
@@ -32,7 +33,6 @@ from contextrelay.wire.verbs import Body, Digest, Outline, Pull
 
 _encoder = Encoder()
 _decoder = Decoder(Looked)
-_KIND = "looked"
 
 
 @answers(Outline)
@@ -119,7 +119,7 @@ def _look(
     """What is known of a body, and what else is asked of it; what is new is kept."""
     log = body_log(artifact.sha256)
     key = looked_key(stores, artifact)
-    row = stores.ledger.get(log, _KIND, key)
+    row = stores.ledger.get(log, Kind.LOOKED, key)
     known = None
     if row is not None:
         with suppress(DecodeError):
@@ -150,14 +150,14 @@ def _look(
     assert seen.looked is not None
     if is_kept:
         with suppress(Stale, Full, Unavailable, Refused):
-            kept = Row(_KIND, key, _encoder.encode(seen.looked))
+            kept = Row(Kind.LOOKED, key, _encoder.encode(seen.looked))
             stores.ledger.commit(Write(log, rows=(kept,), expect=head))
     return seen.looked, seen
 
 
 def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
     """How many tokens a body takes, if somebody has looked into it before."""
-    row = stores.ledger.get(body_log(artifact.sha256), _KIND, looked_key(stores, artifact))
+    row = stores.ledger.get(body_log(artifact.sha256), Kind.LOOKED, looked_key(stores, artifact))
     with suppress(DecodeError):
         return None if row is None else _decoder.decode(row).whole
     return None

@@ -6,7 +6,7 @@ from contextrelay.core.access.tenants import views
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.bodies import where
 from contextrelay.core.artifacts.catalog import entries
-from contextrelay.core.maintenance.verify import all_logs
+from contextrelay.core.schema import BODIES, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.limits import PAGE_ROWS_MAX
 from contextrelay.model.reports import StoreReport
@@ -15,7 +15,10 @@ from contextrelay.wire.verbs import Body, Survey
 
 @answers(Survey)
 def survey(stores: Stores, verb: Survey, body: Body) -> StoreReport:
-    kept = [at for log in all_logs(stores.ledger, "b/") if (at := where(stores.ledger, log[2:]))]
+    ledger = stores.ledger
+    kept = [
+        at for log in walk_logs(ledger, BODIES) if (at := where(ledger, log.removeprefix(BODIES)))
+    ]
     return StoreReport(
         address=stores.engine.address,
         engine=type(stores.ledger).__name__.removesuffix("Ledger").lower(),

@@ -12,21 +12,30 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from contextrelay.core.access.tenants import space_of, split_log, tenants
+from contextrelay.core.access.tenants import space_of
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import Entry, entries_before, trim_added, unindex_write
 from contextrelay.core.artifacts.lifetime import bury, settle
-from contextrelay.core.artifacts.records import artifact_log, find, find_tombstone, is_over
+from contextrelay.core.artifacts.records import find, find_tombstone, is_over
+from contextrelay.core.schema import (
+    ARTIFACTS,
+    CHANNELS,
+    SWEEP,
+    THREADS,
+    Kind,
+    artifact_log,
+    split_log,
+    tenants,
+    thread_log,
+    walk_rows,
+)
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms
 from contextrelay.model.reports import SweepReport
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import Body, Sweep
-
-SWEEP_LOG = "sweep"
-KINDS = ("artifact", "tombstone")
 
 
 @answers(Sweep)
@@ -67,11 +76,14 @@ def _due(stores: Stores, items_max: int) -> SweepReport:
 def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> SweepReport:
     now_ms = stores.now_ms()
     refs = {
-        kind: [log.removeprefix("a/") for log, row in page if row.kind == kind] for kind in KINDS
+        kind: [log.removeprefix(ARTIFACTS) for log, row in page if row.kind == kind]
+        for kind in (Kind.ARTIFACT, Kind.TOMBSTONE)
     }
-    artifacts = [each for ref in refs["artifact"] if (each := find(stores.ledger, ref))]
+    artifacts = [each for ref in refs[Kind.ARTIFACT] if (each := find(stores.ledger, ref))]
     freed = bury(stores, [each for each in artifacts if is_over(each, now_ms)], "expired")
-    tombstones = [each for ref in refs["tombstone"] if (each := find_tombstone(stores.ledger, ref))]
+    tombstones = [
+        each for ref in refs[Kind.TOMBSTONE] if (each := find_tombstone(stores.ledger, ref))
+    ]
     unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
     bodies_freed, bytes_freed = settle(stores, unsettled)
     # Not `is_released` alone: a removal beside us may have settled its own since it was found due.
@@ -79,22 +91,22 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     for tombstone in old:
         _forget(stores, tombstone)
     for log, row in page:
-        if row.kind == "freed":
+        if row.kind == Kind.FREED:
             bodies.forget(stores, log)
-        elif row.kind == "result":
+        elif row.kind == Kind.RESULT:
             from contextrelay.core.capabilities import result_cache
 
             result_cache.forget(stores, log)
-        elif row.kind in ("closed", "asked", "key"):
+        elif row.kind in (Kind.CLOSED, Kind.ASKED, Kind.KEY):
             _drop(stores, log)
-        elif row.kind == "once":
-            stores.ledger.commit(Write(log, rows=(Row("once", row.key, None),)))
-        elif row.kind == "gone":
+        elif row.kind == Kind.ONCE:
+            stores.ledger.commit(Write(log, rows=(Row(Kind.ONCE, row.key, None),)))
+        elif row.kind == Kind.GONE:
             from contextrelay.core.threads.threads import (
                 settle_gone,  # Seldom: it brings a lot along.
             )
 
-            settle_gone(stores, log.removeprefix("t/"))
+            settle_gone(stores, log.removeprefix(THREADS))
     faded = _fade(stores, page)
     return _plus(
         report,
@@ -108,7 +120,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
 
 def _fade(stores: Stores, page: list[tuple[str, Row]]) -> int:
     """See to the rows of channels; how many signals a crash had kept back."""
-    found = [(log, row) for log, row in page if log.startswith("c/")]
+    found = [(log, row) for log, row in page if log.startswith(CHANNELS)]
     if not found:
         return 0
     from contextrelay.core.channels.retention import fade
@@ -125,8 +137,8 @@ def _forget(stores: Stores, tombstone: Tombstone) -> None:
     stores.ledger.commit(
         unindex_write(tombstone.ref, in_ms(tombstone.created_at)),
         *(
-            Write(f"t/{row.key}", rows=(Row("artifact", tombstone.ref, None),))
-            for row in stores.ledger.rows(log, "holder", "", PAGE_ROWS_MAX)
+            Write(thread_log(row.key), rows=(Row(Kind.ARTIFACT, tombstone.ref, None),))
+            for row in walk_rows(stores.ledger, log, Kind.HOLDER)
         ),
     )
     _drop(stores, log)
@@ -146,7 +158,7 @@ def _unfinished(stores: Stores, is_deep: bool) -> int:
     The index is looked through once: up to where the last sweep began. A deep sweep looks through
     all of it: a push may have been made by a clock that was behind.
     """
-    row = None if is_deep else stores.ledger.get(SWEEP_LOG, "cursor", ONLY)
+    row = None if is_deep else stores.ledger.get(SWEEP, Kind.CURSOR, ONLY)
     checked_ms = int(row) if row else 0
     until_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
     if checked_ms > until_ms:
@@ -160,7 +172,7 @@ def _unfinished(stores: Stores, is_deep: bool) -> int:
         stores.ledger.commit(*(unindex_write(entry.ref, entry.created_ms) for entry in dead))
         mended += len(dead)
     if seen:
-        stores.ledger.commit(Write(SWEEP_LOG, rows=(Row("cursor", ONLY, b"%d" % until_ms),)))
+        stores.ledger.commit(Write(SWEEP, rows=(Row(Kind.CURSOR, ONLY, b"%d" % until_ms),)))
     return mended
 
 
@@ -181,9 +193,9 @@ def _is_abandoned(stores: Stores, entry: Entry) -> bool:
         bury(stores, [artifact], "removed")
     if found is not None:
         return False
-    if stores.ledger.get(artifact_log(entry.ref), "closed", ONLY) is not None:
+    if stores.ledger.get(artifact_log(entry.ref), Kind.CLOSED, ONLY) is not None:
         return True
-    closed = Row("closed", ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
+    closed = Row(Kind.CLOSED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
     return commit_each(
         stores.ledger, [Write(artifact_log(entry.ref), (b"",), (closed,), expect=0)]
     )[0]

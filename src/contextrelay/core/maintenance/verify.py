@@ -13,24 +13,36 @@ from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import is_indexed
 from contextrelay.core.artifacts.holds import held
 from contextrelay.core.artifacts.records import (
-    artifact_log,
     description_hash,
     find,
     find_tombstone,
     lease,
 )
-from contextrelay.core.channels.channels import PREFIX as CHANNELS
 from contextrelay.core.channels.channels import decoded
+from contextrelay.core.schema import (
+    ARTIFACTS,
+    BODIES,
+    CHANNELS,
+    RESTORE,
+    THREADS,
+    Kind,
+    artifact_log,
+    fact_pages,
+    thread_log,
+    walk_facts,
+    walk_logs,
+    walk_rows,
+)
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import find_record, thread_log, wrong_snapshots
+from contextrelay.core.threads.head import find_record, wrong_snapshots
 from contextrelay.errors import Broken, Gone, NotFound
-from contextrelay.limits import PAGE_ROWS_MAX, PROBLEMS_MAX
+from contextrelay.limits import PROBLEMS_MAX
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms
 from contextrelay.model.event import Event
 from contextrelay.model.reports import Problem, VerifyReport
 from contextrelay.model.thread import ThreadRecord
-from contextrelay.store.ledger import LOCK_LOG, ONLY, UNLOCKED, Reads
+from contextrelay.store.ledger import ONLY, UNLOCKED, Reads
 from contextrelay.wire.verbs import Body, Verify
 
 _GC = "relay gc mends it"
@@ -60,12 +72,12 @@ def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
     if stores.ledger.locked_by() != UNLOCKED:
         findings.add("a restore into this store is not finished", next_step=_FINISH)
         return _report(findings)
-    if stores.ledger.get(LOCK_LOG, "unfinished", ONLY) is not None:
+    if stores.ledger.get(RESTORE, Kind.UNFINISHED, ONLY) is not None:
         findings.add("an earlier version's restore was cut short: content may be missing")
     try:
         with stores.ledger.still() as view, stores.blobs.hold():
-            for log in all_logs(view, "b/"):
-                _check_body(stores, view, log.removeprefix("b/"), findings)
+            for log in walk_logs(view, BODIES):
+                _check_body(stores, view, log.removeprefix(BODIES), findings)
             for _, space in views(view):
                 _check_space(space, findings)
     except Broken as error:
@@ -87,20 +99,12 @@ def _report(findings: _Findings) -> VerifyReport:
 
 def _check_space(view: Reads, findings: _Findings) -> None:
     """Check what is one tenant's, or the store's own."""
-    for log in all_logs(view, "a/"):
-        _check_artifact(view, log.removeprefix("a/"), findings)
-    for log in all_logs(view, "t/"):
-        _check_thread(view, log.removeprefix("t/"), findings)
-    for log in all_logs(view, CHANNELS):
+    for log in walk_logs(view, ARTIFACTS):
+        _check_artifact(view, log.removeprefix(ARTIFACTS), findings)
+    for log in walk_logs(view, THREADS):
+        _check_thread(view, log.removeprefix(THREADS), findings)
+    for log in walk_logs(view, CHANNELS):
         _check_channel(view, log, findings)
-
-
-def all_logs(view: Reads, prefix: str) -> Iterator[str]:
-    """Every log whose name starts so."""
-    after = ""
-    while page := view.logs(prefix, after, PAGE_ROWS_MAX):
-        yield from page
-        after = page[-1]
 
 
 def _check_artifact(view: Reads, ref: str, findings: _Findings) -> None:
@@ -148,22 +152,19 @@ def _check_description(
 
 def _events(view: Reads, log: str, sign: bytes) -> Iterator[Event]:
     """The events of a log in whose text a sign is."""
-    seq = 0
-    while page := view.read(log, seq, PAGE_ROWS_MAX):
-        for fact in page:
-            if sign in fact.body:
-                try:
-                    yield event_chain.decode(fact.body)
-                except DecodeError:
-                    continue  # The chain has told of it.
-        seq = page[-1].seq
+    for fact in walk_facts(view, log):
+        if sign in fact.body:
+            try:
+                yield event_chain.decode(fact.body)
+            except DecodeError:
+                continue  # The chain has told of it.
 
 
 def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> None:
     log = bodies.body_log(artifact.sha256)
-    if view.get(log, "at", ONLY) is None:
+    if view.get(log, Kind.AT, ONLY) is None:
         findings.add(f"its body {artifact.sha256[:12]} is missing", artifact.ref)
-    if view.get(log, "hold", artifact.ref) is None:
+    if view.get(log, Kind.HOLD, artifact.ref) is None:
         findings.add(f"it does not hold its body {artifact.sha256[:12]}", artifact.ref)
     if not is_indexed(view, artifact.ref, in_ms(artifact.created_at)):
         findings.add("it is missing in the index", artifact.ref)
@@ -172,7 +173,7 @@ def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> N
 def _check_chain(view: Reads, log: str, ref: str, findings: _Findings) -> None:
     previous = b""
     seq = 0
-    while page := view.read(log, seq, PAGE_ROWS_MAX):
+    for page in fact_pages(view, log):
         broken = event_chain.first_break((fact.body for fact in page), previous)
         if broken is not None:
             findings.add(f"event {page[broken].seq} was changed or is missing", ref)
@@ -223,24 +224,23 @@ def _check_channel(view: Reads, log: str, findings: _Findings) -> None:
     """Check that a channel's signals can be read, and that none is missing between them."""
     channel = log.removeprefix(CHANNELS)
     seq = 0
-    while page := view.read(log, seq, PAGE_ROWS_MAX):
-        for fact in page:
-            if seq and fact.seq != seq + 1:
-                findings.add(f"signals after {seq} of channel {channel!r} are missing")
-            try:
-                decoded(fact, channel)
-            except Broken as error:
-                findings.add(error.message)
-            seq = fact.seq
+    for fact in walk_facts(view, log):
+        if seq and fact.seq != seq + 1:
+            findings.add(f"signals after {seq} of channel {channel!r} are missing")
+        try:
+            decoded(fact, channel)
+        except Broken as error:
+            findings.add(error.message)
+        seq = fact.seq
 
 
 def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -> None:
     log = bodies.body_log(sha256)
-    holders = list(_holders(view, log))
+    holders = [row.key for row in walk_rows(view, log, Kind.HOLD)]
     for ref in holders:
         if all(_is_held_for_nothing(space, ref) for _, space in views(view)):
             findings.add(f"body {sha256[:12]} is held for nothing by {ref}", ref, _GC)
-    if view.get(log, "at", ONLY) is None:
+    if view.get(log, Kind.AT, ONLY) is None:
         return
     findings.bodies += 1
     try:
@@ -257,11 +257,3 @@ def _is_held_for_nothing(view: Reads, ref: str) -> bool:
         return find(view, ref) is None and (tombstone is None or tombstone.is_released)
     except Broken:
         return False  # Told of where the artifact itself is checked.
-
-
-def _holders(view: Reads, log: str) -> Iterator[str]:
-    after = ""
-    while page := view.rows(log, "hold", after, PAGE_ROWS_MAX):
-        for row in page:
-            after = row.key
-            yield row.key

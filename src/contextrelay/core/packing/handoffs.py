@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from itertools import takewhile
 
 from msgspec import DecodeError, Struct, ValidationError, convert, field, to_builtins
 from msgspec.json import Decoder, Encoder
@@ -19,16 +20,17 @@ from msgspec.structs import replace
 
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.bodies import opener
-from contextrelay.core.artifacts.catalog import HANDOFFS, Entry, entries
+from contextrelay.core.artifacts.catalog import Entry, entries
 from contextrelay.core.artifacts.push import push_beside, pushed_before
-from contextrelay.core.artifacts.records import artifact_log, find, is_over, live
+from contextrelay.core.artifacts.records import find, is_over, live
 from contextrelay.core.channels.channels import send_once
 from contextrelay.core.idempotency import step
 from contextrelay.core.inspect.outline import looked_into, outlined_within
 from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, told_of
+from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_rows
 from contextrelay.core.search.index_sync import space_behind
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import Live, thread_log
+from contextrelay.core.threads.head import Live
 from contextrelay.core.threads.patch import append_event
 from contextrelay.core.threads.threads import check_open, new_event
 from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound, RelayError
@@ -38,7 +40,6 @@ from contextrelay.limits import (
     HANDOFF_OUTLINE_TOKENS_MAX,
     LOOKS_S_MAX,
     OUTLINE_TOKENS_MIN,
-    PAGE_ROWS_MAX,
     RETRIES_MAX,
 )
 from contextrelay.logic.document.bounds import check_label
@@ -69,7 +70,6 @@ from contextrelay.wire.verbs import (
     ShowHandoff,
 )
 
-_ACCEPTED = "accepted"
 _encoder = Encoder(order="deterministic")
 _decoder = Decoder(Handoff)
 _accepted_decoder = Decoder(Accepted)
@@ -251,15 +251,15 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
     # Who is given something may say that it was taken, also where the thread is not for its key;
     # who made something up that looks like a handoff may not.
     home = space_behind(stores)
-    if home.ledger.get(thread_log(thread), "artifact", verb.ref) is None:
+    if home.ledger.get(thread_log(thread), Kind.ARTIFACT, verb.ref) is None:
         raise NotFound(f"no thread has given {verb.ref}", "see them with: relay handoff list")
 
     def check(live: Live) -> None:
-        if home.ledger.get(thread_log(thread), _ACCEPTED, key) is not None:
+        if home.ledger.get(thread_log(thread), Kind.ACCEPTED, key) is not None:
             raise Conflict(f"{verb.by} has accepted {verb.ref}")
 
     accepted = Accepted(by=verb.by, at=moment(stores.asked_ms()))
-    row = Row(_ACCEPTED, key, _encoder.encode(accepted))
+    row = Row(Kind.ACCEPTED, key, _encoder.encode(accepted))
     event = new_event(stores, "handoff.accepted", verb.by, {"ref": verb.ref})
     with suppress(Conflict):  # Who takes it again gets the same.
         append_event(home, thread, event, (row,), check)
@@ -269,7 +269,7 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
 @answers(ReturnHandoff)
 def give_back(stores: Stores, verb: ReturnHandoff, body: Body) -> Artifact:
     handoff = _view(stores, verb.ref).handoff
-    if stores.ledger.get(thread_log(handoff.thread), "thread", ONLY) is None:
+    if stores.ledger.get(thread_log(handoff.thread), Kind.THREAD, ONLY) is None:
         raise NotFound(
             f"the thread of handoff {verb.ref} is not there for you",
             f"push the result to a channel of your own, or to handoff/{handoff.giver}",
@@ -301,7 +301,7 @@ def show_handoff(stores: Stores, verb: ShowHandoff, body: Body) -> HandoffView:
 def list_handoffs(stores: Stores, verb: ListHandoffs, body: Body) -> HandoffListing:
     found: list[HandoffLine] = []
     last = ""
-    for entry in entries(stores.ledger, verb.after, kind=HANDOFFS):
+    for entry in entries(stores.ledger, verb.after, kind=Kind.HANDOFF):
         line = _line(stores, entry)
         if line is None or verb.to not in (None, line.to) or verb.thread not in (None, line.thread):
             continue
@@ -321,7 +321,7 @@ def _line(stores: Stores, entry: Entry) -> HandoffLine | None:
         return None
     if in_ms(artifact.created_at) != entry.created_ms:
         return None  # It was asked again, with a key, and done at another time: see there.
-    if space_behind(stores).ledger.get(thread_log(artifact.thread), "artifact", ref) is None:
+    if space_behind(stores).ledger.get(thread_log(artifact.thread), Kind.ARTIFACT, ref) is None:
         return None  # Its thread has not been told yet, or is gone.
     try:
         told = convert(artifact.metadata.get("handoff"), _Told)
@@ -366,29 +366,21 @@ def _read(stores: Stores, artifact: Artifact) -> Handoff:
 
 def _accepted(stores: Stores, thread: str, ref: str) -> tuple[Accepted, ...]:
     """Who took a handoff; the rows are in the thread's log, written with the events."""
-    every: list[Accepted] = []
-    log, after = thread_log(thread), f"{ref} "
-    while page := space_behind(stores).ledger.rows(log, _ACCEPTED, after, PAGE_ROWS_MAX):
-        own = [row for row in page if row.key.startswith(f"{ref} ")]
-        every += [_accepted_decoder.decode(row.body or b"") for row in own]
-        if len(own) < len(page):
-            break
-        after = page[-1].key
+    prefix = f"{ref} "
+    rows = walk_rows(space_behind(stores).ledger, thread_log(thread), Kind.ACCEPTED, prefix)
+    own = takewhile(lambda row: row.key.startswith(prefix), rows)
+    every = [_accepted_decoder.decode(row.body or b"") for row in own]
     return tuple(sorted(every, key=lambda each: each.at))
 
 
 def _returned(stores: Stores, thread: str, ref: str) -> tuple[str, ...]:
     """What came of a handoff: what was derived from it and is in the giver's thread."""
-    made: list[Artifact] = []
-    after = ""
-    while page := stores.ledger.rows(artifact_log(ref), "derived", after, PAGE_ROWS_MAX):
-        after = page[-1].key
-        made += [
-            artifact
-            for row in page
-            if stores.ledger.get(thread_log(thread), "artifact", row.key) is not None
-            and (artifact := find(stores.ledger, row.key)) is not None
-            and artifact.media_type != HANDOFF_MEDIA_TYPE
-        ]
+    made = [
+        artifact
+        for row in walk_rows(stores.ledger, artifact_log(ref), Kind.DERIVED)
+        if stores.ledger.get(thread_log(thread), Kind.ARTIFACT, row.key) is not None
+        and (artifact := find(stores.ledger, row.key)) is not None
+        and artifact.media_type != HANDOFF_MEDIA_TYPE
+    ]
     made.sort(key=lambda artifact: (artifact.created_at, artifact.ref))
     return tuple(artifact.ref for artifact in made)

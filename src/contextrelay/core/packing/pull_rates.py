@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, encode
 
-from contextrelay.core.artifacts.records import artifact_log, find
+from contextrelay.core.artifacts.records import find
+from contextrelay.core.schema import Kind, artifact_log, pull_counters
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.limits import PULL_MARKS_MAX, SPENDING_REFS_MAX
@@ -25,25 +26,19 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
 from contextrelay.store.ledger import ONLY, Ledger, Reads, Row, Write
 
-_SHOWN = "shown"
-
 
 def rates(stores: Stores) -> Callable[[str, int], Pulls]:
     """How often messages of a type and size were pulled; each is looked up once."""
     known: dict[str, Pulls] = {}
 
     def of(kind: str, tokens: int) -> Pulls:
-        name = _tally_name(kind, tokens)
+        name = pull_counters(kind, size_class(tokens))
         if name not in known:
             counts = stores.ledger.tally(name, {})
             known[name] = Pulls(*(max(0, counts.get(each, 0)) for each in Pulls.__struct_fields__))
         return known[name]
 
     return of
-
-
-def _tally_name(kind: str, tokens: int) -> str:
-    return f"pulls/{kind}/{size_class(tokens)}"
 
 
 class _Mark(Struct, frozen=True):
@@ -113,7 +108,7 @@ class Marks:
                 continue
             after, counted = _replayed(before, marks, whole_tokens(artifact))
             if after is not None and after != before:
-                row = Row(_SHOWN, ONLY, encode(after))
+                row = Row(Kind.SHOWN, ONLY, encode(after))
                 ledger.commit(Write(artifact_log(ref), rows=(row,)))
                 sums.setdefault(after.name, Counter()).update(counted)
         for name, counted in sums.items():
@@ -128,7 +123,7 @@ def _replayed(
     for mark in marks:
         if mark.kind is not None:
             if shown is None:
-                shown = _Shown(_tally_name(mark.kind, whole_tokens))
+                shown = _Shown(pull_counters(mark.kind, size_class(whole_tokens)))
                 counted["shown"] += 1
             else:
                 shown = _Shown(shown.name, True, shown.at_first_call, shown.later)
@@ -148,7 +143,7 @@ def _replayed(
 
 
 def _shown(ledger: Reads, ref: str) -> _Shown | None:
-    row = ledger.get(artifact_log(ref), _SHOWN, ONLY)
+    row = ledger.get(artifact_log(ref), Kind.SHOWN, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
     except DecodeError:

@@ -21,11 +21,12 @@ from pathlib import Path
 
 from msgspec.json import decode, encode
 
-from contextrelay.core.access.tenants import space_of, tenants
+from contextrelay.core.access.tenants import space_of
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.catalog import ADDED, Entry, added, entries
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.inspect.bounded import index_within_bounds
+from contextrelay.core.schema import Kind, artifact_log, tenants
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import (
@@ -47,7 +48,7 @@ from contextrelay.logic.search.passages import Index, Indexed, Indexing
 from contextrelay.logic.search.words import words
 from contextrelay.model.artifact import Artifact, in_ms
 from contextrelay.model.search import IndexState
-from contextrelay.store.ledger import Fact
+from contextrelay.store.ledger import ONLY, Fact
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import Change, SearchIndex, Spoiled
 from contextrelay.store.search.reads import CHUNK, Text
@@ -248,7 +249,7 @@ def _add_some(
                 done.append(ref)
         elif artifact is not None or created_ms < stores.now_ms() - UNFINISHED_PUSH_S * 1000:
             done.append(ref)  # Not for the index; or gone, or a push that never ended.
-        elif stores.ledger.get(f"a/{ref}", "tombstone", "-") is not None:
+        elif stores.ledger.get(artifact_log(ref), Kind.TOMBSTONE, ONLY) is not None:
             done.append(ref)
         if time.monotonic() >= stop:
             break

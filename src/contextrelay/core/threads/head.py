@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import DecodeError, Struct, convert
 from msgspec.json import decode, encode
 
+from contextrelay.core.schema import Kind, thread_log, walk_facts, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound, RelayError
 from contextrelay.limits import PAGE_ROWS_MAX, SNAPSHOT_PATCH_BYTES_MIN, SNAPSHOT_WEIGHT
@@ -29,10 +30,6 @@ from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
 _END_VERSION = 10**12 - 1
 _UNBOUNDED = 1 << 62
-
-
-def thread_log(thread: str) -> str:
-    return f"t/{thread}"
 
 
 class Weights(Struct, frozen=True):
@@ -165,10 +162,10 @@ def find_record(ledger: Reads, thread: str) -> ThreadRecord:
         Gone: it was removed.
         NotFound: there is none.
     """
-    row = ledger.get(thread_log(thread), "thread", ONLY)
+    row = ledger.get(thread_log(thread), Kind.THREAD, ONLY)
     if row is not None:
         return _read(row, ThreadRecord, thread)
-    gone = ledger.get(thread_log(thread), "gone", ONLY)
+    gone = ledger.get(thread_log(thread), Kind.GONE, ONLY)
     if gone is not None:
         told: dict[str, Any] = decode(gone)
         raise Gone(
@@ -230,14 +227,9 @@ def state_at(stores: Stores, thread: str, version: int) -> Live:
     past = Live()
     _start(stores.ledger, thread, past, version)
     try:
-        while past.version < version:
-            page = stores.ledger.read(thread_log(thread), past.seq, PAGE_ROWS_MAX)
-            if not page:
-                break
-            for fact in page:
-                if past.version == version:
-                    break
-                past.take(fact)
+        facts = walk_facts(stores.ledger, thread_log(thread), past.seq)
+        while past.version < version and (fact := next(facts, None)) is not None:
+            past.take(fact)
     except (DecodeError, KeyError, TypeError, RelayError) as error:
         raise _unreadable(thread, error) from error
     if past.version != version:
@@ -250,7 +242,7 @@ def state_at(stores: Stores, thread: str, version: int) -> Live:
 
 def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
     """Begin at the newest snapshot up to a version; else at the beginning of the log."""
-    rows = ledger.rows(thread_log(thread), "snapshot", _key(version + 1), 1)
+    rows = ledger.rows(thread_log(thread), Kind.SNAPSHOT, _key(version + 1), 1)
     if not rows:
         return
     try:
@@ -281,7 +273,7 @@ def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
     if live.patch_bytes < live.due_bytes:
         return
     snapshot = Snapshot(live.seq, live.version, live.size_bytes, packed, live.uses)
-    row = Row("snapshot", _key(live.version), _pack(snapshot))
+    row = Row(Kind.SNAPSHOT, _key(live.version), _pack(snapshot))
     with suppress(RelayError):  # The patch is done whether or not there is room for this.
         stores.ledger.commit(Write(thread_log(thread), rows=(row,)))
         live.patch_bytes = 0
@@ -295,7 +287,7 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
     """
     log = thread_log(thread)
     told: dict[int, tuple[Any, Uses]] = {}
-    for row in ledger.rows(log, "snapshot", "", PAGE_ROWS_MAX):
+    for row in walk_rows(ledger, log, Kind.SNAPSHOT):
         version = _END_VERSION - int(row.key)
         try:
             snapshot = _read(row.body or b"", Snapshot, thread)
@@ -304,13 +296,12 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
             told[version] = None, Uses()
     live, wrong = Live(), list[int]()
     try:
-        while page := ledger.read(log, live.seq, PAGE_ROWS_MAX):
-            for fact in page:
-                before = live.version
-                live.take(fact)
-                there = (live.document, live.uses)
-                if live.version != before and told.get(live.version, there) != there:
-                    wrong.append(live.version)
+        for fact in walk_facts(ledger, log):
+            before = live.version
+            live.take(fact)
+            there = (live.document, live.uses)
+            if live.version != before and told.get(live.version, there) != there:
+                wrong.append(live.version)
     except (DecodeError, KeyError, TypeError, RelayError) as error:
         raise _unreadable(thread, error) from error
     return wrong

@@ -16,6 +16,7 @@ from msgspec import convert, to_builtins
 from contextrelay.core.accounting.savings import metrics_of, weights_of
 from contextrelay.core.artifacts.holds import hold_writes, is_known, weights_in
 from contextrelay.core.idempotency import once_rows, told_before
+from contextrelay.core.schema import Kind, thread_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
     Live,
@@ -24,7 +25,6 @@ from contextrelay.core.threads.head import (
     head_of,
     state_at,
     take_snapshot_if_due,
-    thread_log,
 )
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHANGES_TOLD_MAX, STATE_BYTES_MAX
@@ -211,7 +211,7 @@ def _applied(
     stores: Stores, thread: str, live: Live, operations: list[Operation], rows: tuple[Row, ...]
 ) -> tuple[list[Applied], list[dict[str, Any]], set[str]]:
     """Change the live state: how to take it back, what was done, and the refs it names anew."""
-    new_refs = {row.key for row in rows if row.kind == "artifact"}
+    new_refs = {row.key for row in rows if row.kind == Kind.ARTIFACT}
     referred: set[str] = set()
 
     def is_there(ref: str) -> bool:

@@ -21,14 +21,17 @@ from contextrelay.core.artifacts.holds import held, hold_writes, is_held, unhold
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find
 from contextrelay.core.idempotency import once_rows, step, told_before
-from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import (
-    catch_up,
-    find_record,
-    head_of,
-    state_at,
+from contextrelay.core.schema import (
+    LAST_USED,
+    THREAD_INDEX,
+    THREAD_NAMES,
+    THREADS,
+    Kind,
+    row_pages,
     thread_log,
 )
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import catch_up, find_record, head_of, state_at
 from contextrelay.core.threads.patch import append_event, event_at
 from contextrelay.errors import Gone, NotFound, Refused, Unavailable
 from contextrelay.limits import (
@@ -63,7 +66,6 @@ from contextrelay.wire.verbs import (
     UseThread,
 )
 
-INDEX, NAMES, USED = "i/t", "i/n", "i/u"
 REF_CHARS = 36
 _END_MS = 10**14 - 1
 
@@ -160,10 +162,10 @@ def index_writes(record: ThreadRecord, names_head: int | None = None) -> list[Wr
     writes: list[Write] = []
     if record.name:
         # A fact as well: who makes a thread unless there is one of that name expects the head.
-        row = Row("thread", _name_key(record), b"")
-        writes.append(Write(NAMES, (b"",), (row,), expect=names_head))
+        row = Row(Kind.THREAD, _name_key(record), b"")
+        writes.append(Write(THREAD_NAMES, (b"",), (row,), expect=names_head))
     key = _key(record.created_at, record.thread_id)
-    return [*writes, Write(INDEX, rows=(Row("thread", key, b""),))]
+    return [*writes, Write(THREAD_INDEX, rows=(Row(Kind.THREAD, key, b""),))]
 
 
 def _name_key(record: ThreadRecord | ThreadView) -> str:
@@ -186,7 +188,7 @@ def _key(created_at: datetime, thread: str) -> str:
 
 
 def record_row(record: ThreadRecord) -> Row:
-    return Row("thread", ONLY, encode(record))
+    return Row(Kind.THREAD, ONLY, encode(record))
 
 
 # Finding
@@ -216,13 +218,13 @@ def find_threads(stores: Stores, verb: FindThreads, body: Body) -> list[ThreadVi
     found = _named(stores, verb.text)
     if len(verb.text) >= 6 and not set(verb.text) - set("0123456789abcdef-"):
         logs = stores.ledger.logs(thread_log(verb.text), "", FIND_ITEMS_MAX)
-        found += [log.removeprefix("t/") for log in logs]
+        found += [log.removeprefix(THREADS) for log in logs]
     return _shown(stores, dict.fromkeys(found))
 
 
 def _named(stores: Stores, name: str) -> list[str]:
     """Threads of a name, newest first."""
-    rows = stores.ledger.rows(NAMES, "thread", f"{name}|", FIND_ITEMS_MAX)
+    rows = stores.ledger.rows(THREAD_NAMES, Kind.THREAD, f"{name}|", FIND_ITEMS_MAX)
     # A name may hold the sign that ends it here; the rest is always as long.
     chars = len(name) + 1 + len(_key(moment(0), "")) + REF_CHARS
     here = [row.key for row in rows if row.key.startswith(f"{name}|") and len(row.key) == chars]
@@ -232,7 +234,7 @@ def _named(stores: Stores, name: str) -> list[str]:
 @answers(OpenThread)
 def open_thread(stores: Stores, verb: OpenThread, body: Body) -> ThreadView:
     for _ in range(RETRIES_MAX):
-        head = stores.ledger.last(NAMES)
+        head = stores.ledger.last(THREAD_NAMES)
         there = _shown(stores, _named(stores, verb.name))
         if there:
             return there[0]
@@ -245,7 +247,7 @@ def open_thread(stores: Stores, verb: OpenThread, body: Body) -> ThreadView:
 
 @answers(ListThreads)
 def list_threads(stores: Stores, verb: ListThreads, body: Body) -> ThreadListing:
-    rows = stores.ledger.rows(INDEX, "thread", verb.after, verb.limit + 1)
+    rows = stores.ledger.rows(THREAD_INDEX, Kind.THREAD, verb.after, verb.limit + 1)
     page = rows[: verb.limit]
     return ThreadListing(
         threads=_shown(stores, (row.key.partition("-")[2] for row in page)),
@@ -268,14 +270,15 @@ def _shown(stores: Stores, threads: Any) -> list[ThreadView]:
 def use_thread(stores: Stores, verb: UseThread, body: Body) -> ThreadView:
     view = show(stores, verb.thread)
     place = _used_by(stores, verb.folder)
-    if stores.ledger.get(USED, "folder", place) != verb.thread.encode():
-        stores.ledger.commit(Write(USED, rows=(Row("folder", place, verb.thread.encode()),)))
+    if stores.ledger.get(LAST_USED, Kind.FOLDER, place) != verb.thread.encode():
+        row = Row(Kind.FOLDER, place, verb.thread.encode())
+        stores.ledger.commit(Write(LAST_USED, rows=(row,)))
     return view
 
 
 @answers(LastUsedThread)
 def last_used_thread(stores: Stores, verb: LastUsedThread, body: Body) -> list[ThreadView]:
-    thread = stores.ledger.get(USED, "folder", _used_by(stores, verb.folder))
+    thread = stores.ledger.get(LAST_USED, Kind.FOLDER, _used_by(stores, verb.folder))
     return [] if thread is None else _shown(stores, [thread.decode()])
 
 
@@ -332,7 +335,7 @@ def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbere
     version = show(stores, verb.thread).version
     detail = {"label": verb.label, "version": version}
     event = new_event(stores, "checkpoint.created", verb.by, detail)
-    row = Row("checkpoint", verb.label, b"%d" % version)
+    row = Row(Kind.CHECKPOINT, verb.label, b"%d" % version)
     return _numbered(stores, verb.thread, append_event(stores, verb.thread, event, (row,)), event)
 
 
@@ -359,9 +362,11 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
             raise
         view = decode(told, type=ThreadView)
     stores.live.drop(verb.thread)
-    unindexed = [Write(INDEX, rows=(Row("thread", _key(view.created_at, verb.thread), None),))]
+    unindexed = [
+        Write(THREAD_INDEX, rows=(Row(Kind.THREAD, _key(view.created_at, verb.thread), None),))
+    ]
     if view.name:
-        unindexed.append(Write(NAMES, rows=(Row("thread", _name_key(view), None),)))
+        unindexed.append(Write(THREAD_NAMES, rows=(Row(Kind.THREAD, _name_key(view), None),)))
     stores.ledger.commit(*unindexed)
     # Also what the caller does not see may hold what this thread did.
     settle_gone(stores if stores.caller is None else stores.caller.space, verb.thread)
@@ -373,7 +378,7 @@ def _end(stores: Stores, thread: str) -> ThreadView:
     view = show(stores, thread)
     gone_at = moment(stores.now_ms())
     told = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
-    rows = (Row("thread", ONLY, None), Row("gone", ONLY, encode(told), in_ms(gone_at)))
+    rows = (Row(Kind.THREAD, ONLY, None), Row(Kind.GONE, ONLY, encode(told), in_ms(gone_at)))
     rows += once_rows(step(stores, "end"), encode(view))
     append_event(stores, thread, new_event(stores, "thread.removed", "you", {}), rows)
     return view
@@ -385,7 +390,7 @@ def settle_gone(stores: Stores, thread: str) -> None:
     A sweep comes here when the row `gone` is due: at once, if a crash cut the removal short.
     """
     log = thread_log(thread)
-    row = stores.ledger.get(log, "gone", ONLY)
+    row = stores.ledger.get(log, Kind.GONE, ONLY)
     if row is None:
         return
     told: dict[str, Any] = decode(row)
@@ -397,7 +402,7 @@ def settle_gone(stores: Stores, thread: str) -> None:
     _let_go(stores, thread)
     settled = encode({**told, "is_settled": True})
     due_ms = stores.now_ms() + _STAYS_MS
-    stores.ledger.commit(Write(log, rows=(Row("gone", ONLY, settled, due_ms),)))
+    stores.ledger.commit(Write(log, rows=(Row(Kind.GONE, ONLY, settled, due_ms),)))
 
 
 _STAYS_MS = TOMBSTONE_S * 1000
@@ -410,9 +415,9 @@ def _let_go(stores: Stores, thread: str) -> None:
         every = [find(stores.ledger, ref) for ref in refs if not is_held(stores.ledger, ref)]
         # What was put into a thread goes with the last one that holds it.
         bury(stores, [each for each in every if each and each.thread], "removed")
-        stores.ledger.commit(Write(log, rows=tuple(Row("artifact", ref, None) for ref in refs)))
-    for kind in ("snapshot", "checkpoint"):
-        while rows := stores.ledger.rows(log, kind, "", PAGE_ROWS_MAX):
+        stores.ledger.commit(Write(log, rows=tuple(Row(Kind.ARTIFACT, ref, None) for ref in refs)))
+    for kind in (Kind.SNAPSHOT, Kind.CHECKPOINT):
+        for rows in row_pages(stores.ledger, log, kind):
             gone = tuple(Row(kind, row.key, None) for row in rows)
             stores.ledger.commit(Write(log, rows=gone))
     stores.ledger.trim(log, stores.ledger.last(log) + 1)

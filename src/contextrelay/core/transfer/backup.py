@@ -21,14 +21,14 @@ from msgspec.structs import replace
 
 from contextrelay.core.answer import answers
 from contextrelay.core.artifacts.bodies import BLOB_NAME, where
-from contextrelay.core.maintenance.verify import all_logs
+from contextrelay.core.schema import BODIES, RESTORE, Kind, row_pages, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Conflict, Invalid, RelayError
 from contextrelay.limits import CHUNK_BYTES, LOCK_TRUSTED_S, MIB, PAGE_ROWS_MAX
 from contextrelay.model.artifact import moment
 from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.store.durable_files import spooled
-from contextrelay.store.ledger import LOCK_LOG, ONLY, UNLOCKED, Reads, Row, Write, lock_token
+from contextrelay.store.ledger import ONLY, UNLOCKED, Reads, Row, Write, lock_token
 from contextrelay.wire.verbs import Backup, Body, Restore, Stream
 
 _PAGE_BYTES = MIB
@@ -68,8 +68,8 @@ def backup(stores: Stores, verb: Backup, body: Body) -> Stream[BackupReport]:
 def _tar(stores: Stores, created_ms: int) -> Iterator[bytes]:
     end = End(created_ms, 0, 0, 0)
     with stores.blobs.hold(), stores.ledger.still() as view:
-        for log in all_logs(view, "b/"):
-            at = where(view, log.removeprefix("b/"))
+        for log in walk_logs(view, BODIES):
+            at = where(view, log.removeprefix(BODIES))
             if at is not None and at.blob is not None:
                 yield _header(f"blobs/{at.blob}", at.size_bytes)
                 yield from stores.blobs.read(at.blob, 0, at.size_bytes)
@@ -86,7 +86,7 @@ def _pages(view: Reads) -> Iterator[list[Part]]:
     """The parts of every log, about a megabyte at a time."""
     page: list[Part] = []
     page_bytes = 0
-    for log in all_logs(view, ""):
+    for log in walk_logs(view, ""):
         for part in _parts(view, log):
             page.append(part)
             page_bytes += 100 + sum(map(len, part.facts))
@@ -106,10 +106,8 @@ def _parts(view: Reads, log: str) -> Iterator[Part]:
         yield Part(log, after, [fact.body for fact in found])
     head = view.last(log)
     for kind in view.kinds(log):
-        key = ""
-        while rows := view.rows(log, kind, key, 100):
+        for rows in row_pages(view, log, kind, limit=100):
             yield Part(log, head, rows=rows)
-            key = rows[-1].key
 
 
 def _member(name: str, content: bytes) -> bytes:
@@ -214,7 +212,7 @@ def _swap_lock(stores: Stores, old: bytes, new: bytes) -> None:
 
 
 def _refuse_content(stores: Stores) -> None:
-    if any(log != LOCK_LOG for log in stores.ledger.logs("", "", 2)):
+    if any(log != RESTORE for log in stores.ledger.logs("", "", 2)):
         raise Conflict(
             "the store is not empty",
             "restore into a new one: relay --store FOLDER restore FILE",
@@ -224,18 +222,15 @@ def _refuse_content(stores: Stores) -> None:
 
 def _clear(stores: Stores) -> None:
     """Erase what a restore wrote; the lock, in a log of its own, stays."""
-    for log in [each for each in all_logs(stores.ledger, "") if each != LOCK_LOG]:
+    for log in [each for each in walk_logs(stores.ledger, "") if each != RESTORE]:
         stores.ledger.drop(log, expect=stores.ledger.last(log))
     if was_cut_short_before(stores.ledger):
-        stores.ledger.commit(Write(LOCK_LOG, rows=(Row(_OLD_KIND, ONLY, None),)))
-
-
-_OLD_KIND = "unfinished"
+        stores.ledger.commit(Write(RESTORE, rows=(Row(Kind.UNFINISHED, ONLY, None),)))
 
 
 def was_cut_short_before(ledger: Reads) -> bool:
     """Whether an earlier version's restore was cut short: it left a row that kept nobody out."""
-    return ledger.get(LOCK_LOG, _OLD_KIND, ONLY) is not None
+    return ledger.get(RESTORE, Kind.UNFINISHED, ONLY) is not None
 
 
 def _guarded(act: Callable[[], End]) -> End:
@@ -319,7 +314,7 @@ class _Fill(_Check):
     def take_page(self, parts: list[Part]) -> None:
         ledger = self._stores.ledger
         for part in parts:
-            if part.log == LOCK_LOG:
+            if part.log == RESTORE:
                 continue  # Of the store that was backed up; here it would keep others out.
             if part.after > ledger.last(part.log):
                 ledger.trim(part.log, part.after + 1)

@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import takewhile
 
 from msgspec import Struct
 from msgspec.json import decode, encode
@@ -20,10 +21,11 @@ from contextrelay.core.artifacts.bodies import chunks_in
 from contextrelay.core.artifacts.holds import held, held_row
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.push import push
-from contextrelay.core.artifacts.records import artifact_log, artifact_row, find, is_over
+from contextrelay.core.artifacts.records import artifact_row, find, is_over
 from contextrelay.core.idempotency import may_go_on, other_request, step
+from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_facts
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import find_record, state_at, thread_log
+from contextrelay.core.threads.head import find_record, state_at
 from contextrelay.core.threads.threads import (
     index_writes,
     made_before,
@@ -53,7 +55,6 @@ from contextrelay.limits import (
     ARCHIVE_ENTRIES_MAX,
     ARCHIVE_HISTORY_BYTES_MAX,
     KIB,
-    PAGE_ROWS_MAX,
 )
 from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.state import event_chain
@@ -197,13 +198,8 @@ def _sources_first(artifacts: list[Artifact]) -> list[Artifact]:
 
 def history(ledger: Reads, thread: str, until: int) -> Iterator[Event]:
     """The first events of a thread, as many as `until`."""
-    seq = 0
-    while seq < until and (
-        page := ledger.read(thread_log(thread), seq, min(PAGE_ROWS_MAX, until - seq))
-    ):
-        for fact in page:
-            yield event_chain.decode(fact.body)
-        seq = page[-1].seq
+    for fact in takewhile(lambda fact: fact.seq <= until, walk_facts(ledger, thread_log(thread))):
+        yield event_chain.decode(fact.body)
 
 
 class _Chunks:
@@ -309,7 +305,7 @@ def _write(
                 artifact_row(
                     replace(artifact, thread=thread, expires_at=None, ttl_s=None, has_own_ttl=False)
                 ),
-                Row("holder", thread, b""),
+                Row(Kind.HOLDER, thread, b""),
             ),
             expect=1,
         )

@@ -24,6 +24,7 @@ from mcp.shared.subscriptions import (
     event_to_notification,
 )
 
+from contextrelay.core.schema import thread_log
 from contextrelay.doors.mcp import resources
 from contextrelay.doors.mcp.tool import Visit
 from contextrelay.errors import RelayError
@@ -128,7 +129,7 @@ async def _changes(visit: Visit, thread: str, head: ThreadView) -> AsyncIterator
     """Yield whenever the state of a thread has a new version."""
     transport = visit.relay.transport
     while True:
-        await transport.wait_for(f"t/{thread}", head.events, WAIT_S_MAX)
+        await transport.wait_for(thread_log(thread), head.events, WAIT_S_MAX)
         now = await transport.ask(ShowThread(thread))
         if now.version != head.version:
             yield

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_LINES_MAX
-from contextrelay.logic.outline.layout import Drawn
 from contextrelay.model.artifact import ArtifactType
+
+if TYPE_CHECKING:
+    from contextrelay.logic.outline.layout import Drawn
 
 
 class Source:

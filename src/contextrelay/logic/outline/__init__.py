@@ -68,7 +68,7 @@ def draw(source: Source, kind: ArtifactType) -> Drawn:
 
 def draw_plainly(source: Source, kind: ArtifactType, note: str) -> Drawn:
     """The pieces of an outline by lines alone, for what no other reader came to an end with."""
-    file = "binaries" if not source.is_text else "code" if kind == "code" else "prose"
+    file = "binary" if not source.is_text else "code.by_line" if kind == "code" else "text"
     drawn: Drawn = import_module(f"contextrelay.logic.outline.{file}").draw(source)
     return Drawn(drawn.kind, [*drawn.pieces[:1], Piece(0, (note,)), *drawn.pieces[1:]], drawn.next)
 

@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.access.callers import seen_by
-from contextrelay.core.access.keys import PREFIX, count_use, key_in, key_log, row_of
+from contextrelay.core.access.keys import count_use, key_in, row_of
+from contextrelay.core.schema import KEYS, Kind, key_log
 from contextrelay.errors import Limited, Refused, RelayError
 from contextrelay.limits import (
     KEY_TRUSTED_S,
@@ -202,7 +203,7 @@ class Callers:
         return True
 
     def _is_same(self, visitor: Visitor) -> bool:
-        return self._ledger.get(visitor.log, "key", ONLY) == visitor.row
+        return self._ledger.get(visitor.log, Kind.KEY, ONLY) == visitor.row
 
     async def _found(self, token: str) -> Visitor | None:
         """Who has a token, from now on remembered; None if nobody has it, or has it still."""
@@ -266,7 +267,7 @@ class Callers:
 
     def _hear(self, heard: str | None) -> None:
         """Take a hint, in whatever thread it comes."""
-        if heard is None or heard.startswith(PREFIX):
+        if heard is None or heard.startswith(KEYS):
             with suppress(RuntimeError):  # The loop is closed: nobody asks any more.
                 self._loop.call_soon_threadsafe(self._doubt, heard)
 

@@ -17,9 +17,9 @@ from threading import Lock
 from typing import TypeVar
 
 from contextrelay.client.transport.local import AsyncLocal, in_thread
-from contextrelay.core.access.tenants import full_log
 from contextrelay.core.answer import answer
-from contextrelay.core.channels.channels import channel_log, check_channel
+from contextrelay.core.channels.channels import check_channel
+from contextrelay.core.schema import channel_log, full_log
 from contextrelay.core.stores import Stores
 from contextrelay.doors.http.streams.tails import Batch, Spelling, Tail, all_told, batch
 from contextrelay.errors import Broken, RelayError, Unavailable

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.json import encode
 
-from contextrelay.core.channels.channels import channel_log
-from contextrelay.core.threads.threads import thread_log
+from contextrelay.core.schema import channel_log, thread_log
 from contextrelay.doors.http.server.auth import RETRY_AFTER, address_in, token_in
 from contextrelay.doors.http.server.request import (
     TEXT,

@@ -1,0 +1,383 @@
+"""The storage schema: every log name and row kind of a store, and the loops that page through them.
+
+A ledger knows logs, facts and rows of bytes. What they are called, what they hold, which file
+writes them and when they go is on this page; docs/engines.md shows LOGS and COUNTERS as tables.
+
+Rule: no other file of src spells the prefix of a log or the kind of a row (tests/tidy.py checks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from msgspec import Struct
+
+from contextrelay.limits import DAY_S, PAGE_ROWS_MAX
+from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, Fact, Reads, Row
+
+# Log names
+
+ARTIFACTS = "a/"
+BODIES = "b/"
+CHANNELS = "c/"
+INDEXES = "i/"
+ADDED = "i/added"
+ARTIFACT_INDEX = "i/a/"
+THREAD_NAMES = "i/n"
+THREAD_INDEX = "i/t"
+LAST_USED = "i/u"
+RESULTS = "k/"
+KEYS = "key/"
+REQUESTS = "o/"
+RESTORE = LOCK_LOG
+SWEEP = "sweep"
+THREADS = "t/"
+TENANTS = "x/"
+
+_DAY_MS = DAY_S * 1000
+_END_DAY = 99_999
+
+
+def artifact_log(ref: str) -> str:
+    return f"{ARTIFACTS}{ref}"
+
+
+def artifact_index_log(created_ms: int) -> str:
+    """The index of the day of a time. Names count down, so that the newest day is listed first."""
+    return f"{ARTIFACT_INDEX}{_END_DAY - created_ms // _DAY_MS:05d}"
+
+
+def body_log(sha256: str) -> str:
+    return f"{BODIES}{sha256}"
+
+
+def channel_log(channel: str) -> str:
+    return f"{CHANNELS}{channel}"
+
+
+def key_log(key_id: str) -> str:
+    return f"{KEYS}{key_id}"
+
+
+def request_log(key_sha256: str) -> str:
+    return f"{REQUESTS}{key_sha256}"
+
+
+def result_log(cache_key: str) -> str:
+    return f"{RESULTS}{cache_key}"
+
+
+def thread_log(thread: str) -> str:
+    return f"{THREADS}{thread}"
+
+
+def tenant_prefix(tenant: str) -> str:
+    """What the names of a tenant's logs and counters begin with, in the store."""
+    return f"{TENANTS}{tenant}/"
+
+
+def full_log(tenant: str | None, log: str) -> str:
+    """The name in the store of a tenant's log; None for the store's own."""
+    return log if tenant is None else tenant_prefix(tenant) + log
+
+
+def split_log(log: str) -> tuple[str | None, str]:
+    """The tenant of a log, None for the store's own, and its name without the tenant's prefix."""
+    if not log.startswith(TENANTS):
+        return None, log
+    tenant, _, rest = log.removeprefix(TENANTS).partition("/")
+    return tenant, rest
+
+
+# Row kinds
+
+
+class Kind:
+    """The kinds of rows. What each one holds is in LOGS."""
+
+    ACCEPTED = "accepted"
+    ARTIFACT = "artifact"
+    ASKED = "asked"
+    AT = "at"
+    BODY = "body"
+    CHECKPOINT = "checkpoint"
+    CLOSED = "closed"
+    CURSOR = "cursor"
+    DERIVED = "derived"
+    FOLDER = "folder"
+    FREED = "freed"
+    GONE = "gone"
+    HANDOFF = "handoff"
+    HOLD = "hold"
+    HOLDER = "holder"
+    IDLE = "idle"
+    KEPT = "kept"
+    KEY = "key"
+    LINES = "lines"
+    LOCK = LOCK_KIND
+    LOOKED = "looked"
+    ONCE = "once"
+    PENDING = "pending"
+    READ = "read"
+    REF = "ref"
+    RESULT = "result"
+    SHOWN = "shown"
+    SNAPSHOT = "snapshot"
+    THREAD = "thread"
+    TOMBSTONE = "tombstone"
+    UNFINISHED = "unfinished"
+    USED = "used"
+
+
+# Counters (tallies of the ledger)
+
+CACHE_HITS = "cache hits"
+SAVINGS = "savings"
+KEY_COUNTERS, PULL_COUNTERS = "key/", "pulls/"
+
+
+def own_counters(name: str, key_id: str) -> str:
+    """The counters of a limited key in place of its space's: it has only what it did itself."""
+    return f"{name}@{key_id}"
+
+
+def key_counters(key_id: str) -> str:
+    return f"{KEY_COUNTERS}{key_id}"
+
+
+def pull_counters(kind: str, size_class: str) -> str:
+    return f"{PULL_COUNTERS}{kind}/{size_class}"
+
+
+def savings_counters(thread: str | None) -> str:
+    """The counters of a thread; None for those of the whole space."""
+    return SAVINGS if thread is None else f"{SAVINGS}/{thread}"
+
+
+# Paging
+
+
+def log_pages(
+    ledger: Reads, prefix: str, after: str = "", limit: int = PAGE_ROWS_MAX
+) -> Iterator[list[str]]:
+    """The names of logs that begin with a prefix, in pages; from behind `after`."""
+    while page := ledger.logs(prefix, after, limit):
+        yield page
+        after = page[-1]
+
+
+def row_pages(
+    ledger: Reads, log: str, kind: str, after: str = "", limit: int = PAGE_ROWS_MAX
+) -> Iterator[list[Row]]:
+    """The rows of one kind in a log, in pages; from behind the key `after`."""
+    while page := ledger.rows(log, kind, after, limit):
+        yield page
+        after = page[-1].key
+
+
+def fact_pages(ledger: Reads, log: str, after: int = 0) -> Iterator[list[Fact]]:
+    """The facts of a log, in pages; from behind the seq `after`."""
+    while page := ledger.read(log, after, PAGE_ROWS_MAX):
+        yield page
+        after = page[-1].seq
+
+
+def walk_logs(
+    ledger: Reads, prefix: str, after: str = "", limit: int = PAGE_ROWS_MAX
+) -> Iterator[str]:
+    """The names of logs that begin with a prefix; `limit` is how many are read at a time."""
+    return chain.from_iterable(log_pages(ledger, prefix, after, limit))
+
+
+def walk_rows(
+    ledger: Reads, log: str, kind: str, after: str = "", limit: int = PAGE_ROWS_MAX
+) -> Iterator[Row]:
+    """The rows of one kind in a log; `limit` is how many are read at a time."""
+    return chain.from_iterable(row_pages(ledger, log, kind, after, limit))
+
+
+def walk_facts(ledger: Reads, log: str, after: int = 0) -> Iterator[Fact]:
+    """The facts of a log."""
+    return chain.from_iterable(fact_pages(ledger, log, after))
+
+
+def tenants(ledger: Reads) -> Iterator[str]:
+    """The names of all tenants that have a log in a store."""
+    after = ""
+    while page := ledger.logs(TENANTS, after, 1):
+        tenant, _ = split_log(page[0])
+        assert tenant is not None
+        yield tenant
+        # Behind all logs of this tenant: "0" is what follows "/" in the order of names.
+        after = f"{TENANTS}{tenant}0"
+
+
+# What there is
+
+
+class Rows(Struct, frozen=True):
+    """One kind of row in a log."""
+
+    kind: str
+    key: str
+    """What its key says; ONLY where there is one such row."""
+    holds: str
+    writer: str
+    """The file of core that writes it; ENGINE for a row that no file of core writes."""
+    goes: str = "with the log"
+    """When it is deleted."""
+
+
+class Log(Struct, frozen=True):
+    """One kind of log."""
+
+    name: str
+    facts: str
+    """What its facts are; "none" for a log of rows alone."""
+    goes: str
+    """When it is dropped."""
+    rows: tuple[Rows, ...] = ()
+
+
+ENGINE = "(the engine)"
+_GONE, _FREED = "with the artifact", "when no artifact has it"
+_THREAD, _REMOVED = "with the thread", "when it is removed"
+_AGAIN = Rows(Kind.ONCE, "request", "the answer to a request with a key", "idempotency", "a day on")
+
+LOGS: tuple[Log, ...] = (
+    Log(
+        f"{ARTIFACTS}<ref>",
+        "events of an artifact, each with the hash of the one before",
+        "30 days after the artifact",
+        (
+            Rows(Kind.ARTIFACT, ONLY, "its description", "artifacts/records", _GONE),
+            Rows(Kind.TOMBSTONE, ONLY, "when and why it went, metadata", "artifacts/records"),
+            Rows(Kind.DERIVED, "ref", "an artifact made from this one", "artifacts/push"),
+            Rows(Kind.HOLDER, "thread", "a thread that has it", "artifacts/holds", _THREAD),
+            Rows(Kind.CLOSED, ONLY, "its push was given up", "maintenance/sweep"),
+            Rows(Kind.READ, ONLY, "its size is counted in savings", "accounting/usage"),
+            Rows(Kind.SHOWN, ONLY, "whether it was packed, then read", "packing/pull_rates"),
+            _AGAIN,
+        ),
+    ),
+    Log(
+        f"{BODIES}<sha256>",
+        "empty; the head moves when the row `at` changes",
+        "30 days after the body was freed",
+        (
+            Rows(Kind.AT, ONLY, "size, name of the blob", "artifacts/bodies", _FREED),
+            Rows(Kind.BODY, ONLY, "the bytes, up to 32 KiB", "artifacts/bodies", _FREED),
+            Rows(Kind.HOLD, "ref", "an artifact with this body", "artifacts/bodies", _GONE),
+            Rows(Kind.FREED, ONLY, "that the bytes are deleted", "artifacts/bodies"),
+            Rows(Kind.LOOKED, "type, tenant", "outline, token count", "inspect/outline", _FREED),
+            Rows(Kind.LINES, ONLY, "where lines begin", "inspect/line_index"),
+        ),
+    ),
+    Log(
+        f"{CHANNELS}<channel>",
+        "signals, deleted when they are old or too many",
+        "30 days after its last signal",
+        (
+            Rows(Kind.PENDING, "ref", "a push to be signalled", "channels/channels", "when sent"),
+            Rows(Kind.KEPT, "time", "until when to keep signals", "channels/channels", "then"),
+            Rows(Kind.IDLE, ONLY, "that all signals are old", "channels/retention", "at a signal"),
+            _AGAIN,
+        ),
+    ),
+    Log(
+        f"{ARTIFACT_INDEX}<day>",
+        "none",
+        "never",
+        (
+            Rows(Kind.REF, "time, ref", "hash of an artifact", "artifacts/catalog", _GONE),
+            Rows(Kind.HANDOFF, "time, ref", "hash of a handoff", "artifacts/catalog", _GONE),
+        ),
+    ),
+    Log(
+        ADDED,
+        "time and ref of every artifact, in the order of their commits",
+        "never; a sweep leaves the last 10,000",
+    ),
+    Log(
+        THREAD_NAMES,
+        "empty, one for each thread with a name",
+        "never",
+        (Rows(Kind.THREAD, "name, time, id", "nothing", "threads/threads", _THREAD),),
+    ),
+    Log(
+        THREAD_INDEX,
+        "none",
+        "never",
+        (Rows(Kind.THREAD, "time, id", "nothing", "threads/threads", _THREAD),),
+    ),
+    Log(
+        LAST_USED,
+        "none",
+        "never",
+        (Rows(Kind.FOLDER, "key, path", "the thread last used there", "threads/threads", "never"),),
+    ),
+    Log(
+        f"{RESULTS}<cache key>",
+        "none",
+        "with its row",
+        (Rows(Kind.RESULT, ONLY, "ref of a result", "capabilities/result_cache", "at its end"),),
+    ),
+    Log(
+        f"{KEYS}<id>",
+        "`made`, `revoked`: servers listen to them",
+        "30 days after the key ended",
+        (
+            Rows(Kind.KEY, ONLY, "the key, hash of its token", "access/keys"),
+            Rows(Kind.USED, ONLY, "when it was last used", "access/keys"),
+        ),
+    ),
+    Log(
+        f"{REQUESTS}<hash of an idempotency key>",
+        "empty: the request came, its reply was kept",
+        "a day after the request",
+        (
+            Rows(Kind.ASKED, ONLY, "hash of the request, seed of its ids", "idempotency"),
+            _AGAIN,
+        ),
+    ),
+    Log(
+        RESTORE,
+        "none",
+        "when the restore is done",
+        (
+            Rows(Kind.LOCK, ONLY, "the token of a restore: only it writes", ENGINE),
+            Rows(Kind.UNFINISHED, ONLY, "left by an old version's restore", "transfer/backup"),
+        ),
+    ),
+    Log(
+        SWEEP,
+        "none",
+        "never",
+        (Rows(Kind.CURSOR, ONLY, "the last time swept", "maintenance/sweep", "never"),),
+    ),
+    Log(
+        f"{THREADS}<thread>",
+        "events of a thread, among them the patches, each with the hash of the one before",
+        "30 days after the thread was removed",
+        (
+            Rows(Kind.THREAD, ONLY, "name, status, origin", "threads/threads", _REMOVED),
+            Rows(Kind.GONE, ONLY, "when it was removed", "threads/threads"),
+            Rows(Kind.ARTIFACT, "ref", "tokens of one that it has", "artifacts/holds", _REMOVED),
+            Rows(Kind.SNAPSHOT, "version", "the state, compressed", "threads/head", _REMOVED),
+            Rows(Kind.CHECKPOINT, "label", "a version", "threads/threads", _REMOVED),
+            Rows(Kind.ACCEPTED, "ref, who", "a handoff was accepted", "packing/handoffs"),
+            _AGAIN,
+        ),
+    ),
+    Log(f"{TENANTS}<tenant>/...", "as above: the tenant's own logs, except bodies", "as above"),
+)
+
+COUNTERS: dict[str, str] = {
+    CACHE_HITS: "by capability: how often its result was cached (capabilities/result_cache.py)",
+    f"{KEY_COUNTERS}<id>": "requests and bytes of a key (access/keys.py, access/quotas.py)",
+    f"{PULL_COUNTERS}<type>/<size>": "packed as refs, and then read (accounting/pull_rates.py)",
+    SAVINGS: "tokens sent and kept out of prompts, in all (accounting/usage.py)",
+    f"{SAVINGS}/<thread>": "the same, of a thread's artifacts (accounting/usage.py)",
+    "<name>@<id>": "any of these, as a limited key counted them (access/visibility.py)",
+}
