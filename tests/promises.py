@@ -618,9 +618,9 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "K6",
         "inline, once or by ref: whichever is cheapest with prompt caching",
-        "tests/core/packing/test_pull_rates.py::test_a_peek_is_no_pull",
-        "tests/core/packing/test_pull_rates.py::test_what_is_shown_as_a_ref_and_then_read_is_counted_by_kind_and_size",
-        "tests/core/packing/test_pull_rates.py::test_what_was_never_shown_as_a_ref_is_not_counted",
+        "tests/core/accounting/test_pull_rates.py::test_a_peek_is_no_pull",
+        "tests/core/accounting/test_pull_rates.py::test_what_is_shown_as_a_ref_and_then_read_is_counted_by_kind_and_size",
+        "tests/core/accounting/test_pull_rates.py::test_what_was_never_shown_as_a_ref_is_not_counted",
         "tests/logic/packing/test_pack.py::test_a_large_block_is_shown_by_what_stands_in_for_it",
         "tests/logic/packing/test_inline_or_ref.py::test_small_and_exempt_messages_are_sent_in_full",
         "tests/logic/packing/test_inline_or_ref.py::test_the_choice_is_the_cheapest_way",
@@ -789,7 +789,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/core/access/test_callers.py::test_every_verb_is_answered_to_the_scopes_that_reach_it_and_to_no_other",
         "tests/core/packing/test_handoffs.py::test_a_key_for_a_channel_alone_takes_what_is_given_there_and_sees_no_more",
         "tests/core/access/test_keys.py::test_a_token_is_found_by_itself_and_by_nothing_like_it",
-        "tests/core/packing/test_pull_rates.py::test_a_tenant_has_rates_of_its_own",
+        "tests/core/accounting/test_pull_rates.py::test_a_tenant_has_rates_of_its_own",
         "tests/core/access/test_tenants.py::test_a_limited_key_sends_no_signal_by_a_detour",
     ),
     partly(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from contextrelay.doors.project.project import Finished, Project
+from contextrelay.doors.project.project import Project
+from contextrelay.model.project import Finished
 
 __all__ = ["Finished", "Project"]

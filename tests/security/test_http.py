@@ -15,7 +15,7 @@ from typing import cast
 
 import pytest
 
-from contextrelay.doors.http.server.app import App
+from contextrelay.doors.http.app import App
 from contextrelay.doors.http.server.timeouts import Patience
 from contextrelay.model.settings import Settings
 from tests.doors.http.serving import Served, serving

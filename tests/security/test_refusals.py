@@ -21,8 +21,8 @@ import httpx2
 import pytest
 
 from contextrelay import Relay
+from contextrelay.doors.http.app import App
 from contextrelay.doors.http.server import http_connection
-from contextrelay.doors.http.server.app import App
 from contextrelay.model.settings import Settings
 from tests.doors.http.serving import Served, serving
 from tests.security.raw import Raw

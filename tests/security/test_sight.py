@@ -14,8 +14,8 @@ import pytest
 from msgspec import to_builtins
 
 from contextrelay import Refused, Relay
+from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.answer import answer
-from contextrelay.core.packing.pull_rates import rates
 from contextrelay.errors import RelayError
 from contextrelay.wire.verbs import (
     Invoke,

@@ -244,7 +244,7 @@ def test_a_server_cannot_overrule_what_an_error_says(tmp_path: Path) -> None:
 def test_the_server_logs_no_escape_of_a_request(tmp_path: Path) -> None:
     """Of each process, for several have logs of their own; nor does a request make up a line."""
     code = (
-        "import sys, logging; from contextrelay.doors.http.server.serve import quiet_logs;"
+        "import sys, logging; from contextrelay.doors.http.serve import quiet_logs;"
         "quiet_logs(); hostile = sys.argv[1];"
         "logging.getLogger('contextrelay.http').error('in %s', hostile);"
         "logging.getLogger('uvicorn.error').error('in %s', hostile + '\\nERROR forged');"

@@ -18,8 +18,8 @@ from typing import IO, Any, cast
 import pytest
 
 from contextrelay import Relay
+from contextrelay.doors.http.app import App
 from contextrelay.doors.http.server import body_memory, request_body
-from contextrelay.doors.http.server.app import App
 from contextrelay.doors.http.server.body_memory import Shelf
 from contextrelay.doors.http.server.timeouts import Patience
 from contextrelay.wire.routes import FRAMED

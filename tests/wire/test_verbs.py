@@ -15,8 +15,7 @@ from msgspec import Meta, Struct
 from msgspec.json import decode, encode
 
 from contextrelay import AsyncRelay, Invalid, Refused, Relay
-from contextrelay.core import answer as answering
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import ANSWERS, answers
 from contextrelay.core.stores import Stores
 from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.http.openapi.openapi import document
@@ -54,7 +53,7 @@ def echo() -> Generator[Any]:
     document.cache_clear()
     yield Echo
     VERBS.remove(Echo)
-    answering._answers.pop(Echo)  # pyright: ignore[reportPrivateUsage]
+    ANSWERS.pop(Echo)
     document.cache_clear()
 
 
@@ -160,7 +159,7 @@ def test_every_verb_is_answered_in_the_module_that_it_names() -> None:
     for verb in VERBS:
         import_module(f"contextrelay.core.{verb.traits.answered_in}")
 
-        function = answering._answers[verb]  # pyright: ignore[reportPrivateUsage]
+        function = ANSWERS[verb]
         assert function.__module__ == f"contextrelay.core.{verb.traits.answered_in}"
 
 

@@ -1,4 +1,4 @@
-"""Answering: which function answers which verb. `answer` is the only way into core."""
+"""Answering: `answer` is the only way into core."""
 
 from __future__ import annotations
 
@@ -6,30 +6,13 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
 
+from contextrelay.core.answers import ANSWERS
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import Body, Push, Verb
 
-AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 Reply = TypeVar("Reply")
-
-_answers: dict[type[Verb[Any]], Callable[[Stores, Any, Body], Any]] = {}
-
-
-def answers(
-    verb: type[AnyVerb],
-) -> Callable[[Callable[[Stores, AnyVerb, Body], Reply]], Callable[[Stores, AnyVerb, Body], Reply]]:
-    """Register a function as the answer to a verb."""
-
-    def register(
-        function: Callable[[Stores, AnyVerb, Body], Reply],
-    ) -> Callable[[Stores, AnyVerb, Body], Reply]:
-        assert verb not in _answers, f"{verb.__name__} is answered twice"
-        _answers[verb] = function
-        return function
-
-    return register
 
 
 def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
@@ -41,11 +24,11 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
     kind: type[Verb[Any]] = type(verb)
     if not kind.traits.while_locked:
         stores.lock_check.refuse_locked(stores.ledger)
-    function = _answers.get(kind)
+    function = ANSWERS.get(kind)
     if function is None:
         # Imported when it is first asked: this keeps the start of a short command short.
         import_module(f"contextrelay.core.{kind.traits.answered_in}")
-        function = _answers[kind]
+        function = ANSWERS[kind]
     if stores.caller is not None:
         function = stores.caller.admit(verb, function)
     if key:
@@ -76,6 +59,6 @@ def answer_pushes(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artif
 
     None of them has a key or goes into a thread.
     """
-    from contextrelay.core.artifacts.push import push_each
+    from contextrelay.core.push.push import push_each
 
     return push_each(stores, asked)

@@ -1,63 +1,159 @@
-"""Warm things: what was read and checked through these stores, at hand while there is room.
+"""Caches in memory: the one class of them, and what stores keep in them.
 
-A body never changes under its hash, nor a blob under its name, so nothing here goes stale; whether
-a ref may still be read is always asked of the ledger. A description is kept beside the row that it
-was read from: the same row is the same description, the very same object.
+Rule: a cache only saves time. A body never changes under its hash, nor a blob under its name, so
+nothing here goes stale; whether a ref may still be read is always asked of the ledger. A live state
+that is dropped while it is in use does no harm: its user still commits against the log's head.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Hashable
+from copy import copy
+from typing import Any, Generic, TypeVar
 
 from contextrelay.limits import (
     CHECKED_BLOBS_MAX,
+    LIVE_BYTES_MAX,
+    LIVE_THREADS_MAX,
     WARM_BODY_BYTES_MAX,
     WARM_BYTES_MAX,
     WARM_DESCRIPTIONS_MAX,
 )
 from contextrelay.model.artifact import Artifact
 
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
-class Warm:
-    """Bodies by hash and descriptions by ref, the oldest let go first."""
 
-    def __init__(self) -> None:
-        self._bodies: dict[str, bytes] = {}
+class BoundedCache(Generic[Key, Value]):
+    """Values by key, bounded in number, in bytes or in both; those kept first are dropped first.
+
+    The newest value is never dropped, however large it is.
+    """
+
+    def __init__(self, items_max: int | None, bytes_max: int | None = None) -> None:
+        self._items_max = items_max
+        self._bytes_max = bytes_max
+        self._kept: dict[Key, tuple[Value, int]] = {}
         self._size_bytes = 0
-        self._checked: set[str] = set()
-        self._described: dict[str, tuple[bytes, Artifact]] = {}
         self._lock = threading.Lock()
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes the values had when they were kept, all together."""
+        return self._size_bytes
+
+    def get(self, key: Key) -> Value | None:
+        kept = self._kept.get(key)
+        return None if kept is None else kept[0]
+
+    def keep(self, key: Key, value: Value, size_bytes: int = 0) -> None:
+        """Keep a value as the newest, in the place of one that has the same key."""
+        with self._lock:
+            self._take_out(key)
+            self._kept[key] = value, size_bytes
+            self._size_bytes += size_bytes
+            while len(self._kept) > 1 and self._is_over():
+                self._take_out(next(iter(self._kept)))
+
+    def drop(self, key: Key) -> None:
+        with self._lock:
+            self._take_out(key)
+
+    def clear(self) -> None:
+        """Drop all."""
+        with self._lock:
+            self._kept.clear()
+            self._size_bytes = 0
+
+    def _take_out(self, key: Key) -> None:
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._size_bytes -= kept[1]
+
+    def _is_over(self) -> bool:
+        if self._items_max is not None and len(self._kept) > self._items_max:
+            return True
+        return self._bytes_max is not None and self._size_bytes > self._bytes_max
+
+
+class Warm:
+    """Bodies by hash and descriptions by ref, which were read and checked through these stores.
+
+    A server keeps whole replies here too: they share the allowance of bytes with the bodies.
+    """
+
+    def __init__(self) -> None:
+        self.contents: BoundedCache[Hashable, Any] = BoundedCache(None, WARM_BYTES_MAX)
+        self._checked: BoundedCache[str, bool] = BoundedCache(CHECKED_BLOBS_MAX)
+        self._described: BoundedCache[str, tuple[bytes, Artifact]] = BoundedCache(
+            WARM_DESCRIPTIONS_MAX
+        )
+
     def get(self, sha256: str) -> bytes | None:
-        return self._bodies.get(sha256)
+        return self.contents.get(sha256)
+
+    def keep(self, sha256: str, body: bytes) -> None:
+        """Keep a checked body, unless it is too large to be worth it."""
+        if len(body) <= WARM_BODY_BYTES_MAX and self.contents.get(sha256) is None:
+            self.contents.keep(sha256, body, len(body))
 
     def is_checked(self, blob: str) -> bool:
         """Whether a blob was found right before: one too large to keep is hashed only once."""
-        return blob in self._checked
+        return self._checked.get(blob) is not None
 
     def check_off(self, blob: str) -> None:
-        if len(self._checked) < CHECKED_BLOBS_MAX:
-            self._checked.add(blob)
+        self._checked.keep(blob, True)
 
     def described(self, ref: str, row: bytes) -> Artifact | None:
-        """The artifact that a row tells of, if that very row was read before."""
+        """The artifact that a row describes, if that very row was read before.
+
+        The same row gives the very same object.
+        """
         known = self._described.get(ref)
         return known[1] if known is not None and known[0] == row else None
 
     def describe(self, artifact: Artifact, row: bytes) -> None:
-        with self._lock:
-            self._described[artifact.ref] = row, artifact
-            if len(self._described) > WARM_DESCRIPTIONS_MAX:
-                del self._described[next(iter(self._described))]
+        self._described.keep(artifact.ref, (row, artifact))
 
-    def keep(self, sha256: str, body: bytes) -> None:
-        """Keep a checked body, unless it is too large to be worth it."""
-        if len(body) > WARM_BODY_BYTES_MAX:
-            return
+
+class Heads:
+    """Live states by thread. What they are is core/threads/head.py's business."""
+
+    def __init__(self) -> None:
+        self._live: BoundedCache[str, Any] = _LiveStates(LIVE_THREADS_MAX, LIVE_BYTES_MAX)
+        self._prefix = ""
+        self._lock = threading.Lock()
+
+    def within(self, prefix: str) -> Heads:
+        """The same cache, for threads that must not be found among those of others in it."""
+        view = copy(self)
+        view._prefix = self._prefix + prefix
+        return view
+
+    def get(self, thread: str) -> Any | None:
+        return self._live.get(self._prefix + thread)
+
+    def keep(self, thread: str, live: Any) -> Any:
+        """Keep a live state, unless another thread of execution was first; the one that is kept."""
         with self._lock:
-            if sha256 in self._bodies:
-                return
-            self._bodies[sha256] = body
-            self._size_bytes += len(body)
-            while self._size_bytes > WARM_BYTES_MAX:
-                self._size_bytes -= len(self._bodies.pop(next(iter(self._bodies))))
+            kept = self._live.get(self._prefix + thread)
+            if kept is None:
+                self._live.keep(self._prefix + thread, live)
+            return kept or live
+
+    def drop(self, thread: str) -> None:
+        """Forget a live state that cannot be trusted; the next reader starts from the log."""
+        self._live.drop(self._prefix + thread)
+
+
+class _LiveStates(BoundedCache[str, Any]):
+    """Live states, which grow after they were kept: they are measured each time."""
+
+    def _is_over(self) -> bool:
+        self._size_bytes = sum(live.size_bytes for live, _ in self._kept.values())
+        return super()._is_over()

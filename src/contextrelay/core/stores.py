@@ -6,13 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from contextrelay.core.memory_cache import Warm
-from contextrelay.core.services import Beside
-from contextrelay.core.threads.head_cache import Heads
+from contextrelay.core.memory_cache import Heads, Warm
 from contextrelay.errors import Full
 from contextrelay.limits import LOCK_TRUSTED_S
 from contextrelay.model.ref import new_ref
@@ -28,6 +26,46 @@ if TYPE_CHECKING:
     from contextrelay.core.idempotency import Once
 
 Done = TypeVar("Done")
+
+
+class Closed(Protocol):
+    """Something that is closed once."""
+
+    def close(self) -> None: ...
+
+
+Service = TypeVar("Service", bound=Closed)
+
+
+class Services:
+    """What works with the ledger and is opened at its first use: search index, savings counters.
+
+    All views of the same stores share them, and they are closed with the stores.
+    """
+
+    def __init__(self) -> None:
+        self._opened: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def get(self, name: str, make: Callable[[], Service]) -> Service:
+        """Get or make by name."""
+        found = self._opened.get(name)
+        if found is None:
+            with self._lock:
+                found = self._opened.get(name)
+                if found is None:
+                    found = self._opened[name] = make()
+        return found
+
+    def has(self, name: str) -> bool:
+        return name in self._opened
+
+    def close(self) -> None:
+        """Close all of them; one that is asked for after that is made again."""
+        with self._lock:
+            opened, self._opened = self._opened, {}
+        for service in opened.values():
+            service.close()
 
 
 class Count:
@@ -84,14 +122,13 @@ class Stores(Struct, frozen=True):
     """Who asks, if that is not the owner."""
     quota: Quota | None = None
     """Of a request whose key has one: what the bodies that it stores are taken from."""
-    beside: Beside = field(default_factory=Beside)
-    """What stands beside the ledger: the search index, the counting of savings."""
+    services: Services = field(default_factory=Services)
 
     lock_check: LockCheck = field(default_factory=LockCheck)
 
     def close(self) -> None:
         """Let go of everything; a second call does nothing."""
-        self.beside.close()
+        self.services.close()
         self.engine.close()
 
     @property

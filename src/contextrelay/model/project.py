@@ -80,3 +80,16 @@ def as_fields(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_fields(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
     return value
+
+
+class Finished(NamedTuple):
+    """What `finish` did."""
+
+    files: list[str]
+    """Those that changed."""
+    todos: list[str]
+    """The ids of new todos."""
+    decisions: list[str]
+    unblocked: list[str]
+    clashes: list[Clash]
+    commit: str = ""

@@ -6,7 +6,7 @@
         served.kill()
 
 The store is a folder, `memory:` (gone with the server) or an engine's URL. `settings` are those of
-a store in a folder. Any other word is an option of `Options` (doors/http/server/serve.py), like
+a store in a folder. Any other word is an option of `Options` (doors/http/serve.py), like
 `public_url` or `allowed_hosts`. Two servers may have one store. Leaving the block ends the server
 gracefully, and fails if it does not end in time.
 """
@@ -27,8 +27,8 @@ from msgspec import Struct
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from contextrelay.doors.http.server.app import App, Door
-from contextrelay.doors.http.server.serve import Options, Server, application, config, listen
+from contextrelay.doors.http.app import App, Door
+from contextrelay.doors.http.serve import Options, Server, application, config, listen
 from contextrelay.model.settings import Settings
 from tests.store.engines import free_port, until
 
@@ -37,7 +37,7 @@ END_S_MAX = 20
 MAIN = """
 import sys
 from msgspec.json import decode
-from contextrelay.doors.http.server.serve import Options, listen, quiet_logs, run
+from contextrelay.doors.http.serve import Options, listen, quiet_logs, run
 quiet_logs()
 options = decode(sys.argv[1], type=Options)
 listener = listen(options)

@@ -19,12 +19,14 @@ from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode
 
 from contextrelay.client.transport.address import Server
-from contextrelay.client.transport.body_cache import Held
 from contextrelay.client.transport.request_body import Outgoing
+from contextrelay.core.memory_cache import BoundedCache
 from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
 from contextrelay.limits import (
     CHUNK_BYTES,
     HELD_BODY_BYTES_MAX,
+    HELD_BYTES_MAX,
+    HELD_REFS_MAX,
     LONG_REPLY_S,
     REPLY_JSON_BYTES_MAX,
     REPLY_S_DEFAULT,
@@ -161,6 +163,32 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 # Verbs
+
+
+class Held:
+    """Small bodies that were pulled, by hash, and which ref has which.
+
+    Rule: a body never changes under its hash, but whether its ref may still be read, the server is
+    asked every time; only the bytes are not sent again.
+    """
+
+    def __init__(self) -> None:
+        self._artifacts: BoundedCache[str, Artifact] = BoundedCache(HELD_REFS_MAX)
+        self._bodies: BoundedCache[str, bytes] = BoundedCache(None, HELD_BYTES_MAX)
+
+    def get(self, verb: verbs.Verb[Any]) -> tuple[Artifact, bytes] | None:
+        """The artifact and the body that a pull of a whole body asks for, if they are here."""
+        if not isinstance(verb, verbs.Pull) or verb.start or verb.stop is not None:
+            return None
+        artifact = self._artifacts.get(verb.ref)
+        body = None if artifact is None else self._bodies.get(artifact.sha256)
+        return None if artifact is None or body is None else (artifact, body)
+
+    def keep(self, verb: verbs.Pull, artifact: Artifact, body: bytes) -> None:
+        """Keep a body that was pulled whole."""
+        if not verb.start and len(body) == artifact.size_bytes:
+            self._artifacts.keep(verb.ref, artifact)
+            self._bodies.keep(artifact.sha256, body, len(body))
 
 
 def asked(

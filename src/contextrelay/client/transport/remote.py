@@ -19,8 +19,16 @@ import httpx2
 from contextrelay import __version__
 from contextrelay.client.transport import http_flow
 from contextrelay.client.transport.address import Server
-from contextrelay.client.transport.body_cache import Held
-from contextrelay.client.transport.http_flow import Close, Coming, Flow, Lost, Pause, ReadOn, Send
+from contextrelay.client.transport.http_flow import (
+    Close,
+    Coming,
+    Flow,
+    Held,
+    Lost,
+    Pause,
+    ReadOn,
+    Send,
+)
 from contextrelay.client.transport.local import AsyncBody, brought, in_thread
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Invalid, Unavailable

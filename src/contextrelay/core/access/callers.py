@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.access.quotas import Quota
 from contextrelay.core.access.tenants import space_of
-from contextrelay.core.access.visibility import SightLedger
-from contextrelay.core.artifacts.records import known_refs
+from contextrelay.core.access.visibility import SightLedger, known_refs
 from contextrelay.core.idempotency import was_asked
 from contextrelay.core.stores import Count, Stores
 from contextrelay.errors import Refused

@@ -18,7 +18,7 @@ from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.core.access.quotas import PUSHED
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.schema import KEYS, Kind, key_counters, key_log, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Invalid, NotFound, Refused

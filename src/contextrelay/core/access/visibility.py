@@ -11,7 +11,7 @@ done, should a verb ever try.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 
@@ -219,3 +219,8 @@ class SightLedger(SightReads):
 
     def close(self) -> None:
         """Nothing: it is the store that is closed."""
+
+
+def known_refs(ledger: Reads, refs: Iterable[str]) -> list[str]:
+    """Those refs that are there, or were, for whom the ledger is."""
+    return [ref for ref in refs if ledger.kinds(artifact_log(ref))]

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
 
+from contextrelay.core.access.tenants import space_behind
 from contextrelay.core.accounting.usage import spending_of
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import entries
-from contextrelay.core.artifacts.holds import held, weight
+from contextrelay.core.artifacts.holds import Weights, weight
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.schema import savings_counters
-from contextrelay.core.search.index_sync import space_behind
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import Live, Uses, Weights, catch_up, find_record, head_of
+from contextrelay.core.threads.head import catch_up, find_record, head_of, weights_of
 from contextrelay.errors import Refused
 from contextrelay.limits import ASKING_TOKENS, STATS_ARTIFACTS_MAX
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT
@@ -113,25 +112,3 @@ def _weights(stores: Stores, thread: str | None) -> tuple[Weights, bool]:
         if artifact is not None and not is_over(artifact, now_ms):
             total = total.plus(weight(artifact))
     return total, looked_at > STATS_ARTIFACTS_MAX
-
-
-def weights_of(stores: Stores, thread: str, live: Live) -> Weights:
-    """What the thread's artifacts weigh; counted once, then kept up. The caller holds the lock."""
-    if live.weights is None:
-        total = Weights()
-        for _, each in held(stores.ledger, thread):
-            total = total.plus(each)
-        live.weights = total
-    return live.weights
-
-
-def metrics_of(weights: Weights, uses: Uses, state_bytes: int) -> dict[str, Any]:
-    """The figures that a version of the state shows."""
-    return {
-        "cache_hits": uses.cache_hits,
-        "cache_misses": uses.cache_misses,
-        "tokens_estimate": state_bytes // 4,
-        # A state has counts: where previews are longer than what they are of, nothing is avoided.
-        "tokens_avoided": max(0, weights.naive_tokens - weights.actual_tokens),
-        "hop_count": uses.hops,
-    }

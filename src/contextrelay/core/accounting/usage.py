@@ -25,9 +25,9 @@ from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
+from contextrelay.core.accounting.pull_rates import Marks
 from contextrelay.core.artifacts.bodies import looked_key
 from contextrelay.core.artifacts.records import find
-from contextrelay.core.packing.pull_rates import Marks
 from contextrelay.core.schema import Kind, artifact_log, body_log, savings_counters
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
@@ -80,13 +80,13 @@ def _refs(verb: Verb[Any], reply: Any) -> Iterable[str]:
 def spending_of(stores: Stores) -> Spending:
     caller = stores.caller
     if caller is None:
-        return stores.beside.get("spending/", lambda: Spending(stores))
+        return stores.services.get("spending/", lambda: Spending(stores))
     name = f"spending/{caller.key.tenant or ''}"
     if not caller.key.is_limited:
-        return stores.beside.get(name, lambda: Spending(caller.space))
+        return stores.services.get(name, lambda: Spending(caller.space))
     # What a limited key reads is weighed by what that key has looked into.
     own = replace(caller.space, caller=caller)
-    return stores.beside.get(f"{name}|{caller.key.id}", lambda: Spending(own))
+    return stores.services.get(f"{name}|{caller.key.id}", lambda: Spending(own))
 
 
 class _Touched:

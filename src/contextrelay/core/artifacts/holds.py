@@ -8,16 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
 from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.artifacts.lifetime import pin
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_rows
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import Weights
 from contextrelay.model.artifact import Artifact
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import Pin
+
+
+class Weights(Struct, frozen=True):
+    """What a thread's artifacts weigh in tokens, by the seed's formula."""
+
+    count: int = 0
+    naive_tokens: int = 0
+    actual_tokens: int = 0
+
+    def plus(self, other: Weights) -> Weights:
+        return Weights(
+            self.count + other.count,
+            self.naive_tokens + other.naive_tokens,
+            self.actual_tokens + other.actual_tokens,
+        )
+
 
 _encoder = Encoder()
 _decoder = Decoder(Weights)

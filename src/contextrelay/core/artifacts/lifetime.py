@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import unindex_write
 from contextrelay.core.artifacts.records import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.lifetime import extend
 from contextrelay.core.artifacts.records import live

@@ -9,7 +9,6 @@ Rule: an artifact is visible only when all it needs is there: index row, body an
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
@@ -17,7 +16,8 @@ from typing import Any, TypeVar
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
-from contextrelay.core.answer import answers
+from contextrelay.core.access.visibility import known_refs
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log, walk_logs, walk_rows
 from contextrelay.core.stores import Stores
@@ -26,7 +26,7 @@ from contextrelay.limits import FIND_ITEMS_MAX
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, spell
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row
-from contextrelay.wire.verbs import Body, Find, List, Peek, Trace
+from contextrelay.wire.verbs import Body, Find, List, Trace
 
 Described = TypeVar("Described", Artifact, Tombstone)
 
@@ -157,16 +157,6 @@ def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) ->
     )
 
 
-@answers(Peek)
-def peek(stores: Stores, verb: Peek, body: Body) -> Artifact:
-    artifact = live(stores, verb.ref)
-    if not verb.is_full:
-        return artifact
-    from contextrelay.core.inspect.outline import described_fully
-
-    return described_fully(stores, artifact)
-
-
 @answers(List)
 def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
     now_ms = stores.now_ms()
@@ -205,8 +195,3 @@ def trace(stores: Stores, verb: Trace, body: Body) -> Lineage:
     if stores.caller is not None and stores.caller.key.is_limited:
         sources = known_refs(stores.ledger, sources)
     return Lineage(ref=verb.ref, sources=sources, derived=derived)
-
-
-def known_refs(ledger: Reads, refs: Iterable[str]) -> list[str]:
-    """Those refs that are there, or were, for whom the ledger is."""
-    return [ref for ref in refs if ledger.kinds(artifact_log(ref))]

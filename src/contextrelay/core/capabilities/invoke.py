@@ -17,16 +17,15 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.lifetime import extend
-from contextrelay.core.artifacts.push import push_beside, pushed_before
 from contextrelay.core.capabilities import http_fetch, registry, result_cache, retrieval
 from contextrelay.core.capabilities.registry import Call, Registered, Result, without_paths
 from contextrelay.core.idempotency import keep_reply, reply_before, step
+from contextrelay.core.push.push import push_beside, pushed_before
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import Live
-from contextrelay.core.threads.patch import append_event
-from contextrelay.core.threads.threads import check_open, new_event
+from contextrelay.core.threads.head import Live, check_open
+from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.errors import Failed, Invalid, Limited, Refused, RelayError, Unavailable
 from contextrelay.limits import BODY_BYTES_MAX, TTL_S_MAX
 from contextrelay.logic.document.args_schema import checked

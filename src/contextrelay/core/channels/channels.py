@@ -16,7 +16,7 @@ from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.idempotency import once_rows, step, told_before
 from contextrelay.core.schema import CHANNELS, Kind, channel_log, walk_logs
 from contextrelay.core.stores import Stores

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import held
 from contextrelay.core.artifacts.records import find as find_artifact

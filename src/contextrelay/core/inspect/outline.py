@@ -16,7 +16,7 @@ from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import looked_key, opener
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import look_plainly, look_within_bounds

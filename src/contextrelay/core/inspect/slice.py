@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import take_within_bounds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextrelay.core.access.tenants import views
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import where
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.schema import BODIES, walk_logs

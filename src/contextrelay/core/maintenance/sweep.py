@@ -13,7 +13,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from contextrelay.core.access.tenants import space_of
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import Entry, entries_before, trim_added, unindex_write
 from contextrelay.core.artifacts.lifetime import bury, settle

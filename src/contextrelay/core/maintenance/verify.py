@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import DecodeError
 
 from contextrelay.core.access.tenants import views
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import is_indexed
 from contextrelay.core.artifacts.holds import held

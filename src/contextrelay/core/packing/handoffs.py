@@ -18,21 +18,20 @@ from msgspec import DecodeError, Struct, ValidationError, convert, field, to_bui
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.answer import answers
+from contextrelay.core.access.tenants import space_behind
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.catalog import Entry, entries
-from contextrelay.core.artifacts.push import push_beside, pushed_before
 from contextrelay.core.artifacts.records import find, is_over, live
 from contextrelay.core.channels.channels import send_once
 from contextrelay.core.idempotency import step
 from contextrelay.core.inspect.outline import looked_into, outlined_within
 from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, told_of
+from contextrelay.core.push.push import push_beside, pushed_before
 from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_rows
-from contextrelay.core.search.index_sync import space_behind
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import Live
-from contextrelay.core.threads.patch import append_event
-from contextrelay.core.threads.threads import check_open, new_event
+from contextrelay.core.threads.head import Live, check_open
+from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound, RelayError
 from contextrelay.limits import (
     ASK_TOLD_CHARS_MAX,

@@ -14,12 +14,12 @@ from msgspec import Struct
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from contextrelay.core.answer import answers
+from contextrelay.core.accounting.pull_rates import rates
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.holds import held
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.inspect.outline import digested_within, looked_into, outlined_within
-from contextrelay.core.packing.pull_rates import rates
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.state import read_state

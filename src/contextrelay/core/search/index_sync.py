@@ -60,11 +60,6 @@ FILE_NAME = "search.db"
 _THIN = CHUNK // 4
 
 
-def space_behind(stores: Stores) -> Stores:
-    """All that the index is of; what who asks may not see of it is left out of what is told."""
-    return stores if stores.caller is None else stores.caller.space
-
-
 def index_of(stores: Stores) -> SearchIndex:
     """The search index of the store, or of the tenant's part of it."""
     tenant = None if stores.caller is None else stores.caller.key.tenant
@@ -74,7 +69,7 @@ def index_of(stores: Stores) -> SearchIndex:
 def index_of_tenant(stores: Stores, tenant: str | None) -> SearchIndex:
     root = stores if stores.caller is None else stores.caller.root
     path = path_of(root.engine.home, tenant)
-    return stores.beside.get(_name(tenant), lambda: SearchIndex(path))
+    return stores.services.get(_name(tenant), lambda: SearchIndex(path))
 
 
 def _name(tenant: str | None) -> str:
@@ -334,7 +329,7 @@ def tend_all(stores: Stores) -> None:
     """Tend and bring up the indexes of a store and its tenants, those that there are."""
     for tenant in (None, *tenants(stores.ledger)):
         path = path_of(stores.engine.home, tenant)
-        if not stores.beside.has(_name(tenant)) and (path is None or not path.exists()):
+        if not stores.services.has(_name(tenant)) and (path is None or not path.exists()):
             continue
         space, index = space_of(stores, tenant), index_of_tenant(stores, tenant)
         with suppress(RelayError):  # The next search, or sweep, will tell.

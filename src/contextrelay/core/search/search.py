@@ -15,8 +15,9 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.json import decode
 
+from contextrelay.core.access.tenants import space_behind
 from contextrelay.core.access.visibility import SightReads
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.holds import held
 from contextrelay.core.artifacts.records import find, is_over, live
@@ -26,7 +27,6 @@ from contextrelay.core.search.index_sync import (
     catch_up,
     index_of,
     rebuild,
-    space_behind,
     state_of,
     take_out,
 )

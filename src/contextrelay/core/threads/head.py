@@ -17,9 +17,10 @@ from typing import Any
 from msgspec import DecodeError, Struct, convert
 from msgspec.json import decode, encode
 
+from contextrelay.core.artifacts.holds import Weights, held
 from contextrelay.core.schema import Kind, thread_log, walk_facts, walk_rows
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken, Gone, NotFound, RelayError
+from contextrelay.errors import Broken, Gone, NotFound, Refused, RelayError
 from contextrelay.limits import PAGE_ROWS_MAX, SNAPSHOT_PATCH_BYTES_MIN, SNAPSHOT_WEIGHT
 from contextrelay.logic.document.patch import Operation, apply
 from contextrelay.logic.state import event_chain
@@ -30,21 +31,6 @@ from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
 _END_VERSION = 10**12 - 1
 _UNBOUNDED = 1 << 62
-
-
-class Weights(Struct, frozen=True):
-    """What a thread's artifacts weigh in tokens, by the seed's formula."""
-
-    count: int = 0
-    naive_tokens: int = 0
-    actual_tokens: int = 0
-
-    def plus(self, other: Weights) -> Weights:
-        return Weights(
-            self.count + other.count,
-            self.naive_tokens + other.naive_tokens,
-            self.actual_tokens + other.actual_tokens,
-        )
 
 
 class Uses(Struct, frozen=True):
@@ -65,6 +51,18 @@ class Uses(Struct, frozen=True):
             elif event.type == INVOKED:
                 misses += 1
         return Uses(hops, hits, misses)
+
+
+def metrics_of(weights: Weights, uses: Uses, state_bytes: int) -> dict[str, Any]:
+    """The figures that a version of the state shows."""
+    return {
+        "cache_hits": uses.cache_hits,
+        "cache_misses": uses.cache_misses,
+        "tokens_estimate": state_bytes // 4,
+        # A state has counts: where previews are longer than what they are of, nothing is avoided.
+        "tokens_avoided": max(0, weights.naive_tokens - weights.actual_tokens),
+        "hop_count": uses.hops,
+    }
 
 
 class Snapshot(Struct, frozen=True):
@@ -176,6 +174,12 @@ def find_record(ledger: Reads, thread: str) -> ThreadRecord:
     raise NotFound(f"thread not found: {thread}", "see what there is with: relay thread list")
 
 
+def check_open(stores: Stores, thread: str) -> None:
+    """Refuse what would change a closed thread, before anything is done."""
+    if find_record(stores.ledger, thread).status == "closed":
+        raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
+
+
 def head_of(stores: Stores, thread: str) -> Live:
     """The live state of a thread, not necessarily up to date; made when it is first asked for."""
     live = stores.live.get(thread)
@@ -215,6 +219,16 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
         stores.live.drop(thread)
         raise _unreadable(thread, error) from error
     return patches
+
+
+def weights_of(stores: Stores, thread: str, live: Live) -> Weights:
+    """What the thread's artifacts weigh; counted once, then kept up. The caller holds the lock."""
+    if live.weights is None:
+        total = Weights()
+        for _, each in held(stores.ledger, thread):
+            total = total.plus(each)
+        live.weights = total
+    return live.weights
 
 
 def state_at(stores: Stores, thread: str, version: int) -> Live:

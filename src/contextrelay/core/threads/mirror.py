@@ -20,16 +20,16 @@ from typing import Any, cast
 
 from msgspec.json import encode, format
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.holds import held
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.stores import Stores
+from contextrelay.core.threads.events import history
 from contextrelay.core.threads.head import catch_up, head_of, state_at
 from contextrelay.core.threads.patch import change, patched_before
 from contextrelay.core.threads.state import plain_difference
 from contextrelay.core.threads.threads import show
-from contextrelay.core.transfer.thread_export import history
 from contextrelay.errors import Conflict, Invalid, NotFound, RelayError
 from contextrelay.limits import CHUNK_BYTES, STATE_BYTES_MAX, UNFINISHED_PUSH_S
 from contextrelay.logic.content.artifact_type import extension

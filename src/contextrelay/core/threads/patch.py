@@ -13,7 +13,6 @@ from typing import Any
 
 from msgspec import convert, to_builtins
 
-from contextrelay.core.accounting.savings import metrics_of, weights_of
 from contextrelay.core.artifacts.holds import hold_writes, is_known, weights_in
 from contextrelay.core.idempotency import once_rows, told_before
 from contextrelay.core.schema import Kind, thread_log
@@ -23,8 +22,10 @@ from contextrelay.core.threads.head import (
     catch_up,
     find_record,
     head_of,
+    metrics_of,
     state_at,
     take_snapshot_if_due,
+    weights_of,
 )
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHANGES_TOLD_MAX, STATE_BYTES_MAX
@@ -97,6 +98,17 @@ def patched_before(stores: Stores, thread: str) -> Patched | None:
         return None
     detail = event_at(stores, thread, int(told)).detail
     return Patched(thread_id=thread, version=detail["version"], operations=detail["operations"])
+
+
+def new_event(stores: Stores, type: str, by: str, detail: dict[str, Any]) -> Event:
+    check_label(by, "by")
+    return Event(
+        id=stores.random_bytes(8).hex(),
+        type=type,
+        at=moment(stores.now_ms()),
+        by=by,
+        detail=detail,
+    )
 
 
 def event_at(stores: Stores, thread: str, seq: int) -> Event:

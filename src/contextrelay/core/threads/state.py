@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Raw, to_builtins
 from msgspec.json import encode
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
     Live,

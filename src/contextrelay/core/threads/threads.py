@@ -15,8 +15,7 @@ from typing import Any
 from msgspec.json import decode, encode
 from msgspec.structs import asdict, replace
 
-from contextrelay.core.accounting.savings import weights_of
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.holds import held, hold_writes, is_held, unhold_write
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find
@@ -31,25 +30,23 @@ from contextrelay.core.schema import (
     thread_log,
 )
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import catch_up, find_record, head_of, state_at
-from contextrelay.core.threads.patch import append_event, event_at
-from contextrelay.errors import Gone, NotFound, Refused, Unavailable
+from contextrelay.core.threads.head import catch_up, find_record, head_of, state_at, weights_of
+from contextrelay.core.threads.patch import append_event, new_event
+from contextrelay.errors import Gone, NotFound, Unavailable
 from contextrelay.limits import (
-    EVENT_BYTES_MAX,
     FIND_ITEMS_MAX,
     PAGE_ROWS_MAX,
     RETRIES_MAX,
     TOMBSTONE_S,
 )
-from contextrelay.logic.document.bounds import check_json, check_label
+from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.state import event_chain
 from contextrelay.logic.state.schema import new_state
 from contextrelay.model.artifact import Artifact, in_ms, moment, spell
-from contextrelay.model.event import CREATED, Event
-from contextrelay.model.thread import EventPage, Numbered, ThreadListing, ThreadRecord, ThreadView
+from contextrelay.model.event import CREATED
+from contextrelay.model.thread import ThreadListing, ThreadRecord, ThreadView
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import (
-    AddEvent,
     Body,
     CloseThread,
     FindThreads,
@@ -57,10 +54,8 @@ from contextrelay.wire.verbs import (
     LastUsedThread,
     ListThreadArtifacts,
     ListThreads,
-    MakeCheckpoint,
     NewThread,
     OpenThread,
-    ReadEvents,
     RemoveThread,
     ShowThread,
     UseThread,
@@ -170,17 +165,6 @@ def index_writes(record: ThreadRecord, names_head: int | None = None) -> list[Wr
 
 def _name_key(record: ThreadRecord | ThreadView) -> str:
     return f"{record.name}|{_key(record.created_at, record.thread_id)}"
-
-
-def new_event(stores: Stores, type: str, by: str, detail: dict[str, Any]) -> Event:
-    check_label(by, "by")
-    return Event(
-        id=stores.random_bytes(8).hex(),
-        type=type,
-        at=moment(stores.now_ms()),
-        by=by,
-        detail=detail,
-    )
 
 
 def _key(created_at: datetime, thread: str) -> str:
@@ -299,46 +283,6 @@ def list_thread_artifacts(stores: Stores, verb: ListThreadArtifacts, body: Body)
     return there[: verb.limit]
 
 
-# Events
-
-
-@answers(ReadEvents)
-def read_events(stores: Stores, verb: ReadEvents, body: Body) -> EventPage:
-    find_record(stores.ledger, verb.thread)
-    facts = stores.ledger.read(thread_log(verb.thread), verb.after, verb.limit)
-    return EventPage(
-        events=[Numbered(seq=fact.seq, event=event_chain.decode(fact.body)) for fact in facts]
-    )
-
-
-@answers(AddEvent)
-def add_event(stores: Stores, verb: AddEvent, body: Body) -> Numbered:
-    if verb.type.startswith(OUR_EVENTS):
-        raise Refused(f"events of type {verb.type} are relay's own", "choose another type")
-    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
-    event = new_event(stores, verb.type, verb.by, verb.detail)
-    return _numbered(stores, verb.thread, append_event(stores, verb.thread, event), event)
-
-
-def _numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
-    """An event that was added; with a key, maybe by an earlier time of the same request."""
-    return Numbered(seq=seq, event=event if stores.once is None else event_at(stores, thread, seq))
-
-
-# What these say is acted on when a log is read, so nobody else may say it.
-OUR_EVENTS = ("state.", "thread.", "artifact.", "checkpoint.", "capability.", "handoff.")
-
-
-@answers(MakeCheckpoint)
-def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbered:
-    check_label(verb.label, "label")
-    version = show(stores, verb.thread).version
-    detail = {"label": verb.label, "version": version}
-    event = new_event(stores, "checkpoint.created", verb.by, detail)
-    row = Row(Kind.CHECKPOINT, verb.label, b"%d" % version)
-    return _numbered(stores, verb.thread, append_event(stores, verb.thread, event, (row,)), event)
-
-
 # Ending
 
 
@@ -427,9 +371,3 @@ def _forget(stores: Stores, log: str) -> None:
     """Drop what is left of a thread that was removed long ago."""
     with suppress(Stale):  # Another sweep was faster.
         stores.ledger.drop(log, expect=stores.ledger.last(log))
-
-
-def check_open(stores: Stores, thread: str) -> None:
-    """Refuse what would change a closed thread, before anything is done."""
-    if find_record(stores.ledger, thread).status == "closed":
-        raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")

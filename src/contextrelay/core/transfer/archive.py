@@ -19,7 +19,7 @@ from typing import IO, Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct, ValidationError, convert
 
-from contextrelay.core.artifacts.push import check_push
+from contextrelay.core.push.push import check_push
 from contextrelay.core.transfer.history_check import History
 from contextrelay.core.transfer.untrusted_zip import WRONG, ForeignZip
 from contextrelay.errors import Broken, Invalid, TooLarge

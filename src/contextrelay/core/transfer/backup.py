@@ -19,7 +19,7 @@ from msgspec import DecodeError, Struct
 from msgspec import msgpack as codec
 from msgspec.structs import replace
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import BLOB_NAME, where
 from contextrelay.core.schema import BODIES, RESTORE, Kind, row_pages, walk_logs
 from contextrelay.core.stores import Stores

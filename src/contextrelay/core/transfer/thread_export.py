@@ -10,30 +10,24 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import takewhile
 
 from msgspec import Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import chunks_in
 from contextrelay.core.artifacts.holds import held, held_row
 from contextrelay.core.artifacts.lifetime import bury
-from contextrelay.core.artifacts.push import push
 from contextrelay.core.artifacts.records import artifact_row, find, is_over
 from contextrelay.core.idempotency import may_go_on, other_request, step
-from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_facts
+from contextrelay.core.push.push import push
+from contextrelay.core.schema import Kind, artifact_log, thread_log
 from contextrelay.core.stores import Stores
+from contextrelay.core.threads.events import history
 from contextrelay.core.threads.head import find_record, state_at
-from contextrelay.core.threads.threads import (
-    index_writes,
-    made_before,
-    new_event,
-    new_id,
-    record_row,
-    show,
-)
+from contextrelay.core.threads.patch import new_event
+from contextrelay.core.threads.threads import index_writes, made_before, new_id, record_row, show
 from contextrelay.core.transfer.archive import (
     EVENTS,
     FORMAT,
@@ -194,12 +188,6 @@ def _sources_first(artifacts: list[Artifact]) -> list[Artifact]:
                 done = stack.pop()
                 ordered[done.ref] = done
     return list(ordered.values())
-
-
-def history(ledger: Reads, thread: str, until: int) -> Iterator[Event]:
-    """The first events of a thread, as many as `until`."""
-    for fact in takewhile(lambda fact: fact.seq <= until, walk_facts(ledger, thread_log(thread))):
-        yield event_chain.decode(fact.body)
 
 
 class _Chunks:

@@ -21,7 +21,7 @@ from contextrelay.limits import MCP_MESSAGE_BYTES_MAX, WAIT_S_MAX
 from contextrelay.wire.verbs import Verb
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 Reply = TypeVar("Reply")

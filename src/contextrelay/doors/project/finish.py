@@ -11,10 +11,10 @@ from contextrelay.logic.document.value_types import is_object
 from contextrelay.logic.project import dependencies, todos
 from contextrelay.logic.project.decisions import appended
 from contextrelay.logic.project.progress import Progress, progressed, progressed_since
-from contextrelay.model.project import DECISIONS, STATE, TODOS, Clash, Texts
+from contextrelay.model.project import DECISIONS, STATE, TODOS, Clash, Finished, Texts
 
 if TYPE_CHECKING:
-    from contextrelay.doors.project.project import Finished, Project
+    from contextrelay.doors.project.project import Project
 
 Document = dict[str, Any]
 _TEXTS = ("phase", "current_task", "in_progress", "notes", "session_id")
@@ -63,8 +63,6 @@ class Finishing:
 
     def finished(self, files: list[str]) -> Finished:
         """What came of it."""
-        from contextrelay.doors.project.project import Finished
-
         return Finished(files, self._added, self._decided, self._unblocked, self._clashes)
 
     def _state(self, state: Document, now: str) -> Document:

@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from contextrelay.doors.project.brief import Briefing, briefing_for_people, briefing_of
 from contextrelay.doors.project.files import backups
@@ -33,8 +33,8 @@ from contextrelay.model.project import (
     OWN_FOLDER,
     STATE,
     TODOS,
-    Clash,
     Decision,
+    Finished,
     Secret,
     Texts,
 )
@@ -46,19 +46,6 @@ if TYPE_CHECKING:
     from contextrelay.logic.project.snapshot import Gathered
 
 Make = Callable[[Texts], Texts]
-
-
-class Finished(NamedTuple):
-    """What `finish` did."""
-
-    files: list[str]
-    """Those that changed."""
-    todos: list[str]
-    """The ids of new todos."""
-    decisions: list[str]
-    unblocked: list[str]
-    clashes: list[Clash]
-    commit: str = ""
 
 
 class Project:

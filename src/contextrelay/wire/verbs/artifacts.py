@@ -39,7 +39,7 @@ class Push(Verb[Artifact], frozen=True, kw_only=True):
 
     traits = Traits(
         needs="write",
-        answered_in="artifacts.push",
+        answered_in="push.push",
         http="POST /v1/artifacts",
         status=201,
         takes_body=True,
@@ -73,7 +73,7 @@ class PushMany(Verb[list[Artifact]], frozen=True):
 
     traits = Traits(
         needs="write",
-        answered_in="artifacts.push",
+        answered_in="push.push",
         http="POST /v1/artifacts/many",
         status=201,
         takes_body=True,
@@ -114,7 +114,7 @@ class Peek(Verb[Artifact], frozen=True):
 
     traits = Traits(
         needs="read",
-        answered_in="artifacts.records",
+        answered_in="inspect.peek",
         http="GET /v1/artifacts/{ref}",
         inline=True,
         counted=True,

@@ -154,7 +154,7 @@ class ReadEvents(Verb[EventPage], frozen=True):
 
     traits = Traits(
         needs="read",
-        answered_in="threads.threads",
+        answered_in="threads.events",
         http="GET /v1/threads/{thread}/events",
         inline=True,
         waits=True,
@@ -170,7 +170,7 @@ class AddEvent(Verb[Numbered], frozen=True):
 
     traits = Traits(
         needs="write",
-        answered_in="threads.threads",
+        answered_in="threads.events",
         http="POST /v1/threads/{thread}/events",
         status=201,
         keyed=True,
@@ -188,7 +188,7 @@ class MakeCheckpoint(Verb[Numbered], frozen=True):
 
     traits = Traits(
         needs="write",
-        answered_in="threads.threads",
+        answered_in="threads.events",
         http="POST /v1/threads/{thread}/checkpoints",
         status=201,
         keyed=True,

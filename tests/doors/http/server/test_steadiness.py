@@ -123,7 +123,7 @@ def test_a_websocket_on_a_used_connection_is_not_ended_by_its_idle_timer(served:
 
 CRASH = """
 import os, sys
-import contextrelay.core.artifacts.push as pushes
+import contextrelay.core.push.push as pushes
 from contextrelay import Relay
 pushes.send_once = lambda stores, made: os._exit(0)
 Relay(sys.argv[1]).once("a key").push("cut off", channel="news")
@@ -134,7 +134,7 @@ def test_a_signal_that_a_crash_cut_off_is_sent_though_nobody_pushes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Promise S4."""
-    import contextrelay.doors.http.server.app as app
+    import contextrelay.doors.http.app as app
 
     store = str(tmp_path / "store")
     subprocess.run([sys.executable, "-c", CRASH, store], check=True)

@@ -140,7 +140,7 @@ def _parts() -> ModuleType:
 
     try:
         import_module("uvloop")
-        return import_module("contextrelay.doors.http.server.serve")
+        return import_module("contextrelay.doors.http.serve")
     except ImportError as error:
         if (error.name or "").startswith("contextrelay"):
             raise

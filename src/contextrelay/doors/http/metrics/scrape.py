@@ -30,7 +30,7 @@ from contextrelay.errors import Refused
 from contextrelay.store.engine import DATABASE_NAME
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 NAME = "contextrelay"

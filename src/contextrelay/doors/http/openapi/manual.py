@@ -20,7 +20,7 @@ from contextrelay.doors.http.server.request import Exchange
 from contextrelay.doors.http.server.security_headers import page
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 STYLE = """

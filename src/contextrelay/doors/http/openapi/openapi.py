@@ -35,7 +35,7 @@ from contextrelay.wire import verbs
 from contextrelay.wire.routes import FRAMED, Route, reply_type, routes
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 ABOUT = f"""Content goes in once; small refs travel; look before you load; state is patched, never

@@ -46,7 +46,7 @@ from contextrelay.wire.routes import FROM_HEADER
 from contextrelay.wire.verbs import Peek, Pull, Push, Stream
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 NOT_FOUND = "Context not found or expired"

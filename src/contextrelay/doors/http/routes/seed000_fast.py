@@ -21,13 +21,13 @@ from contextrelay.doors.http.server.auth import token_of
 from contextrelay.doors.http.server.request import JSON, Headers
 from contextrelay.doors.http.server.security_headers import SAFE_LINES
 from contextrelay.errors import RelayError
-from contextrelay.limits import INLINE_BODY_BYTES_MAX, WARM_BYTES_MAX
+from contextrelay.limits import INLINE_BODY_BYTES_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref
 from contextrelay.wire.verbs import Peek, Pull
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
 
 Pair = tuple[bytes, bytes]
 """The head of a reply and its body, to be sent one after the other."""
@@ -55,8 +55,8 @@ class Quick:
         self._callers = door.callers
         stores = door.relay.stores
         self._hosts = door.guard.hosts
-        self._replies: dict[tuple[str, str], tuple[Artifact, Pair]] = {}
-        self._replies_bytes = 0
+        # Replies share the allowance of the bodies that they are made of.
+        self._replies = stores.warm.contents
         settings = stores.settings
         # A pull that renews a lease writes.
         self.is_possible = not stores.ledger.reads_wait and not settings.extend_on_read
@@ -138,21 +138,13 @@ class Quick:
         return known[1] if known is not None and known[0] is artifact else None
 
     def _keep(self, kind: str, artifact: Artifact, pair: Pair) -> Pair:
-        old = self._replies.pop((kind, artifact.ref), None)
-        self._replies[kind, artifact.ref] = artifact, pair
-        self._replies_bytes += _size(pair) - (_size(old[1]) if old else 0)
-        while self._replies_bytes > WARM_BYTES_MAX:
-            _, gone = self._replies.pop(next(iter(self._replies)))
-            self._replies_bytes -= _size(gone)
+        size_bytes = len(pair[0]) + len(pair[1]) + _ENTRY_BYTES
+        self._replies.keep((kind, artifact.ref), (artifact, pair), size_bytes)
         return pair
 
 
 # What an entry takes beside its bytes, about.
 _ENTRY_BYTES = 500
-
-
-def _size(pair: Pair) -> int:
-    return len(pair[0]) + len(pair[1]) + _ENTRY_BYTES
 
 
 _HEAD = b"HTTP/1.1 200 OK\r\n" + SAFE_LINES + b"content-length: %d\r\n"

@@ -18,7 +18,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import Pull, Stream
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
 
 CHOSEN = (b"vary", b"accept, accept-encoding")
 """One URL has several forms, and these headers of a request choose. Each has a tag of its own."""

@@ -14,7 +14,7 @@ from contextrelay.limits import READY_S_MAX
 from contextrelay.wire.verbs import ListThreads
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 FRESH: Headers = [(b"cache-control", b"no-store")]

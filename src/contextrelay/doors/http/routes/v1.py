@@ -44,7 +44,7 @@ from contextrelay.wire.verbs import (
 )
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.access.callers import seen_by
 from contextrelay.core.access.keys import count_use, key_in, row_of
+from contextrelay.core.memory_cache import BoundedCache
 from contextrelay.core.schema import KEYS, Kind, key_log
 from contextrelay.errors import Limited, Refused, RelayError
 from contextrelay.limits import (
@@ -146,7 +147,7 @@ class Callers:
         self._stores = relay.stores
         self._ledger = relay.stores.ledger
         self._visitors: dict[str, Visitor] = {}
-        self._wrong: dict[str, Bucket] = {}
+        self._wrong: BoundedCache[str, Bucket] = BoundedCache(WRONG_ADDRESSES_MAX)
         self._stop_listening: Callable[[], None] = lambda: None
         self._watching: asyncio.Task[None] | None = None
 
@@ -241,10 +242,8 @@ class Callers:
     def _turned_away(self, address: str) -> RelayError:
         """What who brings a wrong token is told; after many of them, to wait."""
         now_ms = self._stores.now_ms()
-        bucket, wait_s = spend(self._wrong.pop(address, None), WRONG_TOKENS_PER_MINUTE, now_ms)
-        self._wrong[address] = bucket
-        if len(self._wrong) > WRONG_ADDRESSES_MAX:
-            del self._wrong[next(iter(self._wrong))]
+        bucket, wait_s = spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)
+        self._wrong.keep(address, bucket)
         if wait_s:
             return _too_often("too many wrong tokens came from this address", wait_s)
         return unknown()

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from asyncio import TimerHandle, Transport
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 from httptools import HttpRequestParser
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from contextrelay.doors.http.server.app import App
 from contextrelay.doors.http.server.request import CONNECTION, ENDED, WAITS
 from contextrelay.doors.http.server.security_headers import SAFE_LINES
 from contextrelay.doors.http.server.timeouts import Patience
@@ -30,6 +29,9 @@ from contextrelay.limits import (
     LINGERING_MAX,
     READ_PACE_BYTES,
 )
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.app import App
 
 _ASCII = bytes(range(128))
 

@@ -36,7 +36,7 @@ from contextrelay.wire.routes import read, route_of
 from contextrelay.wire.verbs import ReadEvents, ReadSignals
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 log = logging.getLogger("contextrelay.http")

@@ -37,7 +37,7 @@ from contextrelay.wire.routes import read, route_of
 from contextrelay.wire.verbs import Label, ListThreadArtifacts, Name, Peek, Pull, Push
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 BYTES = "application/octet-stream"

@@ -13,7 +13,7 @@ from contextrelay.errors import Invalid
 from contextrelay.wire.verbs import Invoke, Label, ListCapabilities
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 

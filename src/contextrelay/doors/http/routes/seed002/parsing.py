@@ -23,7 +23,7 @@ from contextrelay.wire.routes import FROM_HEADER
 from contextrelay.wire.verbs import Body, ShowThread, Verb
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
 
 Kind = TypeVar("Kind", bound=Struct)
 Reply = TypeVar("Reply")

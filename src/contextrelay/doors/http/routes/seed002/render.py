@@ -18,7 +18,7 @@ from contextrelay.model.thread import HeaderView, StateView
 from contextrelay.wire.verbs import Peek, ReadHeader, ReadState
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 

@@ -20,7 +20,7 @@ from contextrelay.doors.http.server.request import JSON, Exchange, Headers
 from contextrelay.wire.verbs import AddEvent, Body, Label, Verb
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 Reply = TypeVar("Reply")

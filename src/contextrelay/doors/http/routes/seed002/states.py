@@ -30,7 +30,7 @@ from contextrelay.model.thread import HeaderView, Patched, StateView
 from contextrelay.wire.verbs import Label, PatchState, ReadHeader, ReadState
 
 if TYPE_CHECKING:
-    from contextrelay.doors.http.server.app import Door
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.router import Paths
 
 _TAGS = re.compile(r'\s*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 
 from msgspec import UNSET
 
-from contextrelay.core.answer import answers
+from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import Incoming, check_size, held_each, receive
 from contextrelay.core.artifacts.catalog import added_write, index_write
 from contextrelay.core.artifacts.records import (
@@ -138,7 +138,7 @@ def _check_threads(stores: Stores, verbs: list[Push]) -> None:
         return  # It may be done already, and the thread have been closed since.
     for thread in dict.fromkeys(verb.thread for verb in verbs):
         if thread is not None:
-            from contextrelay.core.threads.threads import check_open
+            from contextrelay.core.threads.head import check_open
 
             check_open(stores, thread)
 
@@ -207,7 +207,7 @@ def _store_once(
     stores: Stores, batch: list[tuple[Push, Incoming]], beside: Beside, start: int
 ) -> list[Artifact]:
     """Store what an earlier time of the same request has not stored, and find the rest."""
-    from contextrelay.core.artifacts.push_retry import find_pushed, let_go
+    from contextrelay.core.push.retry import find_pushed, let_go
 
     is_late = False
     for _ in range(RETRIES_MAX):
@@ -242,7 +242,7 @@ def pushed_before(stores: Stores, thread: str | None, beside: Beside) -> Artifac
     """What an earlier time of the same request has pushed, now in its thread if it was not yet."""
     if stores.once is None or not stores.once.is_again:
         return None
-    from contextrelay.core.artifacts.push_retry import find_pushed
+    from contextrelay.core.push.retry import find_pushed
 
     _, artifact = find_pushed(stores, Push(thread=thread), "", 0)
     if artifact is not None and thread is not None:
@@ -323,7 +323,7 @@ def _put_into_threads(stores: Stores, made: list[Artifact], beside: Beside) -> N
     for index, artifact in enumerate(made):
         if artifact.thread is None:
             continue
-        from contextrelay.core.threads.attach import put
+        from contextrelay.core.push.attach import put
 
         try:
             put(stores, artifact, *beside(artifact))

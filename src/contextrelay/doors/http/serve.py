@@ -24,7 +24,7 @@ from uvicorn.supervisors import Multiprocess
 from contextrelay.client.transport.local import AsyncLocal, open_stores
 from contextrelay.core.access.keys import keep
 from contextrelay.core.stores import Stores
-from contextrelay.doors.http.server.app import App, Door
+from contextrelay.doors.http.app import App, Door
 from contextrelay.doors.http.server.hosts import guard, is_loopback
 from contextrelay.doors.http.server.http_connection import Protocol
 from contextrelay.doors.http.server.security_headers import SAFE
@@ -175,7 +175,7 @@ def run(options: Options, listener: socket.socket) -> None:
         return
     with TemporaryDirectory(prefix="contextrelay-", ignore_cleanup_errors=True) as figures:
         os.environ[OPTIONS_VARIABLE] = encode(replace(options, figures=figures)).decode()
-        shared = config("contextrelay.doors.http.server.serve:from_environment", options.workers)
+        shared = config("contextrelay.doors.http.serve:from_environment", options.workers)
         processes = Multiprocess(shared, sockets=[listener])
         _hear_signals()
         processes.run()

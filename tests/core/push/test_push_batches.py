@@ -10,7 +10,7 @@ import pytest
 
 from contextrelay import Settings
 from contextrelay.client.transport.local import Local, open_stores
-from contextrelay.core.artifacts.push import push_each
+from contextrelay.core.push.push import push_each
 from contextrelay.errors import Full, Invalid, RelayError, TooLarge
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import Pull, Push, Survey, Verify

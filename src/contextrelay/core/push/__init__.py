@@ -1,0 +1,1 @@
+"""Push: bodies are stored, artifacts made of them, and put into threads."""

@@ -1,0 +1,64 @@
+"""Events: what happened in a thread, read page by page; others may add their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from contextrelay.core.answers import answers
+from contextrelay.core.schema import Kind, thread_log, walk_facts
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import find_record
+from contextrelay.core.threads.patch import append_event, event_at, new_event
+from contextrelay.core.threads.threads import show
+from contextrelay.errors import Refused
+from contextrelay.limits import EVENT_BYTES_MAX
+from contextrelay.logic.document.bounds import check_json, check_label
+from contextrelay.logic.state import event_chain
+from contextrelay.model.event import Event
+from contextrelay.model.thread import EventPage, Numbered
+from contextrelay.store.ledger import Reads, Row
+from contextrelay.wire.verbs import AddEvent, Body, MakeCheckpoint, ReadEvents
+
+
+@answers(ReadEvents)
+def read_events(stores: Stores, verb: ReadEvents, body: Body) -> EventPage:
+    find_record(stores.ledger, verb.thread)
+    facts = stores.ledger.read(thread_log(verb.thread), verb.after, verb.limit)
+    return EventPage(
+        events=[Numbered(seq=fact.seq, event=event_chain.decode(fact.body)) for fact in facts]
+    )
+
+
+@answers(AddEvent)
+def add_event(stores: Stores, verb: AddEvent, body: Body) -> Numbered:
+    if verb.type.startswith(OUR_EVENTS):
+        raise Refused(f"events of type {verb.type} are relay's own", "choose another type")
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+    event = new_event(stores, verb.type, verb.by, verb.detail)
+    return _numbered(stores, verb.thread, append_event(stores, verb.thread, event), event)
+
+
+def _numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
+    """An event that was added; with a key, maybe by an earlier time of the same request."""
+    return Numbered(seq=seq, event=event if stores.once is None else event_at(stores, thread, seq))
+
+
+# What these say is acted on when a log is read, so nobody else may say it.
+OUR_EVENTS = ("state.", "thread.", "artifact.", "checkpoint.", "capability.", "handoff.")
+
+
+@answers(MakeCheckpoint)
+def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbered:
+    check_label(verb.label, "label")
+    version = show(stores, verb.thread).version
+    detail = {"label": verb.label, "version": version}
+    event = new_event(stores, "checkpoint.created", verb.by, detail)
+    row = Row(Kind.CHECKPOINT, verb.label, b"%d" % version)
+    return _numbered(stores, verb.thread, append_event(stores, verb.thread, event, (row,)), event)
+
+
+def history(ledger: Reads, thread: str, until: int) -> Iterator[Event]:
+    """The first events of a thread, as many as `until`."""
+    for fact in takewhile(lambda fact: fact.seq <= until, walk_facts(ledger, thread_log(thread))):
+        yield event_chain.decode(fact.body)
