@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tidy import Source, look, look_everywhere
+from tests.tidy import Source, import_cycles, look, look_everywhere
 
 PURE = "src/contextrelay/logic/state/header.py"
 CORE = "src/contextrelay/core/threads/threads.py"
@@ -54,6 +54,7 @@ def test_the_project_is_tidy() -> None:
             JOB + "".join(f"class E{n}(Exception): ...\n" for n in range(15)),
             "15 error classes",
         ),
+        (CORE, JOB + "def f():\n    import json\n", "import json at the top"),
         (CORE, JOB + 'log = f"t/{thread}"\n', "take the log's name"),
         (CORE, JOB + 'found = log.startswith("i/a/")\n', "take the log's name"),
         (CORE, JOB + 'row = Row("artifact", ref, b"")\n', "take the row's kind"),
@@ -94,3 +95,14 @@ def test_what_is_untidy_is_found(path: str, text: str, says: str) -> None:
 )
 def test_what_is_tidy_is_left_alone(path: str, text: str) -> None:
     assert look(Source(path, text)) == []
+
+
+def test_modules_that_import_each_other_are_found() -> None:
+    name, back = "contextrelay.core.threads.state", "import contextrelay.core.threads.head\n"
+    late = f"def f():\n    from {name} import x\n"
+    other = Source("src/contextrelay/core/threads/state.py", back)
+    types = f"if TYPE_CHECKING:\n    from {name} import x\n"
+
+    path = "src/contextrelay/core/threads/head.py"
+    assert list(import_cycles([Source(path, late), other]))
+    assert not list(import_cycles([Source(path, types), other]))

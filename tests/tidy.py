@@ -12,10 +12,13 @@ import re
 import subprocess
 import sys
 import tokenize
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+from tests.late_imports import LATE_IMPORTS
 
 ROOT = Path(__file__).parents[1]
 
@@ -309,6 +312,62 @@ def kinds_in(node: ast.Call | ast.Compare) -> list[ast.expr]:
     return []
 
 
+def imports_at_the_top(source: Source) -> Iterator[Finding]:
+    """An import inside a function is in tests/late_imports.py, which says when it may be."""
+    if not source.is_product:
+        return
+    allowed = LATE_IMPORTS.get(source.path.removeprefix("src/contextrelay/"), ())
+    found = {node.lineno: name for node in late_imports(source.tree) for name in modules(node)}
+    for line, name in found.items():
+        if name not in allowed:
+            yield source.found(line, f"import {name} at the top, or name it in late_imports.py")
+    for name in allowed:
+        if name not in found.values():
+            yield source.found(1, f"take {name} out of tests/late_imports.py: it is at the top")
+
+
+def late_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    yield node
+
+
+def modules(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The modules that an import names, without the names that it takes from them."""
+    if isinstance(node, ast.ImportFrom):
+        return [node.module] if node.module else []
+    return [alias.name for alias in node.names]
+
+
+def import_cycles(files: Iterable[Source]) -> Iterator[Finding]:
+    """No module of src imports itself by way of others, not even inside a function."""
+    paths = {
+        source.path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__"): source
+        for source in files
+        if source.is_product
+    }
+    by_name = {path.replace("/", "."): source for path, source in paths.items()}
+    order: TopologicalSorter[str] = TopologicalSorter()
+    for name, source in by_name.items():
+        ignored = {node for each in type_checking(source.tree) for node in ast.walk(each)}
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Import | ast.ImportFrom) and node not in ignored:
+                order.add(name, *({*modules_of(node)} & by_name.keys() - {name}))
+    try:
+        order.prepare()
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
+        yield by_name[cycle[0]].found(1, f"imports itself: {' <- '.join(cycle)}")
+
+
+def type_checking(tree: ast.Module) -> Iterator[ast.If]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            yield node
+
+
 def has_few_errors(source: Source) -> Iterator[Finding]:
     """At most twelve error classes, all in errors.py."""
     if source.path == "src/contextrelay/errors.py":
@@ -361,6 +420,7 @@ CHECKS: tuple[Check, ...] = (
     is_synchronous_below_the_client,
     catches_only_what_it_knows,
     spells_storage_in_the_schema,
+    imports_at_the_top,
     has_few_errors,
     leaves_nothing_for_later,
     names_no_machine,
@@ -410,9 +470,12 @@ def look(source: Source) -> list[Finding]:
 
 def look_everywhere() -> list[Finding]:
     """Everything untidy in the project."""
-    found = [finding for source in sources() for finding in look(source)]
+    every = list(sources())
+    found = [finding for source in every for finding in look(source)]
+    found += import_cycles(every)
     allowed = (name.partition("::")[0] for name in (*LONG_FILES, *LONG_FUNCTIONS, *CATCHES_ALL))
-    absent = {name for name in (*EXPECTED_FILES, *allowed) if not (ROOT / name).is_file()}
+    late = (f"src/contextrelay/{name}" for name in LATE_IMPORTS)
+    absent = {name for name in (*EXPECTED_FILES, *allowed, *late) if not (ROOT / name).is_file()}
     return found + [Finding(name, 1, "is missing") for name in sorted(absent)]
 
 

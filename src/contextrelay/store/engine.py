@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
 
 from msgspec import Struct
 
@@ -117,8 +118,6 @@ def _memory(name: str) -> Engine:
 
 
 def _redis(url: str) -> Engine:
-    from urllib.parse import parse_qsl, urlencode
-
     try:
         from contextrelay.store.blobs.redis import RedisBlobs
         from contextrelay.store.ledger.redis import RedisLedger

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
+from threading import Event
 from typing import Any, Self, TypeVar
 
 from msgspec import ValidationError
@@ -124,8 +125,6 @@ class Local(_Answering):
 
     def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
         """Wait until a log has facts after a seq; False if the time is up before that."""
-        from threading import Event
-
         news = Event()
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         stop = self.stores.ledger.listen(lambda heard: news.set() if heard in (log, None) else None)

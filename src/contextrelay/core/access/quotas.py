@@ -1,7 +1,8 @@
 """Quotas: how many bytes of bodies a key may still push, taken where bodies are kept.
 
 Whatever verb brings a body, also one that was packed or that a capability made, it is kept by
-pushes.py, and there it is taken from the quota of the request. So nothing is stored uncounted.
+core/push/push.py, and there it is taken from the quota of the request. So nothing is stored
+uncounted.
 
 Rule: bytes are taken before they are kept, and given back only where nothing of them stays.
 """

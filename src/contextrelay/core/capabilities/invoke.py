@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any
 
 from msgspec import Struct
@@ -179,8 +180,6 @@ def _run(stores: Stores, asked: _Asked) -> Any:
 
 
 def _copied(args: dict[str, Any]) -> dict[str, Any]:
-    from copy import deepcopy
-
     return deepcopy(args)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from contextrelay.core.artifacts.holds import is_put
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.channels.channels import decoded, signal_write, trim_surplus
 from contextrelay.core.schema import CHANNELS, Kind, walk_facts
@@ -64,8 +65,6 @@ def _is_whole(stores: Stores, artifact: Artifact) -> bool:
     """Whether a push has done all that comes before its signal."""
     if artifact.thread is None:
         return True
-    from contextrelay.core.artifacts.holds import is_put  # Seldom: it brings a lot along.
-
     return is_put(stores.ledger, artifact.ref)
 
 

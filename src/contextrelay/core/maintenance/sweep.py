@@ -16,8 +16,11 @@ from contextrelay.core.access.tenants import space_of
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import Entry, entries_before, trim_added, unindex_write
+from contextrelay.core.artifacts.holds import is_put
 from contextrelay.core.artifacts.lifetime import bury, settle
 from contextrelay.core.artifacts.records import find, find_tombstone, is_over
+from contextrelay.core.capabilities import result_cache
+from contextrelay.core.channels.retention import fade
 from contextrelay.core.schema import (
     ARTIFACTS,
     CHANNELS,
@@ -94,8 +97,6 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
         if row.kind == Kind.FREED:
             bodies.forget(stores, log)
         elif row.kind == Kind.RESULT:
-            from contextrelay.core.capabilities import result_cache
-
             result_cache.forget(stores, log)
         elif row.kind in (Kind.CLOSED, Kind.ASKED, Kind.KEY):
             _drop(stores, log)
@@ -123,8 +124,6 @@ def _fade(stores: Stores, page: list[tuple[str, Row]]) -> int:
     found = [(log, row) for log, row in page if log.startswith(CHANNELS)]
     if not found:
         return 0
-    from contextrelay.core.channels.retention import fade
-
     return sum(fade(stores, log, row) for log, row in found)
 
 
@@ -208,8 +207,6 @@ def _is_body_of(stores: Stores, entry: Entry) -> bool:
 
 
 def _is_put(stores: Stores, artifact: Artifact) -> bool:
-    from contextrelay.core.artifacts.holds import is_put  # Seldom: it brings a lot along.
-
     # Not only into the thread it was made for: that may be gone, and a fork of it have this still.
     return is_put(stores.ledger, artifact.ref)
 

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import Incoming, check_size, held_each, receive
 from contextrelay.core.artifacts.catalog import added_write, index_write
+from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import (
     artifact_row,
     description_hash,
@@ -30,6 +31,7 @@ from contextrelay.core.channels.channels import (
     trim_surplus,
 )
 from contextrelay.core.idempotency import may_go_on
+from contextrelay.core.push.retry import find_pushed, let_go
 from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Invalid, RelayError, Unavailable
@@ -207,8 +209,6 @@ def _store_once(
     stores: Stores, batch: list[tuple[Push, Incoming]], beside: Beside, start: int
 ) -> list[Artifact]:
     """Store what an earlier time of the same request has not stored, and find the rest."""
-    from contextrelay.core.push.retry import find_pushed, let_go
-
     is_late = False
     for _ in range(RETRIES_MAX):
         found = [
@@ -242,8 +242,6 @@ def pushed_before(stores: Stores, thread: str | None, beside: Beside) -> Artifac
     """What an earlier time of the same request has pushed, now in its thread if it was not yet."""
     if stores.once is None or not stores.once.is_again:
         return None
-    from contextrelay.core.push.retry import find_pushed
-
     _, artifact = find_pushed(stores, Push(thread=thread), "", 0)
     if artifact is not None and thread is not None:
         _put_into_threads(stores, [artifact], beside)
@@ -328,8 +326,6 @@ def _put_into_threads(stores: Stores, made: list[Artifact], beside: Beside) -> N
         try:
             put(stores, artifact, *beside(artifact))
         except RelayError as error:
-            from contextrelay.core.artifacts.lifetime import bury
-
             if not may_go_on(stores, error):
                 bury(stores, [each for each in made[index + 1 :] if each.thread], "removed")
             raise

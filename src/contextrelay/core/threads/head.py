@@ -14,7 +14,7 @@ import zlib
 from contextlib import suppress
 from typing import Any
 
-from msgspec import DecodeError, Struct, convert
+from msgspec import DecodeError, Struct, convert, msgpack
 from msgspec.json import decode, encode
 
 from contextrelay.core.artifacts.holds import Weights, held
@@ -326,14 +326,10 @@ def _key(version: int) -> str:
 
 
 def _pack(snapshot: Snapshot) -> bytes:
-    from msgspec import msgpack
-
     return msgpack.encode(snapshot)
 
 
 def _read(row: bytes, kind: type[Any], thread: str) -> Any:
-    from msgspec import msgpack
-
     try:
         return msgpack.decode(row, type=kind) if kind is Snapshot else decode(row, type=kind)
     except DecodeError as error:

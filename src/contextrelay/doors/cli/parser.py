@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
 from importlib import import_module
+from keyword import iskeyword
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import TTL_S_MAX
@@ -38,8 +39,6 @@ class Parser(ArgumentParser):
 
 def command(name: str, entry: Entry) -> tuple[Parser, Callable[[Namespace, Desk], None]]:
     """The parser of a command, and what it does: `state add` is state_add, `import` is import_."""
-    from keyword import iskeyword
-
     module = import_module(f"contextrelay.doors.cli.commands.{entry.file}")
     function = name.replace(" ", "_")
     declare: Callable[[ArgumentParser], None] = getattr(module, f"{function}_arguments")

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec import convert
+from msgspec.json import encode
+
 from contextrelay.doors.cli import display
+from contextrelay.limits import STATE_BYTES_MAX
 from contextrelay.logic.document.values import is_object
 from contextrelay.model.event import Event
 
@@ -22,8 +26,6 @@ def value(told: Any) -> str:
 
 
 def whole_value(told: Any) -> str:
-    from msgspec.json import encode
-
     return display.clean(encode(told).decode())
 
 
@@ -71,10 +73,6 @@ def operations(told: list[dict[str, Any]]) -> str:
 
 def change(old: dict[str, Any], told: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A difference as people read it, with what was there before; `old` is changed on the way."""
-    from msgspec import convert
-    from msgspec.json import encode
-
-    from contextrelay.limits import STATE_BYTES_MAX
     from contextrelay.logic.document.patch import Operation, apply
     from contextrelay.logic.document.pointer import find, parse
 

@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
+from msgspec.json import encode
+
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.doors.http.metrics import scrape
 from contextrelay.doors.http.metrics.metrics import NO_PLACE, SUBSCRIBERS, Metrics
@@ -228,8 +230,6 @@ async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> No
     if place is not None and place.tells_text:
         await exchange.refuse(error.status, error.message.encode(), TEXT, more)
         return
-    from msgspec.json import encode
-
     await exchange.refuse(error.status, encode(problem(error)), MEDIA_TYPE.encode(), more)
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from contextrelay.doors.project.user_cache import cache_path
-from contextrelay.logic.token_pairs import Pairs
+from contextrelay.logic.token_pairs import Pairs, packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,8 +59,6 @@ def _kept() -> Pairs | None:
 
 def _keep() -> None:
     from tempfile import NamedTemporaryFile
-
-    from contextrelay.logic.token_pairs import packed
 
     with suppress(OSError, RuntimeError):
         path = table_path()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from contextrelay.errors import Broken, Gone, Invalid, NotFound, RelayError
 from contextrelay.limits import GREP_COUNTED_MAX, LINE_MARK_BYTES, MATCH_BYTES_SHOWN
@@ -81,8 +82,6 @@ class _Gathered:
         """The very first is shown in any case: without its neighbours, or only its beginning."""
         if self.matches or count_tokens(_lines_of(match)) < self.tokens_left // 2:
             return match
-        from msgspec.structs import replace
-
         text = fit(match.text, max(1, self.tokens_left // 2 - 8))
         return replace(match, text=text, before=(), after=())
 

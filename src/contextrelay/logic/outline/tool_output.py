@@ -7,6 +7,7 @@ from importlib import import_module
 from contextrelay.limits import HEAD_BYTES_MAX
 from contextrelay.logic.content.sniff import sniff_text
 from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline import log
 from contextrelay.logic.outline.layout import Drawn
 from contextrelay.logic.outline.log import is_error_line
 
@@ -30,7 +31,5 @@ def draw(source: Source) -> Drawn | None:
         if drawn is not None:
             return drawn
     if kind == "log" or any(map(is_error_line, source.short_lines[:_LINES_LOOKED_AT])):
-        from contextrelay.logic.outline import log
-
         return log.draw(source)
     return None

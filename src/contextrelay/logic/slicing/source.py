@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import CHUNK_BYTES, HEAD_BYTES_MAX, LINE_MARK_BYTES, MIB
@@ -122,14 +123,11 @@ def bytes_in(text: str) -> int:
 
 
 def _noted(source: Source, note: str) -> Source:
-    from msgspec.structs import replace
-
     return replace(source, notes=(*source.notes, note))
 
 
 def _transcoded(source: Source, encoding: str, mark_bytes: int) -> Source:
     """A source in another encoding, read as the UTF-8 that it would be."""
-    from msgspec.structs import replace
 
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     parts = [

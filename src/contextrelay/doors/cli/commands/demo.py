@@ -22,6 +22,7 @@ from contextrelay.client.transport.local import default_address
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Desk
 from contextrelay.doors.cli.thread_argument import VARIABLE
+from contextrelay.doors.demo import agents
 from contextrelay.doors.demo.agents import Sent, Team
 from contextrelay.doors.demo.documents import NAMES, document
 from contextrelay.doors.demo.plot import plot
@@ -68,8 +69,6 @@ def demo(args: Namespace, desk: Desk) -> None:
     if args.clean:
         _clean(desk)
     elif args.show_code:
-        from contextrelay.doors.demo import agents
-
         code = Path(agents.__file__).read_text(encoding="utf-8")
         desk.answer({"code": code}, code.rstrip("\n"))
     else:

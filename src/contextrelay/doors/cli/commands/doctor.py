@@ -14,6 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+import contextrelay
 from contextrelay.client.transport.address import is_server
 from contextrelay.client.transport.local import default_address
 from contextrelay.doors.cli import display
@@ -148,8 +149,6 @@ def _commands(desk: Desk) -> Iterator[Finding]:
 
 
 def _installation(desk: Desk) -> Iterator[Finding]:
-    import contextrelay
-
     installed = metadata.version("contextrelay")
     if installed != contextrelay.__version__:
         told = f"contextrelay {installed} is installed, {contextrelay.__version__} runs"
@@ -161,8 +160,6 @@ def _installation(desk: Desk) -> Iterator[Finding]:
 
 def _others(desk: Desk) -> Iterator[Finding]:
     """Whether another package of our name is about, such as the published 0.2.0."""
-    import contextrelay
-
     running = Path(contextrelay.__file__).resolve().parent
     for folder in dict.fromkeys(sys.path):
         package, module = Path(folder, "contextrelay"), Path(folder, "contextrelay.py")

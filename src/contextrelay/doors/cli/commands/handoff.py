@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Desk
@@ -67,8 +68,6 @@ def handoff_accept_arguments(parser: ArgumentParser) -> None:
 
 def handoff_accept(args: Namespace, desk: Desk) -> None:
     """Take a handoff and print what it says, as a model is to read it."""
-    from pathlib import Path
-
     if Path(args.ref).is_file():
         from contextrelay.client.handoff_file import take_handoff
 

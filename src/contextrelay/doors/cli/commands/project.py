@@ -11,6 +11,7 @@ from contextrelay.doors.cli.project_argument import (
     tell_warnings,
     todo_line,
 )
+from contextrelay.errors import NotFound
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT, NEXT_TODOS_MAX
 
 TYPE_CHECKING = False
@@ -160,7 +161,6 @@ def project_decisions_arguments(parser: ArgumentParser) -> None:
 
 def project_decisions(args: Namespace, desk: Desk) -> None:
     """List the decisions, oldest first; or print one as it is written."""
-    from contextrelay.errors import NotFound
     from contextrelay.logic.project.snapshot import mattering
 
     found = open_project(args, desk).decisions()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
@@ -17,7 +18,7 @@ from contextrelay.doors.cli.project_argument import (
     tell_warnings,
 )
 from contextrelay.doors.project.project import Finished, Project
-from contextrelay.errors import Conflict, Invalid
+from contextrelay.errors import Conflict, Invalid, Refused
 
 MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
 
@@ -77,8 +78,6 @@ def project_finish_arguments(parser: ArgumentParser) -> None:
 
 
 def _field(text: str) -> tuple[str, Any]:
-    import json
-
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ArgumentTypeError(f"{text!r} is no FIELD=VALUE")
@@ -162,7 +161,6 @@ def _set(given: dict[str, Any]) -> dict[str, Any]:
 
 def _scan(project: Project, desk: Desk, is_strict: bool) -> None:
     """Look at what is there before it is committed, or where it is asked."""
-    from contextrelay.errors import Refused
     from contextrelay.logic.project.files.secrets import secrets_in
 
     for name, text in project.texts().named().items():

@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import get_args
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from contextrelay.client.seal.push import Pushed
 from contextrelay.doors.cli import display, thread_argument, url_argument
@@ -96,8 +96,6 @@ def push(args: Namespace, desk: Desk) -> None:
 
 
 def _fields(artifact: Artifact) -> dict[str, object]:
-    from msgspec import to_builtins
-
     return to_builtins(artifact)
 
 

@@ -9,9 +9,12 @@ import os
 import signal
 import socket
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from importlib import import_module
 from ipaddress import ip_address
 from types import FrameType, ModuleType
 from urllib.parse import urlsplit
+
+from msgspec.structs import asdict
 
 from contextrelay.client.transport.local import default_address, open_stores
 from contextrelay.doors.cli import display
@@ -113,8 +116,6 @@ def _has_ended(number: int, frame: FrameType | None) -> None:
 
 
 def _fields(options: object) -> dict[str, object]:
-    from msgspec.structs import asdict
-
     return asdict(options)  # pyright: ignore[reportArgumentType]
 
 
@@ -136,8 +137,6 @@ def _parts() -> ModuleType:
     Raises:
         Unavailable: they are not installed.
     """
-    from importlib import import_module
-
     try:
         import_module("uvloop")
         return import_module("contextrelay.doors.http.serve")

@@ -6,6 +6,8 @@ from argparse import ArgumentParser, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec.json import encode, format
+
 from contextrelay.client.transport.local import SETTINGS_NAME
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Desk
@@ -20,8 +22,6 @@ def init_arguments(parser: ArgumentParser) -> None:
 
 def init(args: Namespace, desk: Desk) -> None:
     """Make the store and its config.json; what is there already stays as it is."""
-    from msgspec.json import encode, format
-
     desk.own_address("this makes files")
     home = desk.relay.transport.stores.engine.home
     if home is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from errno import ENOENT
 from functools import cache
 
 TYPE_CHECKING = False
@@ -33,7 +34,6 @@ def swap(folder: int, name: str, other_folder: int, other_name: str) -> bool:
 def _call() -> Callable[[int, bytes, int, bytes], bool] | None:
     # Lazily: who only reads needs none of it.
     import ctypes
-    from errno import ENOENT
 
     try:
         library = ctypes.CDLL(None, use_errno=True)

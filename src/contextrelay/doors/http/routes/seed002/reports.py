@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -17,6 +17,9 @@ from contextrelay.doors.http.routes.seed002.parsing import (
 )
 from contextrelay.doors.http.routes.send_artifact import UNTRUSTED
 from contextrelay.doors.http.server.request import JSON, Exchange, Headers
+from contextrelay.doors.report.contents import gather
+from contextrelay.doors.report.markdown import as_json, markdown
+from contextrelay.doors.report.page import POLICY, page
 from contextrelay.wire.verbs import AddEvent, Body, Label, Verb
 
 if TYPE_CHECKING:
@@ -68,22 +71,14 @@ class _Here(Thread):
 
 def _written(thread: Thread, kind: str) -> tuple[int, bytes, Headers, bytes]:
     """A report: of which version, what it is, how a browser is to treat it, and its text."""
-    from contextrelay.doors.report.contents import gather
-
     gathered = gather(thread)
     if kind == "html":
-        from contextrelay.doors.report.page import POLICY, page
-
         policy = f"sandbox; {POLICY}; frame-ancestors 'none'".encode()
         more = [(name, policy if name == _POLICY else value) for name, value in UNTRUSTED]
         return gathered.version, HTML, more, page(gathered).encode()
-    write: Any
     if kind == "json":
-        from contextrelay.doors.report.markdown import as_json as write
-    else:
-        from contextrelay.doors.report.markdown import markdown as write
-    media_type = JSON if kind == "json" else MARKDOWN
-    return gathered.version, media_type, UNTRUSTED, write(gathered).encode()
+        return gathered.version, JSON, UNTRUSTED, as_json(gathered).encode()
+    return gathered.version, MARKDOWN, UNTRUSTED, markdown(gathered).encode()
 
 
 _POLICY = b"content-security-policy"
