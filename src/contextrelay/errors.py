@@ -12,7 +12,7 @@
     ├── Limited          too often: what was asked is counted, and the count is used up
     ├── Unavailable      the engine does not answer now; the same call may succeed later
     ├── Failed           somebody else's answer was not usable: a capability's, or a server's
-    ├── Full             no room left, or not for this key; reads and removals still work
+    ├── Full             no room left, not for this key, or a read-only disk; reads still work
     └── Broken           the store is damaged, unreadable or from a newer version
 
 Rule: the message says what is wrong with which thing, the hint says what to do now. The code
@@ -137,9 +137,9 @@ class Failed(RelayError):
 
 
 class Full(RelayError):
-    """There is no room left to write; reads and removals still work.
+    """There is no room left to write, and removals still work; or the store is read-only.
 
-    Over HTTP its status is 402 where it is the quota of a key that is used up.
+    Reads work either way. Over HTTP its status is 402 where the quota of a key is used up.
     """
 
     code, status = "full", 507

@@ -121,6 +121,7 @@ def test_a_reader_does_not_wait_for_a_writer(tmp_path: Path) -> None:
     reader = _processes.Process(target=_read_all, args=(tmp_path, theirs))
     holder = SqliteLedger(tmp_path / "relay.db")
     turns, writer = holder._turns, holder._writer  # pyright: ignore[reportPrivateUsage]
+    assert turns is not None
     with turns:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("DELETE FROM row")
@@ -180,7 +181,9 @@ def _fork_in_a_turn_and_die(folder: Path, line: Connection) -> None:
     relay = Relay(folder)
     ledger = relay.transport.stores.ledger
     assert isinstance(ledger, SqliteLedger)
-    with ledger._turns:  # pyright: ignore[reportPrivateUsage]
+    turns = ledger._turns  # pyright: ignore[reportPrivateUsage]
+    assert turns is not None
+    with turns:
         if os.fork() == 0:
             line.send("child is up")
             line.recv()  # Until the parent of both has seen enough.

@@ -32,6 +32,8 @@ class Engine(Struct, frozen=True):
     reserve: Reserve | None = None
     home: Path | None = None
     """The folder of an embedded store."""
+    is_read_only: bool = False
+    """Whether nothing can be written here: reads work, and are not counted."""
 
     def close(self) -> None:
         self.ledger.close()
@@ -99,7 +101,7 @@ def _embedded(folder: Path) -> Engine:
         if not reserve.free():
             raise
         ledger = SqliteLedger(database)
-    return Engine(str(folder), ledger, blobs, reserve, home)
+    return Engine(str(folder), ledger, blobs, reserve, home, ledger.is_read_only)
 
 
 _named_memories: dict[str, Engine] = {}

@@ -20,9 +20,9 @@ def no_room(path: Path | str, why: object) -> RelayError:
 
 
 def read_only(path: Path | str, why: object) -> RelayError:
-    return Broken(
+    return Full(
         f"the store cannot be written: {why}",
-        "make the disk or folder writable, or set RELAY_HOME to another",
+        "reads still work; make the disk or folder writable, or set RELAY_HOME to another",
         place=path,
     )
 

@@ -50,6 +50,12 @@ def open_stores(address: str | os.PathLike[str] | None, settings: Settings | Non
     engine = open_engine(default_address() if address is None else os.fspath(address))
     if settings is None:
         settings = _settings_in(engine)
+    if engine.is_read_only:
+        from logging import getLogger
+
+        getLogger(__name__).warning(
+            "%s is read-only: what is read is not counted, and renews nothing", engine.address
+        )
     return Stores(engine, settings)
 
 

@@ -8,6 +8,7 @@ that readers received; docs/savings.md has both, and what prices make of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import islice
 
 from contextrelay.core.access.tenants import space_behind
@@ -19,7 +20,7 @@ from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.schema import savings_counters
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import catch_up, find_record, head_of, weights_of
-from contextrelay.errors import Refused
+from contextrelay.errors import Full, Refused
 from contextrelay.limits import ASKING_TOKENS, STATS_ARTIFACTS_MAX
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT
 from contextrelay.model.savings import Figure, Priced, Savings
@@ -53,7 +54,8 @@ def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
         find_record(stores.ledger, verb.thread)
     elif stores.caller is not None and stores.caller.key.is_limited:
         raise Refused("this key is for some threads", "name one of them", status=403)
-    spending_of(stores).write()
+    with suppress(Full):  # What was read since is not counted then; what was before is shown.
+        spending_of(stores).write()
     counts = space_behind(stores).ledger.tally(savings_counters(verb.thread), {})
     weights, is_partial = _weights(stores, verb.thread)
     whole, sent, pulled = (_figure(counts, name) for name in ("whole", "sent", "pulled"))

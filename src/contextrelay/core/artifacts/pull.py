@@ -7,6 +7,7 @@ from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.lifetime import extend
 from contextrelay.core.artifacts.records import live
 from contextrelay.core.stores import Stores
+from contextrelay.errors import Full, Unavailable
 from contextrelay.model.artifact import Artifact, in_ms
 from contextrelay.wire.verbs import Body, Extend, Pull, Stream
 
@@ -27,4 +28,7 @@ def _renewed(stores: Stores, artifact: Artifact) -> Artifact:
         return artifact
     if stores.now_ms() + artifact.ttl_s * 900 < in_ms(artifact.expires_at):
         return artifact
-    return extend(stores, Extend(artifact.ref, artifact.ttl_s), b"")
+    try:
+        return extend(stores, Extend(artifact.ref, artifact.ttl_s), b"")
+    except (Full, Unavailable):
+        return artifact  # What can be read is read, for as long as it is there.

@@ -156,7 +156,7 @@ def _events(view: Reads, log: str, sign: bytes) -> Iterator[Event]:
         if sign in fact.body:
             try:
                 yield event_chain.decode(fact.body)
-            except DecodeError:
+            except (DecodeError, UnicodeDecodeError):
                 continue  # The chain has told of it.
 
 

@@ -6,6 +6,7 @@ touched; links are not followed.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Generator, Iterator
@@ -116,7 +117,12 @@ class FileBlobs:
             make_folder(self.folder)
             handle = os.open(self._prefix + "hold.lock", os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o600)
         except OSError as error:
-            raise from_os(error, self._prefix + "hold.lock") from error
+            if exclusive or error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise from_os(error, self._prefix + "hold.lock") from error
+            handle = self._lock_to_read()
+        if handle is None:
+            yield True
+            return
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
             is_mine = True
@@ -126,6 +132,13 @@ class FileBlobs:
             yield is_mine
         finally:
             os.close(handle)
+
+    def _lock_to_read(self) -> int | None:
+        """The lock file of a read-only folder, if there is one: else nobody deletes here."""
+        try:
+            return os.open(self._prefix + "hold.lock", os.O_RDONLY)
+        except OSError:
+            return None
 
 
 class FileDraft:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -32,6 +32,7 @@ from contextrelay.store.ledger import (
     current_token,
     sqlite_news,
 )
+from contextrelay.store.ledger.sqlite_read_only import ReadOnlyFile, is_writable
 from contextrelay.store.ledger.sqlite_reads import (
     FOREIGN,
     SqliteReads,
@@ -119,25 +120,63 @@ class SqliteLedger(SqliteReads):
         self._poller: threading.Thread | None = None
         self._writer_name = sqlite_news.new_writer()
         self._is_closed = False
+        self._file: ReadOnlyFile | None = None
+        """How the file is read, where it cannot be written."""
+        self._generation = 0
+        if path.exists() and path.stat().st_size and not is_writable(path):
+            self._open_read_only()
+        else:
+            self._open_to_write()
+        _ledgers.add(self)
+
+    @property
+    def is_read_only(self) -> bool:
+        return self._file is not None
+
+    def _open_to_write(self) -> None:
+        path = self._path
         try:
             make_folder(path.parent)
             # Made here, for its owner alone: SQLite gives its other files the same permissions.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._turns = Turns(path.parent)
-            self._patience = Patience(path.parent)
+            self._turns: Turns | None = Turns(path.parent)
+            self._patience: Patience | None = Patience(path.parent)
         except OSError as error:
             raise file_errors.from_os(error, error.filename or path) from error
         try:
-            self._writer = self._open()
+            self._writer = self._open(self._turns)
         except BaseException:
             self._turns.close()
             self._patience.close()
             raise
-        _ledgers.add(self)
+
+    def _open_read_only(self) -> None:
+        self._turns = self._patience = None
+        try:
+            self._file = ReadOnlyFile(self._path)
+            self._generation = self._file.refresh()
+            self._writer = self._another()
+            version = version_of(self._writer)
+            if version != SCHEMA_VERSION:
+                # Brought up to date, or refused, in a copy.
+                self._writer.close()
+                self._original = self._file  # The copy is there for as long as this is.
+                copied = self._original.copy()
+                self._writer = self._connect(copied)
+                migrate(self._writer, copied, migrations())
+                self._file = ReadOnlyFile(copied)
+                self._generation = self._file.refresh()
+        except FOREIGN as error:
+            raise translate(error, self._path) from error
+        except OSError as error:
+            raise file_errors.from_os(error, error.filename or self._path) from error
 
     # Reads
 
     def _ask(self, sql: str, values: tuple[object, ...]) -> list[Any]:
+        if self._file is not None:
+            self._leave_old_files(self._file)
+        generation = self._generation
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -147,7 +186,22 @@ class SqliteLedger(SqliteReads):
         except FOREIGN as error:
             raise translate(error, self._path) from error
         finally:
-            self._idle.append(connection)
+            if generation == self._generation:
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    def _leave_old_files(self, file: ReadOnlyFile) -> None:
+        """Let go of connections to files that have been replaced."""
+        try:
+            generation = file.refresh()
+        except OSError as error:
+            raise file_errors.from_os(error, self._path) from error
+        if generation != self._generation:
+            self._generation = generation
+            while self._idle:
+                with suppress(IndexError):
+                    self._idle.pop().close()
 
     @contextmanager
     def still(self) -> Generator[Reads]:
@@ -160,8 +214,8 @@ class SqliteLedger(SqliteReads):
         finally:
             connection.close()
 
-    def patience(self) -> Patience:
-        return self._patience
+    def patience(self) -> AbstractContextManager[None]:
+        return self._patience or nullcontext()
 
     def check(self) -> list[str]:
         found = self._ask("PRAGMA integrity_check", ())
@@ -228,6 +282,8 @@ class SqliteLedger(SqliteReads):
         So there is no writer thread, a lone caller pays for none, and under load each sync to disk
         serves everyone who came during the one before.
         """
+        if self._file is not None:
+            raise file_errors.read_only(self._path, "the disk or its folder is read-only")
         ticket = _Ticket(change, None if any_token else current_token())
         self._waiting.append(ticket)
         while not ticket.is_done:
@@ -281,6 +337,7 @@ class SqliteLedger(SqliteReads):
     def _try_group(self, group: list[_Ticket]) -> bool:
         """Do a group's changes in one transaction; if it fails, each member gets the error."""
         try:
+            assert self._turns is not None, "who only reads changes nothing"
             with self._turns, transaction(self._writer) as begun:
                 for ticket in group:
                     ticket.error = None
@@ -354,15 +411,17 @@ class SqliteLedger(SqliteReads):
         if self._is_closed:
             raise Unavailable("the store was closed", "open the relay again", place=self._path)
         try:
-            return self._connect(self._path)
+            return self._connect(self._path) if self._file is None else self._file.connect()
         except FOREIGN as error:
             raise translate(error, self._path) from error
+        except OSError as error:
+            raise file_errors.from_os(error, self._path) from error
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, turns: Turns) -> sqlite3.Connection:
         writer = self._another()
         try:
             if version_of(writer) != SCHEMA_VERSION:
-                with self._turns:
+                with turns:
                     migrate(writer, self._path, migrations())
         except FOREIGN as error:
             writer.close()
@@ -380,6 +439,10 @@ class SqliteLedger(SqliteReads):
             while self._idle:
                 self._idle.pop().close()
             self._writer.close()
+            self._close_turns()
+
+    def _close_turns(self) -> None:
+        if self._turns is not None and self._patience is not None:
             self._turns.close()
             self._patience.close()
 
@@ -395,11 +458,13 @@ class SqliteLedger(SqliteReads):
         self._writer_name = sqlite_news.new_writer()
         if not self._is_closed:
             # While we have the parent's files open, its locks outlive it in us.
-            self._turns.close()
-            self._patience.close()
+            self._close_turns()
+            if self._file is not None:
+                self._writer = self._another()
+                return
             self._turns = Turns(self._path.parent)
             self._patience = Patience(self._path.parent)
-            self._writer = self._open()
+            self._writer = self._open(self._turns)
 
 
 def _one(connection: sqlite3.Connection, sql: str, values: tuple[object, ...]) -> Any:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from contextrelay.limits import SEARCH_WAIT_MS_MAX
 from contextrelay.store import file_errors
+from contextrelay.store.ledger.sqlite_read_only import ReadOnlyFile, is_writable
 from contextrelay.store.ledger.sqlite_reads import FOREIGN, translate
 from contextrelay.store.search.reads import (
     CHUNK,
@@ -137,6 +138,8 @@ class SearchIndex:
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
+        if self.path is not None and not is_writable(self.path):
+            return _copied(self.path)
         if self.path is not None:
             # Made here, for its owner alone: it tells what words the store holds.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -168,6 +171,25 @@ class SearchIndex:
             if self.path is not None:
                 for end in ("", "-wal", "-shm"):
                     self.path.with_name(self.path.name + end).unlink(missing_ok=True)
+
+
+def _copied(path: Path) -> sqlite3.Connection:
+    """An index in memory, for a folder that cannot be written: with what is in the file, if it is.
+
+    Each process that searches there brings its own up to the store.
+    """
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    if path.exists():
+        try:
+            source = ReadOnlyFile(path).connect()
+            try:
+                source.backup(connection)
+            finally:
+                source.close()
+        except (*FOREIGN, OSError):
+            connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _prepare(connection)
+    return connection
 
 
 _parents: list[sqlite3.Connection | None] = []

@@ -313,7 +313,7 @@ class Callers:
                 assert visitor.key is not None
                 count_use(self._stores, visitor.key.id, counts, visitor.used_ms)
 
-        if found:
+        if found and not self._stores.engine.is_read_only:
             await in_thread(keep)
 
     async def _read(self, read: Callable[[], Result]) -> Result:
