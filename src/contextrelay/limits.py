@@ -71,6 +71,8 @@ OUTLINE_LINE_CHARS_MAX = 2_000
 # More lines, or tags of a page, than these are not looked at, and the outline says so.
 OUTLINE_LINES_MAX = 500_000
 OUTLINE_TAGS_MAX = 200_000
+# Lines of a log that differ in more than digits; as many more are looked at that tell of errors.
+OUTLINE_SHAPES_MAX = 50_000
 
 # Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so much
 # time of a processor; then a part is, for less; then lines. A pack looks so long in all.
@@ -467,7 +469,7 @@ GREP_ARTIFACTS_MAX = 100_000
 GREP_S_MAX = 10
 DIFF_MIDDLE_BYTES_MAX = 4 * MIB
 # Of comparing lines one by one, where a line stands on both sides more than once.
-DIFF_STEPS_MAX = 100_000_000
+DIFF_STEPS_MAX = 20_000_000
 DIFF_JSON_BYTES_MAX = MIB
 DIFF_CONTEXT_LINES_MAX = 20
 DIFF_CHANGES_MAX = 50

@@ -14,7 +14,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_PIECES_MAX
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_PIECES_MAX, OUTLINE_SHAPES_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, quoted
 
@@ -68,7 +68,9 @@ def draw(source: Source) -> Drawn | None:
     pieces += _errors(gathered, lines)
     plain = _merged([each for each in gathered.templates.values() if not each.is_error])
     plain.sort(key=lambda each: (-each.count, each.line))
-    pieces.append(Piece(1, (f"{len(plain)} kinds of other lines, the most common first:",)))
+    unread = f" ({gathered.unread} lines were not looked at)" if gathered.unread else ""
+    others = f"{len(plain)} kinds of other lines{unread}, the most common first:"
+    pieces.append(Piece(1, (others,)))
     pieces += [
         Piece(2 + (index >= 8), (_told(each, 70), _told(each, _TEMPLATE_CHARS)))
         for index, each in enumerate(plain[:_TEMPLATES_SHOWN_MAX])
@@ -90,6 +92,8 @@ class _Template(Struct):
 class _Gathered(Struct):
     templates: dict[str, _Template]
     levels: Counter[str]
+    unread: int = 0
+    """Lines that were not looked at, because too many are unlike all before them."""
 
 
 def _gather(source: Source) -> _Gathered:
@@ -103,16 +107,24 @@ def _gather(source: Source) -> _Gathered:
     counts = Counter(shapes)
     lasts = dict(zip(shapes, range(1, len(shapes) + 1), strict=True))
     firsts = dict(zip(reversed(shapes), range(len(shapes), 0, -1), strict=True))
+    unread, room, errors_room = 0, OUTLINE_SHAPES_MAX, OUTLINE_SHAPES_MAX
     for shape, number in sorted(firsts.items(), key=lambda each: each[1]):
         line = lines[number - 1]
         if not line or line.isspace():
+            continue
+        if room:
+            room -= 1
+        elif errors_room and is_error_line(line):
+            errors_room -= 1
+        else:
+            unread += counts[shape]
             continue
         template, level = _new(templates, number, line)
         template.count += counts[shape]
         template.last = max(template.last, lasts[shape])
         if level:
             levels[level] += counts[shape]
-    return _Gathered(templates, levels)
+    return _Gathered(templates, levels, unread)
 
 
 def _new(templates: dict[str, _Template], number: int, line: str) -> tuple[_Template, str]:

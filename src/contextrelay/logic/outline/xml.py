@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import islice
 
-from contextrelay.limits import OUTLINE_PIECES_MAX
+from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 
@@ -21,24 +22,28 @@ def draw(source: Source) -> Drawn | None:
     counts: Counter[str] = Counter()
     attributes: dict[str, Counter[str]] = {}
     firsts: dict[str, int] = {}
-    others = 0
-    for number, line in enumerate(source.short_lines, 1):
-        for match in _TAG.finditer(line):
-            name = match[1]
-            if name not in counts and len(counts) >= OUTLINE_PIECES_MAX:
+    others = place = 0
+    line = 1
+    tags = _TAG.finditer(source.text)
+    for match in islice(tags, OUTLINE_TAGS_MAX):
+        name = match[1]
+        if name not in counts:
+            if len(counts) >= OUTLINE_PIECES_MAX:
                 others += 1
                 continue
-            counts[name] += 1
-            if counts[name] == 1:
-                firsts[name], attributes[name] = number, Counter()
-            if counts[name] <= 100:
-                attributes[name].update(_ATTRIBUTE.findall(match[2]))
+            line += source.text.count("\n", place, match.start())
+            place = match.start()
+            firsts[name], attributes[name] = line, Counter()
+        counts[name] += 1
+        if counts[name] <= 100:
+            attributes[name].update(_ATTRIBUTE.findall(match[2]))
     if not counts:
         return None
     root = next(iter(counts))
     total = sum(counts.values()) + others
+    many = f"{'more than ' if next(tags, None) else ''}{total}"
     least = "more than " if others else ""
-    title = f"XML, root {quoted(root, 60)}, {total} elements of {least}{len(counts)} kinds"
+    title = f"XML, root {quoted(root, 60)}, {many} elements of {least}{len(counts)} kinds"
     pieces = [Piece(0, (f"{title}, {source.measure()}",)), Piece(1, ("elements:",))]
     for name, count in counts.most_common():
         held = ", ".join(quoted(each, 40) for each in list(attributes[name])[:8])
