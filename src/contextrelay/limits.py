@@ -467,6 +467,9 @@ GREP_COUNTED_MAX = 250_000
 GREP_OVERLAP_BYTES = 4 * KIB
 GREP_ARTIFACTS_MAX = 100_000
 GREP_S_MAX = 10
+GREP_ONE_S_MAX = 1.5
+# A body of unknown length is held against its key's quota after every so many bytes.
+QUOTA_CHECK_BYTES = 256 * KIB
 DIFF_MIDDLE_BYTES_MAX = 4 * MIB
 # Of comparing lines one by one, where a line stands on both sides more than once.
 DIFF_STEPS_MAX = 20_000_000

@@ -187,6 +187,37 @@ def test_where_all_readers_are_busy_the_lines_are_shown_and_not_kept(
         assert relay.outline(ref).notes == ()
 
 
+@pytest.mark.parametrize(
+    "name", ["a.json", "a.py", "a.c", "a.md", "a.txt", "a.html", "a.csv", "a.bin"]
+)
+def test_every_kind_has_a_plain_outline_while_readers_are_busy(
+    ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise L1."""
+    monkeypatch.setattr(parser_pool, "PARSER_WAIT_S_MAX", 0.01)
+    body = b"\x00\x01" * 50_000 if ending == "bin" else b"[1, 2]\n" * 10_000
+    with Relay("memory:") as relay:
+        ref = relay.push(body, name=f"a.{ending}").ref
+        with parser_pool.held():
+            busy, digest = relay.outline(ref), relay.digest(ref)
+
+    assert any("busy" in note for note in busy.notes)
+    assert busy.text
+    assert digest.text
+
+
+def test_a_grep_of_one_ref_ends_in_time_and_says_that_it_was_stopped() -> None:
+    """Promise L3."""
+    with Relay("memory:") as relay:
+        ref = relay.push(b"a" * 8_000_000).ref
+        begun_s = time.process_time()
+
+        found = relay.grep("[^b]{1000}b", ref)
+
+        assert time.process_time() - begun_s < 4
+    assert not found.is_complete
+
+
 def test_what_is_stopped_keeps_the_errors_and_answers_of_what_is_not() -> None:
     """A child gives the same answers, and raises the same errors, as the parent would."""
     body = json.dumps({"rows": [{"id": n} for n in range(5_000)]})

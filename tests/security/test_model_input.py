@@ -37,7 +37,7 @@ INJECTION = (
 )
 LINE = INJECTION.replace("\n", " ")
 NAME = PHRASE
-MARKS = re.compile(r"BEGIN UNTRUSTED DATA ([0-9a-f]{8}) ")
+MARKS = re.compile(r"BEGIN UNTRUSTED DATA ([0-9a-f]{8}): ")
 HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\U000e0000-\U000e007f]")
 
 
@@ -229,7 +229,7 @@ def test_what_is_harmless_is_the_same_text_within_its_fence(tmp_path: Path) -> N
         pulled = place.call("pull_context", url=ref)
 
     assert unfenced(good(pulled)) + "\n" == text
-    assert f"({ref[:8]} f.py by alice)" in good(pulled)
+    assert f"source: {ref[:8]} f.py by alice\n" in good(pulled)
     assert len(pulled.content) == 1
 
 
@@ -245,7 +245,7 @@ def test_a_fence_costs_few_tokens() -> None:
 def test_a_fence_ends_once_at_its_end(text: str, source: str) -> None:
     shown = fenced(text, source)
 
-    match = re.match(r"BEGIN UNTRUSTED DATA ([0-9a-f]{8}) \(", shown)
+    match = re.match(r"BEGIN UNTRUSTED DATA ([0-9a-f]{8}): ", shown)
     assert match
     assert shown.endswith(f"END UNTRUSTED DATA {match[1]}")
     inner = shown[match.end() : -len(f"END UNTRUSTED DATA {match[1]}")]

@@ -189,6 +189,14 @@ def test_a_body_past_the_quota_is_refused_before_it_comes(served: Served, owner:
     assert told(served, head(served, "/push", token, None))[0] == 402
 
 
+def test_a_body_of_unknown_length_is_cut_where_the_quota_ends(served: Served, owner: Relay) -> None:
+    """Promise Z1: quota. It is refused while it comes, not when all of it is here."""
+    token = owner.new_key(quota_bytes=1_000_000).token
+    chunk = b"10000\r\n" + b"a" * 65_536 + b"\r\n"
+
+    assert told(served, head(served, "/push", token, None), chunk * 40)[0] == 402
+
+
 def test_who_asks_whether_to_go_on_is_told_so_once_nothing_is_in_the_way(
     served: Served, owner: Relay
 ) -> None:

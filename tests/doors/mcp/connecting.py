@@ -90,7 +90,7 @@ def text_of(result: CallToolResult) -> str:
 
 def unfenced(shown: str) -> str:
     """What stands in the fence that an answer begins with, without the line end before its end."""
-    match = re.match(r"BEGIN UNTRUSTED DATA ([0-9a-f]{8}) \(.*\): .*\n", shown)
+    match = re.match(r"BEGIN UNTRUSTED DATA ([0-9a-f]{8}): .*\nsource: .*\n", shown)
     assert match, shown
     inner, end, _ = shown[match.end() :].partition(f"END UNTRUSTED DATA {match[1]}")
     assert end, shown

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from contextrelay.client.methods import asks, build
 from contextrelay.client.seal.pull import keyed, opens, opens_awaited
 from contextrelay.client.transport.local import in_thread
-from contextrelay.limits import GREP_S_MAX
+from contextrelay.limits import GREP_ONE_S_MAX
 from contextrelay.logic.seal.keys import SealKey
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import DiffRefs, Digest, Grep, Outline, Peek, Pull, Slice, Verb
@@ -119,7 +119,7 @@ def looked(verb: Verb[Any], bodies: Bodies) -> Any:
         from contextrelay.logic.grep.results import Wanted, find
 
         wanted = Wanted(**{name: getattr(verb, name) for name in Wanted.__struct_fields__})
-        until_s = time.monotonic() + GREP_S_MAX
+        until_s = time.monotonic() + GREP_ONE_S_MAX
         return find(
             [_source(*bodies["ref"])], wanted, lambda: time.monotonic() > until_s, is_one=True
         )

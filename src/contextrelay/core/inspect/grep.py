@@ -19,7 +19,7 @@ from contextrelay.core.inspect.slice import source_at, source_of
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.errors import Invalid
-from contextrelay.limits import GREP_ARTIFACTS_MAX, GREP_S_MAX
+from contextrelay.limits import GREP_ARTIFACTS_MAX, GREP_ONE_S_MAX, GREP_S_MAX
 from contextrelay.logic.grep.results import Wanted, find
 from contextrelay.logic.slicing.source import Source
 from contextrelay.model.artifact import Artifact
@@ -34,7 +34,7 @@ def grep(stores: Stores, verb: Grep, body: Body) -> Found:
     if verb.after_line and verb.ref is None:
         raise Invalid("after_line needs the one ref that it is in", "give ref")
     wanted = wanted_by(verb)
-    deadline_s = time.monotonic() + GREP_S_MAX
+    deadline_s = time.monotonic() + (GREP_S_MAX if verb.ref is None else GREP_ONE_S_MAX)
     sources = _sources(stores, verb)
     return find(sources, wanted, lambda: time.monotonic() > deadline_s, is_one=verb.ref is not None)
 

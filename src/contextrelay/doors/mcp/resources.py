@@ -16,8 +16,7 @@ from contextrelay.doors.mcp.ref_argument import SCHEME
 from contextrelay.doors.mcp.tool import Visit, untrusted
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, SUMMARY_CHARS_MAX
-from contextrelay.logic.untrusted.defuse import defuse
-from contextrelay.logic.untrusted.fence import defused_json
+from contextrelay.logic.untrusted.fence import defused_json, plain_line
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import REF_PATTERN
 from contextrelay.model.thread import HeaderView, ThreadView
@@ -71,14 +70,14 @@ def of_artifact(artifact: Artifact) -> Entry:
     """An artifact as a resource."""
     summary = artifact.metadata.get("summary")
     told = f"{artifact.type}, {artifact.size_bytes:,} bytes"
-    told = defuse(summary[:SUMMARY_CHARS_MAX]).text if isinstance(summary, str) else told
-    name = defuse(artifact.name).text if artifact.name else artifact.ref
+    told = plain_line(summary[:SUMMARY_CHARS_MAX]) if isinstance(summary, str) else told
+    name = plain_line(artifact.name) if artifact.name else artifact.ref
     return Entry(SCHEME + artifact.ref, name, told, artifact.media_type, artifact.size_bytes)
 
 
 def _of_thread(view: ThreadView) -> Entry:
     uri = f"{SCHEME}thread/{view.thread_id}/header"
-    name = defuse(view.name).text if view.name else view.thread_id
+    name = plain_line(view.name) if view.name else view.thread_id
     return Entry(uri, name, f"state at version {view.version}", JSON)
 
 

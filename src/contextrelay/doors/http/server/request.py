@@ -25,6 +25,7 @@ from contextrelay.limits import (
     BODY_S_MAX,
     HELD_BODIES_BYTES_MAX,
     QUERY_FIELDS_MAX,
+    QUOTA_CHECK_BYTES,
 )
 from contextrelay.wire.routes import KEY_HEADER
 from contextrelay.wire.verbs import ImportThread, Restore, Verb
@@ -225,11 +226,16 @@ class Exchange:
         """
         message = await self._opened(bytes_max, kind, is_bare=is_bare)
         upload = Upload(self.make_room)
+        # Where no length was announced, the quota is looked at again as the content comes.
+        checked_bytes = bytes_max if self._announced_bytes() is not None or not is_bare else 0
         try:
             async for part in self._parts(message):
                 if upload.size_bytes + len(part) > bytes_max:
                     raise _too_long(bytes_max)
                 await upload.take(part)
+                if upload.size_bytes - checked_bytes >= QUOTA_CHECK_BYTES:
+                    checked_bytes = upload.size_bytes
+                    await self._check_quota(kind, checked_bytes)
         except BaseException:
             upload.close()
             raise
@@ -263,6 +269,11 @@ class Exchange:
             return None
         return int(self.headers.get(b"content-length", 0))
 
+    async def _check_quota(self, kind: type[Verb[Any]], least_bytes: int) -> None:
+        caller, key = self.visitor.relay.stores.caller, self.key()
+        if caller is not None and caller.key.quota_bytes is not None:
+            await in_thread(lambda: caller.check_quota(kind, least_bytes, key))
+
     async def _opened(
         self,
         bytes_max: int,
@@ -281,9 +292,8 @@ class Exchange:
         if announced is not None and announced > bytes_max:
             raise _too_long(bytes_max)
         if announced is None or announced > ASKED_FIRST_BYTES_MIN or b"expect" in self.headers:
-            if caller is not None and kind is not None and caller.key.quota_bytes is not None:
-                least_bytes, key = announced if is_bare and announced else 1, self.key()
-                await in_thread(lambda: caller.check_quota(kind, least_bytes, key))
+            if kind is not None:
+                await self._check_quota(kind, announced if is_bare and announced else 1)
             self._copies = 2 if kind in _COPIED else 1
             expected_bytes = self._copies * (announced or 0)
             self._held = self._shelf.begin(self._caller(), expected_bytes, in_file)
