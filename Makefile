@@ -12,6 +12,7 @@ PUBLISHED := .published
 DEMO_STORE := .demo-store
 DEMO ?= $(BIN)/relay --store $(DEMO_STORE) demo
 FUZZ_S ?= 300
+FUZZ_CASES ?= 2000
 # What `make app` runs on: the Python of .venv, and on Linux every other one that we support.
 APP_PYTHONS ?= 311 312 313 314
 APP_PLATFORMS = --platform current $(if $(filter Linux,$(shell uname -s)),$(foreach \
@@ -69,7 +70,8 @@ bench: $(READY) ## measure, side by side with what you would use instead
 	@$(BIN)/python -m pip install -q -e '.[bench]'
 	@$(BIN)/python -m bench
 
-fuzz: $(READY) ## look into bodies that nobody would write, for FUZZ_S seconds (300)
+fuzz: $(READY) ## look into bodies that nobody would write: FUZZ_CASES (2000), then FUZZ_S seconds (300)
+	@$(BIN)/python -m tests.security.content_fuzz --cases $(FUZZ_CASES)
 	@$(BIN)/python -m pip install -q 'atheris>=3'
 	@mkdir -p .fuzz
 	@$(BIN)/python -m tests.fuzz .fuzz -max_total_time=$(FUZZ_S) -max_len=8192 -artifact_prefix=.fuzz/

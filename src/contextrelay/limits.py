@@ -347,6 +347,9 @@ QUERY_CHARS_MAX = 10_000
 SEARCH_SNIPPET_CHARS = 240
 # Words of texts and queries: the longest, and how many stems are kept at hand.
 WORD_CHARS_MAX = 40
+# A text may become so many times as long when it is folded, as Korean does three times; what is
+# behind that is not searched. There are characters that become eighteen.
+FOLDED_RATIO_MAX = 4
 STEMS_KEPT_MAX = 200_000
 # Passages: what a text is cut into to be searched.
 PASSAGE_LINES_MAX = 24

@@ -198,6 +198,7 @@ def test_a_query_that_multiplies_is_ended_by_its_steps(query: str) -> None:
     [
         ("$[?@ == true]", ["/2"]),
         ("$[?@ == 1]", ["/1"]),
+        ("$[?@ == [1]]", ["/3"]),
         ("$[?@ == [true]]", []),
         ("$[?!@]", []),
         ("$[?@.a == $.nowhere]", ["/0", "/1", "/2", "/3", "/5"]),
@@ -211,11 +212,9 @@ def test_a_query_that_multiplies_is_ended_by_its_steps(query: str) -> None:
 )
 def test_a_query_selects_what_rfc_9535_says(query: str, selected: list[str]) -> None:
     document = b'["x",1,true,[1],{"a":"xy"},{"b":5,"c":[]}]'
-    try:
-        text = Counted(document, "json").take("json_path", query).text
-    except Invalid:
-        assert query == "$[?@ == [true]]"  # There are no such literals.
-        return
+
+    text = Counted(document, "json").take("json_path", query).text
+
     assert [line.partition("\t")[0] for line in text.splitlines()] == selected
 
 
@@ -235,7 +234,8 @@ def test_a_hostile_pointer_is_refused_at_the_http_door(shell: Shell) -> None:
         with pytest.raises(HTTPError) as refused:
             urlopen(f"{url}/v1/artifacts/{ref}/slice?json_pointer=/a", timeout=60)
 
-    assert refused.value.code == 413
+    with refused.value as answer:
+        assert answer.code == 413
 
 
 def _main(attack: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from contextrelay.limits import STEMS_KEPT_MAX, WORD_CHARS_MAX
+from contextrelay.limits import FOLDED_RATIO_MAX, STEMS_KEPT_MAX, WORD_CHARS_MAX
 from contextrelay.logic.search.irregular import IRREGULAR
 
 _STOP_WORDS = """
@@ -91,8 +91,9 @@ def _raw(text: str) -> list[str]:
 
 def _folded(text: str) -> list[str]:
     """Words of any writing, without case and accents."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join([each for each in plain if not unicodedata.combining(each)])
+    # To put the marks of one letter in order takes quadratic time: those that stand alone go first.
+    plain = unicodedata.normalize("NFKD", _without_marks(text.casefold()))
+    plain = _without_marks(plain[: FOLDED_RATIO_MAX * len(text)])
     plain = unicodedata.normalize("NFC", plain)
     found: list[str] = []
     for run in _RUN.findall(plain):
@@ -105,6 +106,10 @@ def _folded(text: str) -> list[str]:
             else:
                 found.append(part)
     return found
+
+
+def _without_marks(text: str) -> str:
+    return "".join([each for each in text if not unicodedata.combining(each)])
 
 
 # Stemming: M. F. Porter, "An algorithm for suffix stripping", 1980.

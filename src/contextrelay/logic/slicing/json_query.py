@@ -180,6 +180,10 @@ class Query:
             return found[0] if len(found) == 1 else _NOTHING
         if isinstance(expression, kinds.FunctionExtension):
             return self._called(expression.name, expression.args, here)
+        if isinstance(expression, kinds.ListLiteral):
+            return [self._value(each, here) for each in expression.items]
+        if isinstance(expression, kinds.InfixExpression | kinds.PrefixExpression):
+            return self._holds(expression, here)
         return None if isinstance(expression, kinds.Nil) else expression.value
 
     def _called(self, name: str, args: Any, here: Any) -> Any:
@@ -210,6 +214,8 @@ class Query:
             return self._is_same(left, right)
         if operator == "!=":
             return not self._is_same(left, right)
+        if operator not in ("<", "<=", ">", ">="):
+            return False  # Others are read too, and mean nothing in RFC 9535.
         if operator in (">", ">="):
             left, right = right, left
         if self._is_less(left, right):
