@@ -68,6 +68,7 @@ import json, resource, sys
 from contextlib import suppress
 from contextrelay import Relay, RelayError
 from contextrelay.core.inspect import parser_pool
+from tests.fuzz.measured import peak_bytes
 
 name, path, is_sealed, fence = sys.argv[1], sys.argv[2], sys.argv[3] == "sealed", int(sys.argv[4])
 resource.setrlimit(resource.RLIMIT_AS, (fence, fence))
@@ -76,7 +77,7 @@ SELF, CHILDREN = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 told = {}
 with Relay("memory:") as relay:
     relay.outline(relay.push("a").ref)
-    base = resource.getrusage(SELF).ru_maxrss
+    base = peak_bytes()  # Not ru_maxrss, which begins with what the parent had.
     pushed = relay.push(body, name=name, seal=is_sealed)
     ref = pushed.url if is_sealed else pushed.ref
     after_push = resource.getrusage(SELF)
@@ -92,7 +93,7 @@ with Relay("memory:") as relay:
 parser_pool.close()
 used = [resource.getrusage(each) for each in (SELF, CHILDREN)]
 told["cpu_s"] = sum(each.ru_utime + each.ru_stime for each in used)
-told["room"] = (used[0].ru_maxrss - base + used[1].ru_maxrss) * UNIT
+told["room"] = peak_bytes() - base + used[1].ru_maxrss * UNIT
 print(json.dumps(told))
 """.replace("UNIT", "1" if sys.platform == "darwin" else "1024")
 
@@ -102,6 +103,7 @@ def measured(name: str, body: bytes, folder: Path, how: str = "plain") -> dict[s
     path.write_bytes(body)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, name, str(path), how, str(FENCE_BYTES)],
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         timeout=WAIT_S_MAX,
     )
