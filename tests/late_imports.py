@@ -32,7 +32,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     ),
     "client/thread.py": ("contextrelay.logic.document.replay",),
     "client/transport/address.py": ("urllib.parse",),
-    "client/transport/local.py": ("asyncio",),
+    "client/transport/local.py": ("asyncio", "logging"),
     "context/codec.py": (
         "contextrelay.context",
         "google.protobuf.message",
