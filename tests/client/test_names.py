@@ -49,7 +49,17 @@ def test_every_public_name_can_be_had_and_no_other() -> None:
 
 def test_the_verbs_of_both_clients_are_these() -> None:
     verbs = {"backup", "close", "extend", "find", "list", "peek", "pin", "pull", "push"}
-    verbs |= {"push_many", "remove", "restore", "stream", "survey", "sweep", "trace", "verify"}
+    verbs |= {
+        "abandon_restore",
+        "push_many",
+        "remove",
+        "restore",
+        "stream",
+        "survey",
+        "sweep",
+        "trace",
+        "verify",
+    }
     verbs |= {"find_threads", "import_thread", "last_used_thread", "new_thread", "thread"}
     verbs |= {"threads", "use_thread"}
     verbs |= {"slice", "grep", "diff", "outline", "digest"}

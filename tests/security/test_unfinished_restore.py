@@ -183,6 +183,13 @@ def test_a_store_that_was_not_found_empty_is_never_erased(address: str, backup: 
             relay.restore(backup)
 
         assert relay.pull(mine) == b"mine"
+        relay.transport.stores.ledger.swap_lock(UNLOCKED, LOOKING + b"2233")
+    with Relay(address) as relay:
+        check_locked(relay)
+
+        relay.abandon_restore()
+
+        assert relay.pull(mine) == b"mine"
 
 
 def test_of_two_restores_only_the_one_that_began_last_writes(address: str, backup: Path) -> None:

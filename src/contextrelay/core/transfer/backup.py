@@ -167,12 +167,14 @@ def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
 
 def _abandon(stores: Stores) -> RestoreReport:
     """Erase what an unfinished restore wrote, and open the store again, empty."""
-    if stores.ledger.locked_by() == UNLOCKED:
+    token = stores.ledger.locked_by()
+    if token == UNLOCKED:
         raise Invalid("no restore is unfinished here", "to begin one: relay restore FILE")
     created_at = moment(stores.now_ms())
-    token = _lock(stores)
-    with lock_token(token):
-        _clear(stores)
+    if token.startswith(FILLING):  # Else it has written nothing yet.
+        token = _lock(stores)
+        with lock_token(token):
+            _clear(stores)
     _unlock(stores, token)
     return RestoreReport(logs=0, bodies=0, body_bytes=0, created_at=created_at)
 
