@@ -71,8 +71,8 @@ OUTLINE_LINE_CHARS_MAX = 2_000
 # More lines, or tags of a page, than these are not looked at, and the outline says so.
 OUTLINE_LINES_MAX = 500_000
 OUTLINE_TAGS_MAX = 200_000
-# Lines of a log that differ in more than digits; as many more are looked at that tell of errors.
-OUTLINE_SHAPES_MAX = 50_000
+# Of lines of a log that differ in more than digits; as much more is looked at that tells of errors.
+OUTLINE_SHAPES_CHARS_MAX = 5_000_000
 
 # Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so much
 # time of a processor; then a part is, for less; then lines. A pack looks so long in all.
@@ -447,6 +447,8 @@ JSON_SKIPPED_AT_ONCE = 32
 # Of the same name in objects on the way of a JSON pointer; the last one counts.
 JSON_SAME_NAMES_MAX = 1_000
 TABLE_ROW_BYTES_MAX = MIB
+# So many rows that are not asked for are skipped at once.
+TABLE_ROWS_AT_ONCE = 32
 TABLE_COLUMNS_MAX = 20_000
 CELL_CHARS_SHOWN = 200
 # Code and documents up to this size are searched for symbols and headings.

@@ -14,7 +14,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_PIECES_MAX, OUTLINE_SHAPES_MAX
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX, OUTLINE_PIECES_MAX, OUTLINE_SHAPES_CHARS_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, quoted
 
@@ -47,6 +47,8 @@ _VARYING = re.compile(
 )
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _TEMPLATE_CHARS = 160
+# What a line costs beside its characters, in characters.
+_LINE_CHARS = 40
 # Templates that begin alike are one, where they are more than this.
 _ALIKE_MIN = 8
 _TEMPLATES_SHOWN_MAX = 200
@@ -107,15 +109,16 @@ def _gather(source: Source) -> _Gathered:
     counts = Counter(shapes)
     lasts = dict(zip(shapes, range(1, len(shapes) + 1), strict=True))
     firsts = dict(zip(reversed(shapes), range(len(shapes), 0, -1), strict=True))
-    unread, room, errors_room = 0, OUTLINE_SHAPES_MAX, OUTLINE_SHAPES_MAX
+    unread, room_chars, errors_room_chars = 0, OUTLINE_SHAPES_CHARS_MAX, OUTLINE_SHAPES_CHARS_MAX
     for shape, number in sorted(firsts.items(), key=lambda each: each[1]):
         line = lines[number - 1]
         if not line or line.isspace():
             continue
-        if room:
-            room -= 1
-        elif errors_room and is_error_line(line):
-            errors_room -= 1
+        chars = _LINE_CHARS + min(len(line), 2 * _TEMPLATE_CHARS)
+        if room_chars > 0:
+            room_chars -= chars
+        elif errors_room_chars > 0 and is_error_line(line):
+            errors_room_chars -= chars
         else:
             unread += counts[shape]
             continue

@@ -7,12 +7,19 @@ TABLE_ROW_BYTES_MAX is refused, and one with more columns than fit is cut behind
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from typing import Any
 
 from contextrelay.errors import Invalid, NotFound, TooLarge
-from contextrelay.limits import CELL_CHARS_SHOWN, TABLE_COLUMNS_MAX, TABLE_ROW_BYTES_MAX
+from contextrelay.limits import (
+    CELL_CHARS_SHOWN,
+    TABLE_COLUMNS_MAX,
+    TABLE_ROW_BYTES_MAX,
+    TABLE_ROWS_AT_ONCE,
+)
 from contextrelay.logic.slicing.fit import Taken, bytes_for, fit_lines
 from contextrelay.logic.slicing.lines import lines_in
 from contextrelay.logic.slicing.source import Source, shown, text_of
@@ -33,7 +40,7 @@ def take_rows(source: Source, span: Span, columns: tuple[str, ...], tokens_max: 
     """
     if (span.start or 0) < 0 or (span.stop or 0) < 0:
         raise Invalid("rows cannot be counted from the end", "give rows like 0:20")
-    lines = _lines(source)
+    lines = _Lines(source, 0)
     first = next(lines, "")
     mark = _delimiter(source, first)
     reader = csv.reader(chain((first,), lines) if '"' in first else [first], delimiter=mark)
@@ -49,19 +56,112 @@ def take_rows(source: Source, span: Span, columns: tuple[str, ...], tokens_max: 
         )
     wanted = _chosen(header, columns)
     start, stop = span.start or 0, span.stop
-    rows, seen, is_end = _rows(lines, mark, start, stop, bytes_for(tokens_max))
+    skipped = _Skipping(source, lines.offset, mark)
+    seen = skipped.skip(start)
+    if seen < start:
+        rows, is_end = [], True
+    else:
+        lines = _Lines(source, skipped.offset)
+        rows, seen, is_end = _rows(lines, mark, start, stop, bytes_for(tokens_max))
     return _fitted(header, wanted, rows, mark, start, stop, seen, is_end, columns, tokens_max)
 
 
-def _lines(source: Source) -> Iterator[str]:
-    for line in lines_in(source.read_on(0), 1, 0, TABLE_ROW_BYTES_MAX):
+class _Lines(Iterator[str]):
+    """The lines of a body from a place on, which is where one begins."""
+
+    def __init__(self, source: Source, offset: int) -> None:
+        self.offset = offset
+        """Behind the last line that was given out."""
+        self._is_first = offset == 0
+        self._lines = lines_in(source.read_on(offset), 1, offset, TABLE_ROW_BYTES_MAX)
+
+    def __next__(self) -> str:
+        line = next(self._lines)
         if line.size_bytes > TABLE_ROW_BYTES_MAX:
             raise TooLarge(
-                f"line {line.number:,} has {line.size_bytes:,} bytes, too many for a row",
+                f"a line has {line.size_bytes:,} bytes, too many for a row (at {line.offset:,})",
                 f"the limit is {TABLE_ROW_BYTES_MAX:,}; take bytes of it, or lines",
             )
+        self.offset = line.offset + line.size_bytes
         text = shown(text_of(line.head))
-        yield text.removeprefix("\ufeff") if line.number == 1 else text
+        is_first, self._is_first = self._is_first, False
+        return text.removeprefix("\ufeff") if is_first else text
+
+
+_BLANK = re.compile(rb"\s*+")
+
+
+@cache
+def _many_rows(mark: str) -> re.Pattern[bytes]:
+    """Rows as csv reads them, so many of them: a quote means something where a field begins."""
+    delimiter = re.escape(mark.encode())
+    quoted = rb'"(?:[^"]++|"")*+"(?:[^"\n' + delimiter + rb"][^\n" + delimiter + rb"]*+)?+"
+    plain = rb'[^"\n' + delimiter + rb"][^\n" + delimiter + rb"]*+"
+    field = rb"(?:" + quoted + rb"|" + plain + rb")?+"
+    row = rb"(?:[^\S\n]*+\n)*+" + field + rb"(?:" + delimiter + field + rb")*+\n"
+    return re.compile(rb"(?:" + row + rb"){%d}" % TABLE_ROWS_AT_ONCE)
+
+
+class _Skipping:
+    """Goes over rows that are not asked for: many at once, else a line, else a row of several."""
+
+    def __init__(self, source: Source, offset: int, mark: str) -> None:
+        self._source = source
+        self._mark = mark
+        self._window = b""
+        self._start, self._place = offset, 0
+
+    @property
+    def offset(self) -> int:
+        """Behind the last row that was passed, in the body."""
+        return self._start + self._place
+
+    def skip(self, count: int) -> int:
+        """Pass so many rows, or all there are; how many they were."""
+        seen = singles = 0
+        many_rows = _many_rows(self._mark)
+        while seen < count and self._finds_row():
+            is_far = count - seen >= TABLE_ROWS_AT_ONCE and not singles
+            many = many_rows.match(self._window, self._place) if is_far else None
+            if many:
+                self._place = many.end()
+                seen += TABLE_ROWS_AT_ONCE
+                continue
+            # Where so many cannot be passed at once, as many are one by one, before the next try.
+            singles = (singles or TABLE_ROWS_AT_ONCE) - 1
+            self._pass_one()
+            seen += 1
+        return seen
+
+    def _finds_row(self) -> bool:
+        """Go to the next line that is not blank; whether there is one."""
+        while True:
+            is_last = self._start + len(self._window) >= self._source.size_bytes
+            if len(self._window) - self._place < TABLE_ROW_BYTES_MAX // 2 and not is_last:
+                self._read_from(self.offset)
+                continue
+            blank = _BLANK.match(self._window, self._place)
+            end = blank.end() if blank else self._place
+            self._place = max(self._place, self._window.rfind(b"\n", self._place, end) + 1)
+            if end < len(self._window):
+                return True
+            if is_last:
+                return False
+            self._read_from(self._start + end)
+
+    def _pass_one(self) -> None:
+        end = self._window.find(b"\n", self._place)
+        if end >= 0 and self._window.find(b'"', self._place, end) < 0:
+            self._place = end + 1
+            return
+        lines = _Lines(self._source, self.offset)
+        _next_row(csv.reader(lines, delimiter=self._mark))
+        self._read_from(lines.offset)
+
+    def _read_from(self, offset: int) -> None:
+        stop = min(offset + TABLE_ROW_BYTES_MAX, self._source.size_bytes)
+        self._window = self._source.bytes_of(offset, stop)
+        self._start, self._place = offset, 0
 
 
 def _delimiter(source: Source, first: str) -> str:
@@ -94,18 +194,8 @@ def _chosen(header: list[str], columns: tuple[str, ...]) -> list[int]:
 def _rows(
     lines: Iterator[str], mark: str, start: int, stop: int | None, room_bytes: int
 ) -> tuple[list[list[str]], int, bool]:
-    """The rows of a span, how many rows were seen, and whether the table ends there."""
-    seen = 0
-    # A line without a quote is a row of its own: there is no need to take it apart.
-    while seen < start:
-        line = next(lines, None)
-        if line is None:
-            return [], seen, True
-        if '"' in line:
-            _next_row(csv.reader(chain((line,), lines), delimiter=mark))
-        elif not line.strip():
-            continue
-        seen += 1
+    """The rows of a span that begins here, how many rows were seen, and whether the table ends."""
+    seen = start
     rows: list[list[str]] = []
     reader = csv.reader(lines, delimiter=mark)
     while stop is None or seen < stop:
