@@ -94,7 +94,8 @@ ON_ALL_LEGS = "test_verbs.py"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "leg" in metafunc.fixturenames:
+    own = {each.args[0] for each in metafunc.definition.iter_markers("parametrize")}
+    if "leg" in metafunc.fixturenames and "leg" not in own:
         is_on_all = metafunc.definition.path.name == ON_ALL_LEGS or LENGTH == "full"
         metafunc.parametrize("leg", LEGS if is_on_all else THREE_LEGS, indirect=True)
 

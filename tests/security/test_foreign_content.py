@@ -189,9 +189,7 @@ def test_where_all_readers_are_busy_the_lines_are_shown_and_not_kept(
         assert relay.outline(ref).notes == ()
 
 
-@pytest.mark.parametrize(
-    "name", ["a.json", "a.py", "a.c", "a.md", "a.txt", "a.html", "a.csv", "a.bin"]
-)
+@pytest.mark.parametrize("ending", ["json", "py", "c", "md", "txt", "html", "csv", "bin"])
 def test_every_kind_has_a_plain_outline_while_readers_are_busy(
     ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

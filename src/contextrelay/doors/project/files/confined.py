@@ -316,10 +316,18 @@ def is_writable(folder: Path) -> bool:
 
 
 def sync(folder: Path, path: str) -> None:
-    """Make what was created, renamed or removed beside a path survive a power loss."""
-    with _folder(folder, path.rpartition("/")[0]) as handle:
-        if isinstance(handle, int):
-            os.fsync(handle)
+    """Make what was created, renamed or removed next to a path survive a power loss.
+
+    Raises:
+        Broken: somebody moved the folder away meanwhile.
+    """
+    parent = path.rpartition("/")[0]
+    try:
+        with _folder(folder, parent) as handle:
+            if isinstance(handle, int):
+                os.fsync(handle)
+    except FileNotFoundError as error:
+        raise Broken(f"{parent} was moved away meanwhile", "do it again") from error
 
 
 @contextmanager
