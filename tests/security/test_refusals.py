@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Generator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import cast
 
@@ -71,11 +71,11 @@ def sent_first(served: Served, *parts: bytes) -> int:
     with socket.create_connection(("127.0.0.1", served.port), LATE_S_MAX) as wire:
         for part in parts:
             wire.sendall(part)
-        response = http.client.HTTPResponse(wire, method="POST")
-        response.begin()
-        response.read()
-        assert response.getheader("connection") == "close"
-        return response.status
+        with closing(http.client.HTTPResponse(wire, method="POST")) as response:
+            response.begin()
+            response.read()
+            assert response.getheader("connection") == "close"
+            return response.status
 
 
 def test_who_sends_everything_first_sees_that_it_was_too_much(served: Served) -> None:
