@@ -16,7 +16,7 @@ from typing import cast
 import pytest
 
 from contextrelay.doors.http.app import App
-from contextrelay.doors.http.server.timeouts import Patience
+from contextrelay.doors.http.server.bounds import ServerBounds
 from contextrelay.model.settings import Settings
 from tests.doors.http.serving import Served, serving
 from tests.security.hostile import (
@@ -43,7 +43,7 @@ from tests.store.engines import until
 
 BODY_BYTES_MAX = 1 << 20
 # So short that a test does not wait long; so long that a busy machine does not pass it.
-PATIENCE = Patience(head_s=1.5, body_s=1.5, read_s=1.5)
+BOUNDS = ServerBounds(head_s=1.5, body_s=1.5, read_s=1.5)
 LATE_S_MAX = 8.0
 BESIDE_S_MAX = 8.0
 
@@ -53,7 +53,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Generator[Served]:
     """One server for all of them."""
     settings = Settings(body_bytes_max=BODY_BYTES_MAX)
     store = tmp_path_factory.mktemp("hostile") / "store"
-    with serving(store, settings=settings, patience=PATIENCE) as running:
+    with serving(store, settings=settings, bounds=BOUNDS) as running:
         yield running
 
 
@@ -299,7 +299,7 @@ SLOW: dict[str, tuple[bytes, bytes, list[int]]] = {
 
 @pytest.mark.parametrize("name", SLOW)
 def test_who_sends_slowly_is_cut_off(hostile: Served, name: str) -> None:
-    """Promise Z3. It has as long as a server's patience says, however it spreads it."""
+    """Promise Z3. It has as long as a server's bounds say, however it spreads it."""
     begin, slowly, expected = SLOW[name]
     host = b"127.0.0.1:%d" % hostile.port
     with Raw(hostile.port) as raw:
@@ -412,7 +412,7 @@ def test_pings_of_one_who_does_not_read_are_not_kept(hostile: Served) -> None:
 
 def test_one_connection_too_many_is_refused_until_another_ends(tmp_path: Path) -> None:
     """Promise Z3. It is told to come back later."""
-    with serving(tmp_path / "store", patience=Patience(connections=3)) as served:
+    with serving(tmp_path / "store", bounds=ServerBounds(connections=3)) as served:
         with ExitStack() as stack:
             for _ in range(3):
                 first = stack.enter_context(Raw(served.port))
@@ -434,7 +434,7 @@ def test_bodies_that_are_too_much_together_are_refused_until_others_are_done(
     body = b"{" + b" " * 700_000 + b"}"
     request = json(b"/v1/threads", body)
     begin, rest = request[:-100_000], request[-100_000:]
-    with serving(tmp_path / "store", patience=Patience(held_bytes=1_000_000)) as served:
+    with serving(tmp_path / "store", bounds=ServerBounds(held_bytes=1_000_000)) as served:
         host = b"127.0.0.1:%d" % served.port
         with Raw(served.port) as first:
             first.say(begin.replace(b"HOST", host))
@@ -451,9 +451,9 @@ def test_bodies_that_are_too_much_together_are_refused_until_others_are_done(
 
 
 def held(served: Served) -> int:
-    """What is on the shelf of a server."""
+    """How much of bodies on their way in a server holds."""
     app = served.server.config.loaded_app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return cast(App, app).shelf.held_bytes
+    return cast(App, app).incoming.held_bytes
 
 
 @pytest.mark.parametrize("url", ["https://relay.example.com:443", "https://relay.example.com"])

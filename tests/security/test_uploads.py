@@ -19,9 +19,8 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.doors.http.app import App
-from contextrelay.doors.http.server import body_memory, request_body
-from contextrelay.doors.http.server.body_memory import Shelf
-from contextrelay.doors.http.server.timeouts import Patience
+from contextrelay.doors.http.server import bounds, request_body
+from contextrelay.doors.http.server.bounds import IncomingBodies, ServerBounds
 from contextrelay.wire.routes import FRAMED
 from tests.doors.http.serving import Served, serving
 from tests.security.raw import Raw
@@ -50,9 +49,9 @@ def served(store: Path, owner: Relay) -> Generator[Served]:
         yield running
 
 
-def shelf_of(served: Served) -> Shelf:
+def incoming_of(served: Served) -> IncomingBodies:
     app = served.server.config.loaded_app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return cast(App, app).shelf
+    return cast(App, app).incoming
 
 
 def head(
@@ -118,7 +117,7 @@ def test_who_may_only_read_is_refused_before_a_body_is_read(
     many = {"/v1/artifacts/many"}  # It has to come framed.
     assert {path for path, status in statuses.items() if status != 403} <= not_there | many
     assert all(400 <= status < 500 for status in statuses.values())
-    assert shelf_of(served).uploads == shelf_of(served).held_bytes == 0
+    assert incoming_of(served).uploads == incoming_of(served).held_bytes == 0
 
 
 def test_many_pushes_of_who_may_only_read_are_refused_before_they_come(
@@ -218,7 +217,7 @@ def test_what_one_key_sends_at_a_time_is_bounded_and_leaves_room_for_others(
     """Promise Z3. In number: of one, and of all."""
     with (
         Relay(tmp_path / "store") as relay,
-        serving(tmp_path / "store", needs_token=True, patience=Patience(uploads=4)) as served,
+        serving(tmp_path / "store", needs_token=True, bounds=ServerBounds(uploads=4)) as served,
         ExitStack() as stack,
     ):
         greedy, other, third = (relay.new_key().token for _ in range(3))
@@ -229,7 +228,7 @@ def test_what_one_key_sends_at_a_time_is_bounded_and_leaves_room_for_others(
             return raw
 
         first, second = begin(greedy), begin(greedy)
-        wait_for(lambda: shelf_of(served).uploads == 2)
+        wait_for(lambda: incoming_of(served).uploads == 2)
         with Raw(served.port, LATE_S_MAX) as raw:
             raw.say(head(served, "/push", greedy, LARGE))
             heard = raw.hear()
@@ -237,15 +236,15 @@ def test_what_one_key_sends_at_a_time_is_bounded_and_leaves_room_for_others(
         assert b"retry-after: 2\r\n" in heard.raw
         for _ in range(2):
             begin(other)
-        wait_for(lambda: shelf_of(served).uploads == 4)
+        wait_for(lambda: incoming_of(served).uploads == 4)
         assert told(served, head(served, "/push", third, LARGE))[0] == 503
         assert told(served, head(served, "/push", third, 5), b"small")[0] == 200
         first.say(b"a" * (LARGE - 100))
         assert first.answer()[0] == 200
-        wait_for(lambda: shelf_of(served).uploads == 3)
+        wait_for(lambda: incoming_of(served).uploads == 3)
         assert told(served, head(served, "/push", third, LARGE), b"a" * LARGE)[0] == 200
         second.socket.close()
-        wait_for(lambda: shelf_of(served).uploads == 2)
+        wait_for(lambda: incoming_of(served).uploads == 2)
 
 
 def test_one_caller_does_not_fill_the_temporary_folder(
@@ -254,12 +253,12 @@ def test_one_caller_does_not_fill_the_temporary_folder(
     """Promise Z3. It is 507 in words, at once where the size is known; small ones are taken."""
     room = 4_000_000
     token, other = owner.new_key().token, owner.new_key().token
-    held = shelf_of(served)
+    held = incoming_of(served)
 
     def usage(_: Any) -> Any:
         return SimpleNamespace(free=room - held.held_bytes)
 
-    monkeypatch.setattr(body_memory.shutil, "disk_usage", usage)
+    monkeypatch.setattr(bounds.shutil, "disk_usage", usage)
     status, text = told(served, head(served, "/push", token, 3_000_000))
     assert (status, text) == (507, b"the server has no room to take in this body")
     chunk = b"%x\r\n" % 1_000_000 + b"a" * 1_000_000 + b"\r\n"
@@ -296,16 +295,16 @@ def test_a_temporary_folder_that_is_full_is_507_and_spoils_nothing(
     assert told(served, head(served, artifacts, token, len(part), form), part)[0] == 507
     assert told(served, head(served, "/v1/threads/import", token, len(large)), large)[0] == 507
     assert told(served, head(served, "/push", token, 5), b"small")[0] == 200
-    assert shelf_of(served).uploads == shelf_of(served).held_bytes == 0
+    assert incoming_of(served).uploads == incoming_of(served).held_bytes == 0
 
 
 def test_a_slow_upload_is_ended_whatever_it_has_sent_before(tmp_path: Path) -> None:
     """Promise Z3. A little now and then is not enough to hold what is there."""
-    with serving(tmp_path / "store", patience=Patience(body_s=0.5)) as served:
+    with serving(tmp_path / "store", bounds=ServerBounds(body_s=0.5)) as served:
         with Raw(served.port, LATE_S_MAX) as raw:
             raw.say(head(served, "/push", "", 5_000_000).replace(b"Authorization", b"X-Nothing"))
             raw.say(b"a" * 1_000_000)
-            wait_for(lambda: shelf_of(served).held_bytes > 500_000)
+            wait_for(lambda: incoming_of(served).held_bytes > 500_000)
             raw.socket.settimeout(0.05)
             begun_s = time.monotonic()
             heard = b""
@@ -317,13 +316,13 @@ def test_a_slow_upload_is_ended_whatever_it_has_sent_before(tmp_path: Path) -> N
                     continue
 
         assert heard.startswith(b"HTTP/1.1 408 ")
-        wait_for(lambda: shelf_of(served).held_bytes == shelf_of(served).uploads == 0)
+        wait_for(lambda: incoming_of(served).held_bytes == incoming_of(served).uploads == 0)
 
 
 def test_a_body_that_comes_at_its_pace_is_taken(tmp_path: Path) -> None:
     """Promise Z3. It may take many times as long as a pause may last."""
     with (
-        serving(tmp_path / "store", patience=Patience(body_s=0.4)) as served,
+        serving(tmp_path / "store", bounds=ServerBounds(body_s=0.4)) as served,
         Raw(served.port, LATE_S_MAX) as raw,
     ):
         raw.say(head(served, "/push", "", 200_000).replace(b"Authorization", b"X-Nothing"))

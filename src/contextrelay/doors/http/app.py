@@ -34,12 +34,11 @@ from contextrelay.doors.http.server.auth import (
     address_in,
     token_in,
 )
-from contextrelay.doors.http.server.body_memory import Shelf
+from contextrelay.doors.http.server.bounds import IncomingBodies, ServerBounds
 from contextrelay.doors.http.server.hosts import Guard
-from contextrelay.doors.http.server.request import TEXT, Exchange, Left, Receive, Scope, Send
+from contextrelay.doors.http.server.request import TEXT, ClientLeft, Exchange, Receive, Scope, Send
 from contextrelay.doors.http.server.router import Paths, Place
-from contextrelay.doors.http.server.slow_pool import Slowly
-from contextrelay.doors.http.server.timeouts import Patience
+from contextrelay.doors.http.server.slow_pool import SlowPool
 from contextrelay.doors.http.streams import signals
 from contextrelay.doors.http.streams.hub import Hub
 from contextrelay.doors.mcp import http_transport
@@ -71,7 +70,7 @@ class Door:
         self.callers = Callers(local, needs_token)
         self.hub = Hub(local)
         self.pushing = Pushing()
-        self.slowly = Slowly()
+        self.slow_pool = SlowPool()
         self.large_json = asyncio.Semaphore(LARGE_JSON_AT_ONCE_MAX)
         self.paths = Paths()
         self.mcp = Mounted()
@@ -84,10 +83,10 @@ class Door:
 class App:
     """The ASGI application; `open_door` is called once its event loop runs."""
 
-    def __init__(self, open_door: Callable[[], Door], patience: Patience | None = None) -> None:
+    def __init__(self, open_door: Callable[[], Door], bounds: ServerBounds | None = None) -> None:
         self._open_door = open_door
-        self.patience = patience or Patience()
-        self.shelf = Shelf(self.patience.held_bytes, self.patience.uploads)
+        self.bounds = bounds or ServerBounds()
+        self.incoming = IncomingBodies(self.bounds.held_bytes, self.bounds.uploads)
         self.lingering: dict[Any, None] = {}
         """Connections that are read from only so that their last answer is seen, oldest first."""
         self.door: Door | None = None
@@ -101,7 +100,7 @@ class App:
         if scope["type"] == "websocket":
             await signals.websocket(self.door, scope, receive, send)
             return
-        exchange = Exchange(scope, receive, send, self.patience.body_s, self.shelf)
+        exchange = Exchange(scope, receive, send, self.bounds.body_s, self.incoming)
         place: Place | None = None
         begun = self.door.metrics.begin()
         try:
@@ -117,7 +116,7 @@ class App:
             else:
                 with exchange.visitor.staying(_ending(exchange)):
                     await handler(self.door, exchange, found[1])
-        except Left:
+        except ClientLeft:
             return
         except asyncio.CancelledError:
             # The key was revoked; or the server ends, and this took longer than it waits.
@@ -227,7 +226,7 @@ async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> No
         more.append((b"allow", str(error.details["allow"]).encode()))
     if isinstance(error, NoSuchRange):
         more.append((b"content-range", b"bytes */%d" % error.details["size"]))
-    if place is not None and place.tells_text:
+    if place is not None and place.has_text_errors:
         await exchange.refuse(error.status, error.message.encode(), TEXT, more)
         return
     await exchange.refuse(error.status, encode(problem(error)), MEDIA_TYPE.encode(), more)

@@ -25,10 +25,10 @@ from contextrelay.client.transport.local import AsyncLocal, open_stores
 from contextrelay.core.access.keys import keep
 from contextrelay.core.stores import Stores
 from contextrelay.doors.http.app import App, Door
+from contextrelay.doors.http.server.bounds import ServerBounds
 from contextrelay.doors.http.server.hosts import guard, is_loopback
 from contextrelay.doors.http.server.http_connection import Protocol
 from contextrelay.doors.http.server.security_headers import SAFE
-from contextrelay.doors.http.server.timeouts import Patience
 from contextrelay.doors.http.server.ws_connection import Socket
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
@@ -72,7 +72,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """Whether one has to have a key also on loopback; elsewhere one has to anyway."""
     first_key: KeptKey | None = None
     """One that is to be there, for a store that is gone with its process."""
-    patience: Patience = Patience()
+    bounds: ServerBounds = ServerBounds()
     figures: str = ""
     """The folder in which several processes count together; `run` makes it."""
 
@@ -111,7 +111,7 @@ def application(options: Options) -> App:
         needs_token = options.needs_token or not is_loopback(options.host)
         return Door(AsyncLocal(stores), watch, options.figures, needs_token)
 
-    return App(open_door, _affordable(options.patience))
+    return App(open_door, _affordable(options.bounds))
 
 
 def _at_no_address(stores: Stores) -> Stores:
@@ -119,19 +119,19 @@ def _at_no_address(stores: Stores) -> Stores:
     return replace(stores, engine=replace(stores.engine, address=STORE))
 
 
-def _affordable(patience: Patience) -> Patience:
+def _affordable(bounds: ServerBounds) -> ServerBounds:
     """No more connections and uploads than the system lets this process have files.
 
     Some of these are the store's.
     """
     if resource is None:
-        return patience
+        return bounds
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
-        return patience
-    uploads = max(1, min(patience.uploads, files // 4))
-    connections = max(1, min(patience.connections, files - FILES_KEPT - uploads))
-    return replace(patience, connections=connections, uploads=uploads)
+        return bounds
+    uploads = max(1, min(bounds.uploads, files // 4))
+    connections = max(1, min(bounds.connections, files - FILES_KEPT - uploads))
+    return replace(bounds, connections=connections, uploads=uploads)
 
 
 def _allow_files() -> None:

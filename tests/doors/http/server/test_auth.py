@@ -81,7 +81,7 @@ def test_every_place_asks_who_it_is_but_those_that_tell_of_the_server_itself(
                     continue
                 assert reply.status_code == 401, path
                 assert reply.headers["www-authenticate"] == "Bearer"
-                if place.tells_text:
+                if place.has_text_errors:
                     assert reply.text == TOLD
                 else:
                     assert reply.headers["content-type"] == "application/problem+json"

@@ -117,7 +117,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     replies: dict[str, Json]
     """From a status to what comes with it: media types, each with a schema."""
     errors: tuple[int, ...] = ()
-    tells_text: bool = False
+    has_text_errors: bool = False
     is_stream: bool = False
     """Whether the token may be in the query, for who cannot send it otherwise."""
 
@@ -130,7 +130,7 @@ class Operation(Struct, frozen=True, kw_only=True):
             }
             for status, told in self.replies.items()
         }
-        kind = "Text" if self.tells_text else "Problem"
+        kind = "Text" if self.has_text_errors else "Problem"
         asked_always = () if self.path in OPEN else ASKED_ALWAYS
         for status in (*self.errors, *asked_always):
             if str(status) not in replies:

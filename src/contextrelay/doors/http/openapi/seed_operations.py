@@ -143,7 +143,7 @@ _RELAY = [
             )
         },
         errors=(*WRITES, 402, 404, 409, 410),
-        tells_text=True,
+        has_text_errors=True,
     ),
     Operation(
         method="GET",
@@ -165,7 +165,7 @@ _RELAY = [
             "304": {},
         },
         errors=(*FINDS, 416),
-        tells_text=True,
+        has_text_errors=True,
     ),
     Operation(
         method="GET",
@@ -177,7 +177,7 @@ _RELAY = [
         parameters=[REF_IN_PATH, query("full", STRING, "1: tell all there is to tell.")],
         replies={"200": as_json({"anyOf": [schema("Described"), ANY_OBJECT]})},
         errors=FINDS,
-        tells_text=True,
+        has_text_errors=True,
     ),
     Operation(
         method="GET",
@@ -187,7 +187,7 @@ _RELAY = [
         summary="Answers that a channel is missing",
         replies={},
         errors=ALWAYS,
-        tells_text=True,
+        has_text_errors=True,
     ),
     Operation(
         method="GET",
@@ -206,7 +206,7 @@ _RELAY = [
         ],
         replies={},
         errors=(*ALWAYS, 426, 503),
-        tells_text=True,
+        has_text_errors=True,
         is_stream=True,
     ),
 ]

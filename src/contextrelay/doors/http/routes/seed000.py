@@ -55,9 +55,9 @@ SAY_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencode
 
 
 def add_to(paths: Paths) -> None:
-    paths.add("POST", "/push", push, tells_text=True)
-    paths.add("GET", "/pull/{ref}", pull, tells_text=True)
-    paths.add("GET", "/peek/{ref}", peek, tells_text=True)
+    paths.add("POST", "/push", push, has_text_errors=True)
+    paths.add("GET", "/pull/{ref}", pull, has_text_errors=True)
+    paths.add("GET", "/peek/{ref}", peek, has_text_errors=True)
 
 
 # Push
@@ -272,7 +272,7 @@ async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     try:
         asked = Peek(_ref(values), is_full=query.get("full") == "1")
         if asked.looks_inside:
-            artifact = await door.slowly.look(exchange.relay, asked, b"", "")
+            artifact = await door.slow_pool.look(exchange.relay, asked, b"", "")
         else:
             artifact = await exchange.relay.ask(asked)
     except (NotFound, Gone) as error:

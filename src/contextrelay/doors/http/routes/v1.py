@@ -107,9 +107,9 @@ async def ask(door: Door, exchange: Exchange, verb: Verb[Any], body: Body = b"")
     """Ask the relay, with the key by which the client may ask again."""
     key = exchange.key()
     if verb.traits.slow:
-        reply = await door.slowly.ask(exchange.relay, verb, body, key)
+        reply = await door.slow_pool.ask(exchange.relay, verb, body, key)
     elif verb.looks_inside:
-        reply = await door.slowly.look(exchange.relay, verb, body, key)
+        reply = await door.slow_pool.look(exchange.relay, verb, body, key)
     else:
         reply = await exchange.relay.ask(verb, body, key)
     count(door, verb)

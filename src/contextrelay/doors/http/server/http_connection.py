@@ -16,9 +16,9 @@ from httptools import HttpRequestParser
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from contextrelay.doors.http.server.bounds import ServerBounds
 from contextrelay.doors.http.server.request import CONNECTION, ENDED, WAITS
 from contextrelay.doors.http.server.security_headers import SAFE_LINES
-from contextrelay.doors.http.server.timeouts import Patience
 from contextrelay.limits import (
     HEADER_BYTES_IN_MAX,
     HEADERS_IN_MAX,
@@ -40,7 +40,7 @@ class Protocol(HttpToolsProtocol):
     """One connection."""
 
     parser: HttpRequestParser
-    _patience: Patience
+    _bounds: ServerBounds
     _sending_timer: TimerHandle | None = None
     """Runs while the client has to send something."""
     _reading_timer: TimerHandle | None = None
@@ -72,9 +72,9 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Transport) -> None:
         super().connection_made(transport)
-        self._patience = self._served.patience
+        self._bounds = self._served.bounds
         served = len(self.connections) - len(self._served.lingering)
-        self._is_one_too_many = served > self._patience.connections
+        self._is_one_too_many = served > self._bounds.connections
         self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -247,7 +247,7 @@ class Protocol(HttpToolsProtocol):
             self._watch_reading(self.transport.get_write_buffer_size() > 0)
         elif self._is_in_body and not self._is_in_head:
             # It was answered before all of it came: the rest is dropped, but not for ever.
-            self._watch_sending(self._patience.body_s, self._end)
+            self._watch_sending(self._bounds.body_s, self._end)
 
     # Lingering
 
@@ -323,7 +323,7 @@ class Protocol(HttpToolsProtocol):
     # Bounds
 
     def _watch_head(self) -> None:
-        self._watch_sending(self._patience.head_s, self._is_late)
+        self._watch_sending(self._bounds.head_s, self._is_late)
 
     def _is_late(self) -> None:
         if self._is_busy:
@@ -354,9 +354,7 @@ class Protocol(HttpToolsProtocol):
             self._reading_timer = None
         if is_watched:
             self._unread_bytes = self.transport.get_write_buffer_size()
-            self._reading_timer = self.loop.call_later(
-                self._patience.read_s, self._look_whether_read
-            )
+            self._reading_timer = self.loop.call_later(self._bounds.read_s, self._look_whether_read)
 
     def _look_whether_read(self) -> None:
         read_bytes = self._unread_bytes - self.transport.get_write_buffer_size()

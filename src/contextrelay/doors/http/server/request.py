@@ -15,7 +15,7 @@ from msgspec.json import encode
 
 from contextrelay.client.transport.local import in_thread
 from contextrelay.doors.http.server.auth import address_in
-from contextrelay.doors.http.server.body_memory import Held, Shelf
+from contextrelay.doors.http.server.bounds import IncomingBodies, IncomingBody
 from contextrelay.doors.http.server.request_body import Upload
 from contextrelay.errors import Invalid, RelayError, TooLarge
 from contextrelay.limits import (
@@ -74,7 +74,7 @@ class TimedOut(RelayError):
     code, status = "timed_out", 408
 
 
-class Left(Exception):
+class ClientLeft(Exception):
     """The client is gone: there is nobody to answer."""
 
 
@@ -87,7 +87,7 @@ class Exchange:
         "_held",
         "_receive",
         "_send",
-        "_shelf",
+        "_incoming",
         "bytes_in",
         "bytes_out",
         "ended",
@@ -108,12 +108,12 @@ class Exchange:
         receive: Receive,
         send: Send,
         body_s: float = BODY_IDLE_S,
-        shelf: Shelf | None = None,
+        incoming: IncomingBodies | None = None,
     ) -> None:
         self.scope = scope
         self._body_s = body_s
-        self._shelf = shelf or Shelf(HELD_BODIES_BYTES_MAX)
-        self._held: Held | None = None
+        self._incoming = incoming or IncomingBodies(HELD_BODIES_BYTES_MAX)
+        self._held: IncomingBody | None = None
         self._copies = 1
         self.method: str = scope.get("method", "GET")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -296,7 +296,7 @@ class Exchange:
                 await self._check_quota(kind, announced if is_bare and announced else 1)
             self._copies = 2 if kind in _COPIED else 1
             expected_bytes = self._copies * (announced or 0)
-            self._held = self._shelf.begin(self._caller(), expected_bytes, in_file)
+            self._held = self._incoming.begin(self._caller(), expected_bytes, in_file)
         if not announced and announced is not None:
             return await self._receive()
         message, _ = await self._before(self._body_s)
@@ -308,9 +308,9 @@ class Exchange:
         """Make room in the temporary folder for a part of the body."""
         self._holding().put_in_file(self._copies * size_bytes)
 
-    def _holding(self) -> Held:
+    def _holding(self) -> IncomingBody:
         if self._held is None:
-            self._held = self._shelf.begin(self._caller(), 0, in_file=True)
+            self._held = self._incoming.begin(self._caller(), 0, in_file=True)
         return self._held
 
     def _caller(self) -> str:
@@ -348,7 +348,7 @@ class Exchange:
         pace_bytes = self._body_s * BODY_BYTES_PER_S_MIN
         while True:
             if message["type"] != "http.request":
-                raise Left
+                raise ClientLeft
             if part := message.get("body", b""):
                 self.bytes_in += len(part)
                 yield part

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO
 
-from contextrelay.doors.http.server.body_memory import no_room
+from contextrelay.doors.http.server.bounds import no_room
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.limits import CHUNK_BYTES, UPLOAD_MEMORY_BYTES
 

@@ -19,12 +19,12 @@ Handler = Callable[["Door", "Exchange", dict[str, str]], Awaitable[None]]
 class Place:
     """One path: what can be done there."""
 
-    __slots__ = ("methods", "path", "tells_text")
+    __slots__ = ("methods", "path", "has_text_errors")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.methods: dict[str, Handler] = {}
-        self.tells_text = False
+        self.has_text_errors = False
         """Whether errors here are plain text, as seed 000 has them."""
 
     def allowed(self) -> str:
@@ -40,7 +40,7 @@ class Paths:
         self._root: dict[str, Any] = {}
         self.places: dict[str, Place] = {}
 
-    def add(self, method: str, path: str, handler: Handler, tells_text: bool = False) -> None:
+    def add(self, method: str, path: str, handler: Handler, has_text_errors: bool = False) -> None:
         node = self._root
         for part in path.split("/")[1:]:
             name = ("..." if part.endswith("...}") else "{}") if part.startswith("{") else part
@@ -48,7 +48,7 @@ class Paths:
         place = self.places.setdefault(path, Place(path))
         assert method not in place.methods, f"{method} {path} is answered twice"
         place.methods[method] = handler
-        place.tells_text = place.tells_text or tells_text
+        place.has_text_errors = place.has_text_errors or has_text_errors
         assert node.get("/", place) is place, f"{path} is spelled in two ways"
         node["/"] = place
 

@@ -20,7 +20,7 @@ from contextrelay.limits import LOOKS_AT_ONCE_MAX, SLOW_AT_ONCE_MAX
 from contextrelay.wire.verbs import Body, Verb
 
 
-class Slowly:
+class SlowPool:
     """The long requests of one server."""
 
     def __init__(self) -> None:

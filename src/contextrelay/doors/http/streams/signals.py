@@ -17,8 +17,8 @@ from contextrelay.core.schema import channel_log, thread_log
 from contextrelay.doors.http.server.auth import RETRY_AFTER, address_in, token_in
 from contextrelay.doors.http.server.request import (
     TEXT,
+    ClientLeft,
     Exchange,
-    Left,
     Receive,
     Scope,
     Send,
@@ -58,8 +58,8 @@ STREAMS = frozenset(
 
 
 def add_to(paths: Paths) -> None:
-    paths.add("GET", "/ws", _no_channel, tells_text=True)
-    paths.add("GET", "/ws/{channel...}", _no_upgrade, tells_text=True)
+    paths.add("GET", "/ws", _no_channel, has_text_errors=True)
+    paths.add("GET", "/ws/{channel...}", _no_upgrade, has_text_errors=True)
     signals, events = route_of(ReadSignals).path, route_of(ReadEvents).path
     paths.add("GET", signals, _read_signals)
     paths.add("GET", f"{signals}/events", _stream_signals)
@@ -308,14 +308,14 @@ async def _unless_left(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> A
     """Do something that takes long, and stop the moment the client leaves.
 
     Raises:
-        Left: it did.
+        ClientLeft: it did.
     """
     done = asyncio.create_task(doing)
     left = asyncio.create_task(exchange.until_left())
     try:
         await asyncio.wait([done, left], return_when=asyncio.FIRST_COMPLETED)
         if not done.done():
-            raise Left
+            raise ClientLeft
         return done.result()
     finally:
         done.cancel()

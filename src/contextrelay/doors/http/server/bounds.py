@@ -1,4 +1,4 @@
-"""The shelf: room for bodies on their way in, in memory and in the temporary folder.
+"""The bounds of a server process, and how much room bodies on their way in take of it.
 
 Each body has a bound of its own; these are the bounds of all that one caller sends at a time, and
 of all that a process takes in. A caller is a key, or an address where no key is asked for.
@@ -11,10 +11,17 @@ from __future__ import annotations
 import shutil
 import tempfile
 
+from msgspec import Struct
+
 from contextrelay.doors.http.server.auth import RETRY_AFTER
 from contextrelay.errors import Full, Limited, RelayError, Unavailable
 from contextrelay.limits import (
+    BODY_IDLE_S,
+    CONNECTIONS_MAX,
+    HEAD_S_MAX,
+    HELD_BODIES_BYTES_MAX,
     HELD_BY_ONE_BYTES_MAX,
+    SLOW_READER_S,
     UPLOAD_MEMORY_BYTES,
     UPLOAD_RETRY_S,
     UPLOADS_BY_ONE_BYTES_MAX,
@@ -23,6 +30,22 @@ from contextrelay.limits import (
     UPLOADS_MAX,
     UPLOADS_ROOM_SHARE,
 )
+
+
+class ServerBounds(Struct, frozen=True, kw_only=True):
+    """How long one server process waits for a client, and how much it takes on at a time."""
+
+    head_s: float = HEAD_S_MAX
+    """From a connection's first moment, or a request's first byte, to the end of its headers."""
+    body_s: float = BODY_IDLE_S
+    """In which as much of a body has to come as its pace demands, or its end."""
+    read_s: float = SLOW_READER_S
+    """In which some of a reply has to be read: `READ_PACE_BYTES`."""
+    connections: int = CONNECTIONS_MAX
+    held_bytes: int = HELD_BODIES_BYTES_MAX
+    """Of bodies that are held in memory until they are whole."""
+    uploads: int = UPLOADS_MAX
+    """Bodies on their way in, at a time."""
 
 
 class _Sum:
@@ -34,7 +57,7 @@ class _Sum:
         self.uploads = self.memory_bytes = self.file_bytes = 0
 
 
-class Shelf:
+class IncomingBodies:
     """The room of one server process."""
 
     def __init__(self, memory_bytes_max: int, uploads_max: int = UPLOADS_MAX) -> None:
@@ -54,7 +77,7 @@ class Shelf:
     def uploads(self) -> int:
         return self._all.uploads
 
-    def begin(self, caller: str, announced_bytes: int, in_file: bool) -> Held:
+    def begin(self, caller: str, announced_bytes: int, in_file: bool) -> IncomingBody:
         """Take in one more body; of 0 bytes where it is not known how many it has.
 
         Raises:
@@ -66,7 +89,7 @@ class Shelf:
             raise _too_many(f"{self._all.uploads} bodies are being taken in already")
         if own.uploads >= self._uploads_by_one_max:
             raise _too_much(f"{own.uploads} bodies are being taken in from you already")
-        held = Held(self, caller, own)
+        held = IncomingBody(self, caller, own)
         if in_file and announced_bytes > UPLOAD_MEMORY_BYTES:
             self.check_files(own, announced_bytes)
         elif not in_file:
@@ -103,13 +126,13 @@ class Shelf:
             del self._by_caller[caller]
 
 
-class Held:
+class IncomingBody:
     """One body on its way in, until its request is answered."""
 
-    __slots__ = ("_caller", "_file_bytes", "_memory_bytes", "_own", "_shelf")
+    __slots__ = ("_caller", "_file_bytes", "_memory_bytes", "_own", "_incoming")
 
-    def __init__(self, shelf: Shelf, caller: str, own: _Sum) -> None:
-        self._shelf = shelf
+    def __init__(self, incoming: IncomingBodies, caller: str, own: _Sum) -> None:
+        self._incoming = incoming
         self._caller = caller
         self._own = own
         self._memory_bytes = self._file_bytes = 0
@@ -120,8 +143,8 @@ class Held:
         Raises:
             Limited, Unavailable: there is none.
         """
-        self._shelf.check_memory(self._own, size_bytes)
-        self._shelf.keep(self._own, size_bytes, 0)
+        self._incoming.check_memory(self._own, size_bytes)
+        self._incoming.keep(self._own, size_bytes, 0)
         self._memory_bytes += size_bytes
 
     def put_in_file(self, size_bytes: int) -> None:
@@ -130,14 +153,14 @@ class Held:
         Raises:
             Limited, Unavailable, Full: there is none.
         """
-        self._shelf.check_files(self._own, size_bytes)
-        self._shelf.keep(self._own, 0, size_bytes)
+        self._incoming.check_files(self._own, size_bytes)
+        self._incoming.keep(self._own, 0, size_bytes)
         self._file_bytes += size_bytes
 
     def end(self) -> None:
         """Give all of it back."""
-        self._shelf.keep(self._own, -self._memory_bytes, -self._file_bytes)
-        self._shelf.end(self._caller, self._own)
+        self._incoming.keep(self._own, -self._memory_bytes, -self._file_bytes)
+        self._incoming.end(self._caller, self._own)
 
 
 def no_room() -> RelayError:
