@@ -17,7 +17,7 @@ from msgspec.json import decode, encode
 from contextrelay import AsyncRelay, Invalid, Refused, Relay
 from contextrelay.core.answers import ANSWERS, answers
 from contextrelay.core.stores import Stores
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.http.openapi.openapi import document
 from contextrelay.wire.routes import route_of, routes
 from contextrelay.wire.verbs import VERBS, Body, Traits, Verb
@@ -135,10 +135,10 @@ def test_a_new_verb_is_printed_as_json(
     echo: Any, relay: Relay, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reply = relay.transport.ask(echo("ho", 2))
-    desk = Desk()
-    desk.is_json = True
+    console = Console()
+    console.is_json = True
 
-    desk.answer(reply, human="hoho")
+    console.answer(reply, human="hoho")
 
     assert decode(capsys.readouterr().out) == {"text": "hoho", "times": 2} == decode(encode(reply))
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.errors import Unavailable
 from contextrelay.limits import RECONNECT_S_MAX, RECONNECT_S_MIN
 from contextrelay.model.signal import Signal, SignalPage
@@ -19,20 +19,20 @@ Result = TypeVar("Result")
 
 
 def follow(
-    desk: Desk, channel: str, since: int | None, timeout_s: float | None
+    console: Console, channel: str, since: int | None, timeout_s: float | None
 ) -> Iterator[Signal]:
     """Signals after a seq (None: from now on), in order; ends after so long without one."""
     place = since
     if place is None:
-        place = patiently(desk, lambda: desk.relay.signals(channel).head)
-    desk.note(f"listening to {channel}; Ctrl-C ends it")
+        place = patiently(console, lambda: console.relay.signals(channel).head)
+    console.note(f"listening to {channel}; Ctrl-C ends it")
     heard_s = time.monotonic()
     while True:
-        page = _next_page(desk, channel, place, _deadline_s(heard_s, timeout_s))
+        page = _next_page(console, channel, place, _deadline_s(heard_s, timeout_s))
         if page is None:
             return
         if page.gap is not None:
-            tell_gap(desk, channel, page.gap)
+            tell_gap(console, channel, page.gap)
             place = page.gap[1]
         for signal in page.signals:
             yield signal
@@ -44,22 +44,26 @@ def _deadline_s(heard_s: float, timeout_s: float | None) -> float | None:
     return None if timeout_s is None else heard_s + timeout_s
 
 
-def _next_page(desk: Desk, channel: str, place: int, deadline_s: float | None) -> SignalPage | None:
+def _next_page(
+    console: Console, channel: str, place: int, deadline_s: float | None
+) -> SignalPage | None:
     """The next signals; None when the time is up."""
 
     def wait() -> SignalPage:
         left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
-        return desk.relay.wait(channel, place, left_s)
+        return console.relay.wait(channel, place, left_s)
 
     while True:
-        page = patiently(desk, wait, deadline_s)
+        page = patiently(console, wait, deadline_s)
         if page.signals or page.gap is not None:
             return page
         if deadline_s is not None and time.monotonic() >= deadline_s:
             return None
 
 
-def patiently(desk: Desk, act: Callable[[], Result], deadline_s: float | None = None) -> Result:
+def patiently(
+    console: Console, act: Callable[[], Result], deadline_s: float | None = None
+) -> Result:
     """Do something that only reads, again and again until the relay answers.
 
     Raises:
@@ -72,15 +76,15 @@ def patiently(desk: Desk, act: Callable[[], Result], deadline_s: float | None = 
         except Unavailable as error:
             if deadline_s is not None and time.monotonic() + delay_s >= deadline_s:
                 raise
-            desk.note(f"{error.message}; trying again in {delay_s:g} s")
+            console.note(f"{error.message}; trying again in {delay_s:g} s")
         time.sleep(delay_s)
         delay_s = min(2 * delay_s, RECONNECT_S_MAX)
 
 
-def tell_gap(desk: Desk, channel: str, gap: tuple[int, int]) -> None:
+def tell_gap(console: Console, channel: str, gap: tuple[int, int]) -> None:
     """Tell that some signals are no longer kept."""
     first, last = gap
     if first <= last:
-        desk.note(f"gap: signals {first} to {last} of {channel} are no longer kept")
+        console.note(f"gap: signals {first} to {last} of {channel} are no longer kept")
     else:
-        desk.note(f"gap: {channel} was forgotten since {first - 1} and counts anew")
+        console.note(f"gap: {channel} was forgotten since {first - 1} and counts anew")

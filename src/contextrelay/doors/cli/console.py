@@ -1,4 +1,4 @@
-"""The desk: what every command has at hand: the relay, and a place to put the answer.
+"""The console of one command: the relay it asks, and where its answer goes.
 
 Rule: stdout carries the answer and nothing else; stderr carries the rest. The answer is JSON with
 --json, made for people on a terminal, and bare when piped. RELAY_OUTPUT=human|plain|json decides
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextrelay.client.relay import Relay
 
 
-class Desk:
+class Console:
     """Output, settings and the relay of one command."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Desk:
             and "NO_COLOR" not in os.environ
             and os.environ.get("TERM") != "dumb"
         )
-        # As the console does: what people are to see is without what acts on a terminal.
+        # As `Terminal` does: what people are to see is without what acts on a terminal.
         self._is_cleaned = wanted == "human" or sys.stdout.isatty()
         self.is_quiet = False
         self.store: str | None = None

@@ -18,7 +18,7 @@ from contextrelay.doors.cli.command_table import (
     grouped,
     overview,
 )
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.terminal import install
 from contextrelay.errors import Invalid, RelayError
 
@@ -35,21 +35,21 @@ def run(words: list[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    desk = Desk()
+    console = Console()
     try:
-        _dispatch(words, desk)
+        _dispatch(words, console)
     except RelayError as error:
-        desk.fail(error)
+        console.fail(error)
         return error.exit_code
     except KeyboardInterrupt:
-        desk.note("interrupted; nothing is half-done")
+        console.note("interrupted; nothing is half-done")
         return INTERRUPTED
     except OSError as error:
         # The reader of our output went away, or there is no room for it: stores tell of troubles of
         # their own by other names. Python must not complain again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
-            desk.fail(RelayError(f"the output cannot be written: {error.strerror or error}"))
+            console.fail(RelayError(f"the output cannot be written: {error.strerror or error}"))
         return 1
     except SystemExit as asked:
         return asked.code if isinstance(asked.code, int) else 1
@@ -60,28 +60,28 @@ def _run(words: list[str]) -> int:
         print_exc()
         return 1
     finally:
-        desk.close()
-    return desk.exit_code
+        console.close()
+    return console.exit_code
 
 
-def _dispatch(words: list[str], desk: Desk) -> None:
+def _dispatch(words: list[str], console: Console) -> None:
     options, rest = _leading_options(words)
-    desk.is_json = desk.is_json or "--json" in options
+    console.is_json = console.is_json or "--json" in options
     if not rest or rest[0] in ("help", "--help", "-h"):
-        desk.show(overview(rest[1:]))
+        console.show(overview(rest[1:]))
         return
     if rest[0] in ("--version", "-V"):
         rest = ["version"]
     name, entry, arguments = _command([*ALIASES.get(rest[0], rest[:1]), *rest[1:]])
     # Known before the options are read, so that a mistake in them is told as JSON too.
-    desk.is_json = desk.is_json or ("--json" in arguments and not entry.takes_json)
+    console.is_json = console.is_json or ("--json" in arguments and not entry.takes_json)
 
     from contextrelay.doors.cli.parser import command
 
     parser, act = command(name, entry)
     args = parser.parse_args([*(each for each in options if each != "--json"), *arguments])
-    desk.obey(args)
-    act(args, desk)
+    console.obey(args)
+    act(args, console)
 
 
 def _leading_options(words: list[str]) -> tuple[list[str], list[str]]:

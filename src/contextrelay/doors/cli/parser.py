@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from contextrelay.doors.cli.command_table import Entry
-    from contextrelay.doors.cli.console import Desk
+    from contextrelay.doors.cli.console import Console
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _VERSION_DIGITS_MAX = 15
@@ -37,7 +37,7 @@ class Parser(ArgumentParser):
         return list(self._actions)
 
 
-def command(name: str, entry: Entry) -> tuple[Parser, Callable[[Namespace, Desk], None]]:
+def command(name: str, entry: Entry) -> tuple[Parser, Callable[[Namespace, Console], None]]:
     """The parser of a command, and what it does: `state add` is state_add, `import` is import_."""
     module = import_module(f"contextrelay.doors.cli.commands.{entry.file}")
     function = name.replace(" ", "_")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.project.files.folder import find_folder
 from contextrelay.doors.project.project import Project
 from contextrelay.doors.project.thread_link import Link, link_at
@@ -33,28 +33,28 @@ def project_options(parser: ArgumentParser, writes: bool = True) -> None:
         parser.add_argument("--strict", action="store_true", help="refuse what looks like a secret")
 
 
-def open_project(args: Namespace, desk: Desk, folder: str | None = None) -> Project:
+def open_project(args: Namespace, console: Console, folder: str | None = None) -> Project:
     """The project that the arguments, or the current folder, name.
 
     Raises:
         NotFound: there is none.
     """
     found = folder or find_folder(args.project)
-    link = None if args.no_thread else link_of(desk, str(found))
+    link = None if args.no_thread else link_of(console, str(found))
     is_strict = getattr(args, "strict", False)
     return Project(found, link=link, by=getattr(args, "by", "you"), is_strict=is_strict)
 
 
-def link_of(desk: Desk, folder: str) -> Link:
+def link_of(console: Console, folder: str) -> Link:
     """The link to the project's thread; the store is opened when that has to learn something."""
-    address = desk.address or os.environ.get("RELAY_HOME") or "~/.relay"
-    return link_at(folder, address, lambda: desk.relay)
+    address = console.address or os.environ.get("RELAY_HOME") or "~/.relay"
+    return link_at(folder, address, lambda: console.relay)
 
 
-def tell_warnings(project: Project, desk: Desk) -> None:
+def tell_warnings(project: Project, console: Console) -> None:
     """Tell what a call had to say beside its answer."""
     for warning in project.warnings:
-        desk.note(f"⚠ {clean(warning)}")
+        console.note(f"⚠ {clean(warning)}")
 
 
 def todo_line(todo: Todo) -> str:

@@ -1,4 +1,4 @@
-"""The console: stdout and stderr of the command line, with nothing in them that acts on a terminal.
+"""Stdout and stderr of the command line, with nothing in them that acts on a terminal.
 
 `run` puts both in place before a command begins. So whatever a command, a log or an error writes
 passes here, and no command can forget it.
@@ -26,7 +26,7 @@ _CODES = {BOLD: "\x1b[1m", PLAIN: "\x1b[0m", REDRAW: "\r", ERASE: "\r\x1b[K"}
 _USUAL = frozenset(map(chr, range(32, 127))) | frozenset("\n\t·…–→✔✗⚠⚑─━“”")
 
 
-class Console:
+class Terminal:
     """A stream of text that cleans what is written to it; else as the stream that it stands for."""
 
     def __init__(self, stream: TextIO, cleans_text: bool, cleans_bytes: bool) -> None:
@@ -54,10 +54,10 @@ class Console:
 class _Bytes(BufferedIOBase):
     """Bytes for a terminal, written as the text that they are; what is no UTF-8 is marked."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, terminal: Terminal) -> None:
         from codecs import getincrementaldecoder
 
-        self._console = console
+        self._terminal = terminal
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._held = ""
 
@@ -72,19 +72,19 @@ class _Bytes(BufferedIOBase):
     def _put(self, text: str) -> None:
         # A carriage return is harmless before a line feed, which may come with the next bytes.
         self._held = "\r" if text.endswith("\r") else ""
-        self._console.write(text.removesuffix("\r"))
+        self._terminal.write(text.removesuffix("\r"))
 
     def flush(self) -> None:
-        self._console.write(self._held + self._decoder.decode(b"", final=True))
+        self._terminal.write(self._held + self._decoder.decode(b"", final=True))
         self._held = ""
         self._decoder.reset()
-        self._console.stream.flush()
+        self._terminal.stream.flush()
 
     def fileno(self) -> int:
-        return self._console.stream.fileno()
+        return self._terminal.stream.fileno()
 
     def isatty(self) -> bool:
-        return self._console.stream.isatty()
+        return self._terminal.stream.isatty()
 
 
 def clean(text: str) -> str:
@@ -103,13 +103,13 @@ def _coded(text: str) -> str:
 
 
 def install() -> Callable[[], None]:
-    """Put the console in place of stdout and stderr; call what is returned to undo that."""
+    """Put a `Terminal` in place of stdout and stderr; call what is returned to undo that."""
     out, err = sys.stdout, sys.stderr
     is_terminal = out.isatty()
     is_human = os.environ.get("RELAY_OUTPUT") == "human"
     streams: Any = sys
-    streams.stdout = Console(out, is_terminal or is_human, is_terminal)
-    streams.stderr = Console(err, True, True)
+    streams.stdout = Terminal(out, is_terminal or is_human, is_terminal)
+    streams.stderr = Terminal(err, True, True)
 
     def undo() -> None:
         sys.stdout, sys.stderr = out, err

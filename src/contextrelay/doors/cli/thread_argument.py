@@ -16,7 +16,7 @@ from typing import NamedTuple
 from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.errors import Full, Invalid, NotFound, Unavailable
 from contextrelay.limits import LABEL_CHARS_MAX, LIST_ITEMS_MAX
 from contextrelay.model.ref import is_ref
@@ -49,7 +49,7 @@ def label(view: ThreadView) -> str:
     return display.clean(view.name) if view.name else display.short(view.thread_id)
 
 
-def choose(desk: Desk, args: Namespace) -> Chosen:
+def choose(console: Console, args: Namespace) -> Chosen:
     """The thread, version and place that the arguments name; it is then the last used one.
 
     Raises:
@@ -57,30 +57,30 @@ def choose(desk: Desk, args: Namespace) -> Chosen:
         Invalid: no thread is named, or two are, or several could be meant.
     """
     place, named = getattr(args, "place", None) or "", args.thread or ""
-    text, version, pointer = _split(desk.relay, place)
+    text, version, pointer = _split(console.relay, place)
     if named:
-        option, option_version, option_pointer = _split(desk.relay, named)
+        option, option_version, option_pointer = _split(console.relay, named)
         if text and text != option:
             raise Invalid(f"two threads are named: {place} and {named}", "name one")
         text, version, pointer = option, version or option_version, pointer or option_pointer
-    view = _view(desk.relay, text)
+    view = _view(console.relay, text)
     if text:
-        remember(desk.relay, view.thread_id)
-    return Chosen(Thread(desk.relay, view.thread_id), view, version, pointer)
+        remember(console.relay, view.thread_id)
+    return Chosen(Thread(console.relay, view.thread_id), view, version, pointer)
 
 
-def choose_thread(desk: Desk, args: Namespace) -> Chosen:
+def choose_thread(console: Console, args: Namespace) -> Chosen:
     """The thread that the arguments name, where no version of it makes sense."""
-    chosen = choose(desk, args)
+    chosen = choose(console, args)
     if chosen.version is not None or chosen.pointer is not None:
         raise Invalid("this takes a whole thread, not a version of it", f"say {chosen.label}")
     return chosen
 
 
-def thread_if_named(desk: Desk, args: Namespace, with_variable: bool) -> Chosen | None:
+def thread_if_named(console: Console, args: Namespace, with_variable: bool) -> Chosen | None:
     """The thread of -t or, if wanted, RELAY_THREAD; the last used one does not count."""
     if args.thread or (with_variable and os.environ.get(VARIABLE)):
-        return choose_thread(desk, args)
+        return choose_thread(console, args)
     return None
 
 

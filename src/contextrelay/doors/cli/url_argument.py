@@ -11,7 +11,7 @@ import sys
 from msgspec import Struct
 
 from contextrelay.doors.cli import display
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.errors import Invalid
 from contextrelay.limits import URL_CHARS_MAX
 from contextrelay.logic.seal.keys import SealKey, split_key
@@ -30,7 +30,7 @@ class Given(Struct, frozen=True):
         return ref if self.key is None else ref + self.key.fragment
 
 
-def read(desk: Desk, text: str) -> Given:
+def read(console: Console, text: str) -> Given:
     """Read a REF: an argument, or the first line of stdin.
 
     Raises:
@@ -40,20 +40,20 @@ def read(desk: Desk, text: str) -> Given:
     if text != "-":
         bare, key = split_key(text)
         if key is not None:
-            desk.note(
+            console.note(
                 "note: the key stands in the command, where a shell's history and a list of "
                 "processes show it; give - and pipe the URL in"
             )
         return Given(bare, key)
     if sys.stdin.isatty():
-        desk.note("the URL, and Enter:")
+        console.note("the URL, and Enter:")
     line = sys.stdin.readline(URL_CHARS_MAX).strip()
     if not line:
         raise Invalid("there is no URL on stdin", "pipe in what push printed, or name a REF")
     return Given(*split_key(line))
 
 
-def resolved(desk: Desk, given: Given) -> tuple[display.Relay, str]:
+def resolved(console: Console, given: Given) -> tuple[display.Relay, str]:
     """The relay that has it, and the ref."""
-    relay = desk.relay_of(given.text)
+    relay = console.relay_of(given.text)
     return relay, display.resolve(relay, given.text)

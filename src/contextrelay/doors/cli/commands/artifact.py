@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from contextrelay.doors.cli import display, thread_argument, url_argument
 from contextrelay.doors.cli.commands.push_pull import about, describe_arguments, pull, store
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_option, ttl
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import LIST_ITEMS_MAX
@@ -21,14 +21,14 @@ def artifact_put_arguments(parser: ArgumentParser) -> None:
     thread_option(parser, "put it into a thread; else RELAY_THREAD")
 
 
-def artifact_put(args: Namespace, desk: Desk) -> None:
+def artifact_put(args: Namespace, console: Console) -> None:
     """Store a file or stdin until it is removed, and print its ref."""
-    chosen = thread_argument.thread_if_named(desk, args, with_variable=True)
-    artifact = store(args, desk, args.ttl, chosen.thread.id if chosen else None)
+    chosen = thread_argument.thread_if_named(console, args, with_variable=True)
+    artifact = store(args, console, args.ttl, chosen.thread.id if chosen else None)
     lines = [f"artifact_ref  {artifact.ref}", display.line(artifact)]
-    if chosen and desk.is_human:
+    if chosen and console.is_human:
         lines.append(f"in {chosen.label}, now at v{chosen.thread.show().version}")
-    desk.answer(artifact, lines, artifact.ref)
+    console.answer(artifact, lines, artifact.ref)
 
 
 def artifact_get_arguments(parser: ArgumentParser) -> None:
@@ -38,13 +38,13 @@ def artifact_get_arguments(parser: ArgumentParser) -> None:
     parser.set_defaults(bytes=None)
 
 
-def artifact_get(args: Namespace, desk: Desk) -> None:
+def artifact_get(args: Namespace, console: Console) -> None:
     """Get an artifact's content, exactly as it was stored."""
-    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
+    chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     if chosen is not None:
-        given = url_argument.read(desk, args.ref)
-        args.ref = given.keyed(_in_thread(chosen, display.resolve(desk.relay, given.text)))
-    pull(args, desk)
+        given = url_argument.read(console, args.ref)
+        args.ref = given.keyed(_in_thread(chosen, display.resolve(console.relay, given.text)))
+    pull(args, console)
 
 
 def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
@@ -65,13 +65,13 @@ def artifact_list_arguments(parser: ArgumentParser) -> None:
     thread_option(parser, "only those in a thread")
 
 
-def artifact_list(args: Namespace, desk: Desk) -> None:
+def artifact_list(args: Namespace, console: Console) -> None:
     """List artifacts, newest first."""
     if not 1 <= args.limit <= LIST_ITEMS_MAX:
         raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
-    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
+    chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     if chosen is None:
-        listing = desk.relay.list(args.limit, args.after)
+        listing = console.relay.list(args.limit, args.after)
     elif args.after:
         raise Invalid("--after does not go with --thread", f"use --limit, up to {LIST_ITEMS_MAX}")
     else:
@@ -84,43 +84,43 @@ def artifact_list(args: Namespace, desk: Desk) -> None:
     elif chosen is not None and chosen.view.artifacts > len(lines):
         lines.append(f"  {chosen.view.artifacts - len(lines)} more: relay artifact list --limit N")
     refs = "\n".join(artifact.ref for artifact in listing.artifacts)
-    desk.answer(listing, lines, refs)
+    console.answer(listing, lines, refs)
 
 
 def artifact_show_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("ref", metavar="REF")
 
 
-def artifact_show(args: Namespace, desk: Desk) -> None:
+def artifact_show(args: Namespace, console: Console) -> None:
     """Tell everything about an artifact, with its preview and what was made from it."""
-    relay = desk.relay_of(args.ref)
+    relay = console.relay_of(args.ref)
     ref = display.resolve(relay, args.ref)
     artifact = relay.peek(ref)
     lineage = relay.trace(ref)
     lines = about(artifact, is_full=True)
     lines[-2:-2] = [f"{'made into':10} {derived}" for derived in lineage.derived]
-    desk.answer({"artifact": artifact, "lineage": lineage}, lines)
+    console.answer({"artifact": artifact, "lineage": lineage}, lines)
 
 
 def artifact_pin_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("ref", metavar="REF")
 
 
-def artifact_pin(args: Namespace, desk: Desk) -> None:
+def artifact_pin(args: Namespace, console: Console) -> None:
     """Keep an artifact until it is removed by hand."""
-    artifact = desk.relay.pin(display.resolve(desk.relay, args.ref))
-    desk.answer(artifact, display.line(artifact), artifact.ref)
+    artifact = console.relay.pin(display.resolve(console.relay, args.ref))
+    console.answer(artifact, display.line(artifact), artifact.ref)
 
 
 def artifact_rm_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("refs", metavar="REF", nargs="+")
 
 
-def artifact_rm(args: Namespace, desk: Desk) -> None:
+def artifact_rm(args: Namespace, console: Console) -> None:
     """Remove artifacts. Tombstones tell of them for 30 days; the bytes go with the last ref."""
-    refs = [display.resolve(desk.relay, text) for text in args.refs]
-    removed = [desk.relay.remove(ref) for ref in dict.fromkeys(refs)]
-    desk.answer(
+    refs = [display.resolve(console.relay, text) for text in args.refs]
+    removed = [console.relay.remove(ref) for ref in dict.fromkeys(refs)]
+    console.answer(
         removed,
         [f"removed {display.line(artifact)}" for artifact in removed],
         "\n".join(artifact.ref for artifact in removed),

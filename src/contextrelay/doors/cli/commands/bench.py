@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,20 +41,20 @@ def bench_context_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FOLDER", help="write plots there: PNG and SVG")
 
 
-def bench_context(args: Namespace, desk: Desk) -> None:
+def bench_context(args: Namespace, console: Console) -> None:
     """Measure add, format, prune, relevance, pack and export; ours beside the article's way."""
     from contextrelay.doors.bench.windows import lines
 
     done: list[Line] = []
-    if not desk.is_json:
+    if not console.is_json:
         head = f"{'operation':10} {'blocks':>8} {'mean':>12} {'p95':>12} {'tokens/s':>12}"
-        desk.show(f"{head} {'article':>12} {'ratio':>9}")
+        console.show(f"{head} {'article':>12} {'ratio':>9}")
     for line in lines(args.sizes, args.article_max):
         done.append(line)
-        if not desk.is_json:
-            desk.show(_row(line))
+        if not console.is_json:
+            console.show(_row(line))
             if line.note:
-                desk.note(f"  {line.operation} at {line.blocks:,}: {line.note}")
+                console.note(f"  {line.operation} at {line.blocks:,}: {line.note}")
     files: list[str] = []
     if args.out:
         from pathlib import Path
@@ -62,10 +62,10 @@ def bench_context(args: Namespace, desk: Desk) -> None:
         from contextrelay.doors.bench.plots import plot
 
         files = [str(file) for file in plot(done, Path(args.out))]
-    if desk.is_json:
-        desk.answer({"lines": done, "plots": files}, "")
+    if console.is_json:
+        console.answer({"lines": done, "plots": files}, "")
     else:
-        desk.show("\n".join(files))
+        console.show("\n".join(files))
 
 
 def _row(line: Line) -> str:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from contextrelay.client.bridge.bridge import DONE_CHANNEL, TASK_CHANNEL, AgentBridge
 from contextrelay.client.contextrelay import ContextRelay
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import seconds
 from contextrelay.limits import BRIDGE_S_DEFAULT
 
@@ -35,12 +35,12 @@ def bridge_start_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--window", type=int, default=0, metavar="N", help="of tmux, else 0")
 
 
-def bridge_start(args: Namespace, desk: Desk) -> None:
+def bridge_start(args: Namespace, console: Console) -> None:
     """Work on the tasks that come on a channel, until interrupted."""
-    with ContextRelay(desk.address) as hub:
+    with ContextRelay(console.address) as hub:
         bridge = _bridge(args, hub)
         told = f"works on {args.task_channel}, answers on {args.done_channel}; Ctrl-C ends it"
-        bridge.start(on_open=lambda: desk.note(told))
+        bridge.start(on_open=lambda: console.note(told))
 
 
 def _bridge(args: Namespace, hub: ContextRelay) -> AgentBridge:
@@ -56,15 +56,15 @@ def bridge_send_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--wait", action="store_true", help="wait for the answer and print it")
 
 
-def bridge_send(args: Namespace, desk: Desk) -> None:
+def bridge_send(args: Namespace, console: Console) -> None:
     """Give a task to the agent behind a bridge, and print its URL, or the answer."""
     task = " ".join(args.task)
-    with ContextRelay(desk.address) as hub:
+    with ContextRelay(console.address) as hub:
         bridge = AgentBridge(hub, args.task_channel, args.done_channel)
         if not args.wait:
             url = bridge.send(task)
-            desk.answer({"url": url}, url, url)
+            console.answer({"url": url}, url, url)
             return
-        with desk.busy("waiting for the answer"):
+        with console.busy("waiting for the answer"):
             answer = bridge.push_and_wait(task, args.timeout)
-    desk.answer({"answer": answer}, answer.rstrip("\n"))
+    console.answer({"answer": answer}, answer.rstrip("\n"))

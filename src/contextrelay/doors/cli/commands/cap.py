@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from contextrelay.doors.cli import display, thread_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import pair, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import ARGS_BYTES_MAX
@@ -18,14 +18,14 @@ def cap_list_arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def cap_list(args: Namespace, desk: Desk) -> None:
+def cap_list(args: Namespace, console: Console) -> None:
     """List what can be invoked by name, and the arguments each takes."""
-    listing = desk.relay.capabilities()
+    listing = console.relay.capabilities()
     lines = [line for each in listing.capabilities for line in _about(each)]
     names = "\n".join(each.name for each in listing.capabilities)
-    desk.answer(listing, lines, names)
+    console.answer(listing, lines, names)
     for problem in listing.problems:
-        desk.note(f"note: {display.clean(problem)}")
+        console.note(f"note: {display.clean(problem)}")
 
 
 def _about(capability: Capability) -> list[str]:
@@ -66,15 +66,15 @@ def cap_invoke_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who invokes it")
 
 
-def cap_invoke(args: Namespace, desk: Desk) -> None:
+def cap_invoke(args: Namespace, console: Console) -> None:
     """Run a capability, or take its cached result; the whole result is an artifact.
 
     In a thread each counts as a hop, cached or not. The answer as JSON: relay --json cap invoke ...
     """
-    chosen = thread_argument.thread_if_named(desk, args, with_variable=True)
+    chosen = thread_argument.thread_if_named(console, args, with_variable=True)
     thread = None if chosen is None else chosen.thread.id
-    with desk.busy("invoking"):
-        invoked = desk.relay.invoke(args.name, _args(args), thread, args.by, not args.fresh)
+    with console.busy("invoking"):
+        invoked = console.relay.invoke(args.name, _args(args), thread, args.by, not args.fresh)
     how = "cached" if invoked.cache_hit else f"{invoked.duration_ms:,} ms"
     size = display.size(invoked.preview.size_bytes)
     cut = " (cut)" if invoked.preview.truncated else ""
@@ -84,7 +84,7 @@ def cap_invoke(args: Namespace, desk: Desk) -> None:
         f"--- preview{cut}",
         invoked.preview.text.rstrip("\n"),
     ]
-    desk.answer(invoked, lines, invoked.artifact_ref)
+    console.answer(invoked, lines, invoked.artifact_ref)
 
 
 def _args(args: Namespace) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def cap_purge_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="only those of one capability")
 
 
-def cap_purge(args: Namespace, desk: Desk) -> None:
+def cap_purge(args: Namespace, console: Console) -> None:
     """Forget cached results; the artifacts stay as long as they would have."""
-    purged = desk.relay.purge_cache(args.name)
+    purged = console.relay.purge_cache(args.name)
     told = display.count(purged.entries, "cached result")
-    desk.answer(purged, f"forgot {told}", str(purged.entries))
+    console.answer(purged, f"forgot {told}", str(purged.entries))

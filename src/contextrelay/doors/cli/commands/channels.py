@@ -20,7 +20,7 @@ from msgspec.json import encode
 
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.channel_follow import follow, patiently, tell_gap
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import seconds
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Sealed, TooLarge
 from contextrelay.limits import (
@@ -59,13 +59,13 @@ def publish_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who sends it")
 
 
-def publish(args: Namespace, desk: Desk) -> None:
+def publish(args: Namespace, console: Console) -> None:
     """Send a message to a channel; print its seq."""
     message = _from_stdin() if args.message == "-" else args.message
-    signal = desk.relay.publish(args.channel, message, args.by)
+    signal = console.relay.publish(args.channel, message, args.by)
     told = f"{signal.seq}  {display.size(len(message.encode()))} to {display.clean(args.channel)}"
     heard = f"  heard by: relay subscribe {display.clean(args.channel)} --since {signal.seq - 1}"
-    desk.answer(signal, [told, heard], str(signal.seq))
+    console.answer(signal, [told, heard], str(signal.seq))
 
 
 def _from_stdin() -> str:
@@ -95,7 +95,7 @@ def subscribe_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def subscribe(args: Namespace, desk: Desk) -> None:
+def subscribe(args: Namespace, console: Console) -> None:
     """Hear what is sent to a channel, one line a signal, until Ctrl-C.
 
     Piped, a line is the URL of a push, or a message: as it is if it is a text in one line, else as
@@ -109,46 +109,46 @@ def subscribe(args: Namespace, desk: Desk) -> None:
     A server that is lost is asked again after 1, 2, 4 ... 60 seconds, and nothing is missed. With
     --once: exit 3 if nothing came within --timeout, 1 if CMD failed.
     """
-    for signal in follow(desk, args.channel, args.since, args.timeout):
+    for signal in follow(console, args.channel, args.since, args.timeout):
         try:
-            _handle(args, desk, signal)
+            _handle(args, console, signal)
         except (NotFound, Gone, Sealed) as error:
             if args.once:
                 raise
-            desk.note(f"{signal.seq}: {error.message}")
+            console.note(f"{signal.seq}: {error.message}")
         if args.once:
             return
     if args.once:
-        desk.note(f"nothing came within {args.timeout:g} s")
-        desk.exit_code = NOTHING_CAME
+        console.note(f"nothing came within {args.timeout:g} s")
+        console.exit_code = NOTHING_CAME
 
 
-def _handle(args: Namespace, desk: Desk, signal: Signal) -> None:
+def _handle(args: Namespace, console: Console, signal: Signal) -> None:
     if args.exec is not None:
-        _run(args, desk, signal)
+        _run(args, console, signal)
     elif args.pull and signal.ref is not None:
-        with _body(desk, signal.ref) as body:
-            _print_body(desk, signal, body)
+        with _body(console, signal.ref) as body:
+            _print_body(console, signal, body)
     else:
-        _print(desk, signal)
+        _print(console, signal)
 
 
-def _told(desk: Desk, signal: Signal) -> dict[str, Any]:
+def _told(console: Console, signal: Signal) -> dict[str, Any]:
     """A signal as --json tells it."""
     told: dict[str, Any] = {"seq": signal.seq, "ts": signal.ts, "from": signal.by}
     if signal.ref is None:
         return {**told, "message": signal.message}
-    return {**told, "url": desk.relay.transport.url_of(signal.ref)}
+    return {**told, "url": console.relay.transport.url_of(signal.ref)}
 
 
-def _print(desk: Desk, signal: Signal) -> None:
-    told = _told(desk, signal)
+def _print(console: Console, signal: Signal) -> None:
+    told = _told(console, signal)
     text = told["url"] if "url" in told else _text_of(signal.message)
-    if desk.is_human:
+    if console.is_human:
         at = datetime.fromtimestamp(signal.ts / 1000, UTC).astimezone()
         who = display.clean(signal.by)
         text = f"{signal.seq:>5}  {at:%H:%M:%S}  {who:10}  {spell_hidden(text)}"
-    desk.line(told, text)
+    console.line(told, text)
 
 
 def _text_of(message: object) -> str:
@@ -158,13 +158,13 @@ def _text_of(message: object) -> str:
     return encode(message).decode()
 
 
-def _body(desk: Desk, ref: str) -> IO[bytes]:
+def _body(console: Console, ref: str) -> IO[bytes]:
     """What was pushed, whole, before anything is done with it."""
 
     def fetch() -> IO[bytes]:
         body = SpooledTemporaryFile(HELD_BODY_BYTES_MAX)  # noqa: SIM115
         try:
-            for chunk in desk.relay.stream(ref):
+            for chunk in console.relay.stream(ref):
                 body.write(chunk)
         except BaseException:
             body.close()
@@ -172,17 +172,17 @@ def _body(desk: Desk, ref: str) -> IO[bytes]:
         body.seek(0)
         return body
 
-    return patiently(desk, fetch)
+    return patiently(console, fetch)
 
 
-def _print_body(desk: Desk, signal: Signal, body: IO[bytes]) -> None:
-    if desk.is_json:
-        told = {**_told(desk, signal), **_as_json(body.read())}
-        desk.line(told, "")
+def _print_body(console: Console, signal: Signal, body: IO[bytes]) -> None:
+    if console.is_json:
+        told = {**_told(console, signal), **_as_json(body.read())}
+        console.line(told, "")
         return
     sys.stdout.flush()
     copyfileobj(body, sys.stdout.buffer)
-    if desk.is_human:
+    if console.is_human:
         sys.stdout.buffer.write(b"\n")
     sys.stdout.buffer.flush()
 
@@ -197,19 +197,19 @@ def _as_json(body: bytes) -> dict[str, object]:
 # Running a command
 
 
-def _run(args: Namespace, desk: Desk, signal: Signal) -> None:
-    env = _environment(desk, args.channel, signal)
+def _run(args: Namespace, console: Console, signal: Signal) -> None:
+    env = _environment(console, args.channel, signal)
     sys.stdout.flush()
     if signal.ref is None:
         code = _ended(args.exec, env, subprocess.DEVNULL)
     else:
-        with _body(desk, signal.ref) as body:
+        with _body(console, signal.ref) as body:
             code = _ended(args.exec, env, body)
     if code:
         how = f"was ended by signal {-code}" if code < 0 else f"exited with {code}"
-        desk.note(f"{signal.seq}: the command {how}")
+        console.note(f"{signal.seq}: the command {how}")
         if args.once:
-            desk.exit_code = RelayError.exit_code
+            console.exit_code = RelayError.exit_code
 
 
 def _ended(command: str, env: dict[str, str], stdin: IO[bytes] | int) -> int:
@@ -220,12 +220,12 @@ def _ended(command: str, env: dict[str, str], stdin: IO[bytes] | int) -> int:
         raise Invalid(f"the command cannot be run: {error.strerror}", "check --exec") from error
 
 
-def _environment(desk: Desk, channel: str, signal: Signal) -> dict[str, str]:
+def _environment(console: Console, channel: str, signal: Signal) -> dict[str, str]:
     names = {f"RELAY_{name}" for name in _VARIABLES}
     env = {name: value for name, value in os.environ.items() if name not in names}
     env |= {"RELAY_CHANNEL": channel, "RELAY_SEQ": str(signal.seq), "RELAY_FROM": signal.by}
     if signal.ref is not None:
-        env |= {"RELAY_REF": signal.ref, "RELAY_URL": desk.relay.transport.url_of(signal.ref)}
+        env |= {"RELAY_REF": signal.ref, "RELAY_URL": console.relay.transport.url_of(signal.ref)}
     elif isinstance(signal.message, str):
         env["RELAY_MESSAGE"] = signal.message
     else:
@@ -248,23 +248,23 @@ def wait_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def wait(args: Namespace, desk: Desk) -> None:
+def wait(args: Namespace, console: Console) -> None:
     """Wait for signals, once, and print those that came, as subscribe does; exit 3 if none did.
 
     With --json: {"signals", "head", "gap"}; go on with --since HEAD.
     """
-    page = desk.relay.wait(args.channel, args.since, args.timeout)
-    if desk.is_json:
-        told = [_told(desk, signal) for signal in page.signals]
-        desk.answer({"signals": told, "head": page.head, "gap": page.gap}, "")
+    page = console.relay.wait(args.channel, args.since, args.timeout)
+    if console.is_json:
+        told = [_told(console, signal) for signal in page.signals]
+        console.answer({"signals": told, "head": page.head, "gap": page.gap}, "")
     else:
         for signal in page.signals:
-            _print(desk, signal)
+            _print(console, signal)
     if page.gap is not None:
-        tell_gap(desk, args.channel, page.gap)
+        tell_gap(console, args.channel, page.gap)
     if not page.signals and page.gap is None:
-        desk.note(f"nothing came within {args.timeout:g} s; next: --since {page.head}")
-        desk.exit_code = NOTHING_CAME
+        console.note(f"nothing came within {args.timeout:g} s; next: --since {page.head}")
+        console.exit_code = NOTHING_CAME
 
 
 def channels_arguments(parser: ArgumentParser) -> None:
@@ -272,11 +272,11 @@ def channels_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--after", default="", metavar="NEXT", help="go on after another list")
 
 
-def channels(args: Namespace, desk: Desk) -> None:
+def channels(args: Namespace, console: Console) -> None:
     """List channels by name: how many signals each ever had, and when the last one came."""
     if not 1 <= args.limit <= LIST_ITEMS_MAX:
         raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
-    listing = desk.relay.channels(args.limit, args.after)
+    listing = console.relay.channels(args.limit, args.after)
     names = [display.clean(each.name) for each in listing.channels]
     width = max(map(len, names), default=0)
     lines = [
@@ -287,4 +287,4 @@ def channels(args: Namespace, desk: Desk) -> None:
         lines = ["no channels yet", "  next: relay publish CHANNEL MESSAGE"]
     elif listing.next:
         lines.append(f"  more: relay channels --after {display.quoted(listing.next)}")
-    desk.answer(listing, lines, "\n".join(each.name for each in listing.channels))
+    console.answer(listing, lines, "\n".join(each.name for each in listing.channels))

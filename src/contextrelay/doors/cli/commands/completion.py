@@ -12,7 +12,7 @@ from shlex import quote
 from msgspec import Struct
 
 from contextrelay.doors.cli.command_table import ALIASES, COMMANDS, GROUPS, every_command, followers
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import command
 
 
@@ -31,12 +31,12 @@ def completion_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
-def completion(args: Namespace, desk: Desk) -> None:
+def completion(args: Namespace, console: Console) -> None:
     """Print a script that completes commands and options; see its first lines for how to use it."""
     commands = list(_completed())
     writers = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     script = "\n".join(writers[args.shell](commands))
-    desk.answer({"shell": args.shell, "script": script}, script, script)
+    console.answer({"shell": args.shell, "script": script}, script, script)
 
 
 def _completed() -> Iterator[Completed]:

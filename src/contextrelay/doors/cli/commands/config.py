@@ -11,7 +11,7 @@ from msgspec.json import decode, encode, format
 
 from contextrelay.client.transport.local import SETTINGS_NAME, default_address
 from contextrelay.doors.cli import display
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.model.settings import Settings
 from contextrelay.store.durable_files import make_folder
@@ -33,16 +33,16 @@ def config_list_arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def config_list(args: Namespace, desk: Desk) -> None:
+def config_list(args: Namespace, console: Console) -> None:
     """List every setting, its value and what it means."""
-    settings = _settings(_path(desk))
+    settings = _settings(_path(console))
     values: dict[str, Any] = to_builtins(settings)
     lines = [
         f"{key:16} {_told(value):12} {_MEANS.get(key, '')}{_changed(key, value)}"
         for key, value in values.items()
     ]
     plain = "\n".join(f"{key}={_told(value)}" for key, value in values.items())
-    desk.answer(settings, lines, plain)
+    console.answer(settings, lines, plain)
 
 
 def _changed(key: str, value: Any) -> str:
@@ -58,11 +58,11 @@ def config_get_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("key", metavar="KEY")
 
 
-def config_get(args: Namespace, desk: Desk) -> None:
+def config_get(args: Namespace, console: Console) -> None:
     """Print one setting."""
-    settings = _settings(_path(desk))
+    settings = _settings(_path(console))
     value = getattr(settings, _known(args.key))
-    desk.answer(value, _told(value), _told(value))
+    console.answer(value, _told(value), _told(value))
 
 
 def config_set_arguments(parser: ArgumentParser) -> None:
@@ -70,9 +70,9 @@ def config_set_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("value", metavar="VALUE", help="`default` takes it back")
 
 
-def config_set(args: Namespace, desk: Desk) -> None:
+def config_set(args: Namespace, console: Console) -> None:
     """Change a setting, for all who use this store from now on."""
-    path, key = _path(desk), _known(args.key)
+    path, key = _path(console), _known(args.key)
     values: dict[str, Any] = to_builtins(_settings(path))
     values[key] = _WORDS.get(args.value.lower(), args.value)
     if args.value == "default":
@@ -84,22 +84,24 @@ def config_set(args: Namespace, desk: Desk) -> None:
     make_folder(path.parent)
     display.save(str(path), [format(encode(settings), indent=2) + b"\n"])
     told = _told(getattr(settings, key))
-    desk.answer(settings, f"{key} is {told}", told)
+    console.answer(settings, f"{key} is {told}", told)
 
 
 def config_path_arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def config_path(args: Namespace, desk: Desk) -> None:
+def config_path(args: Namespace, console: Console) -> None:
     """Print where config.json is, or would be."""
-    path = str(_path(desk))
-    desk.answer({"path": path}, path, path)
+    path = str(_path(console))
+    console.answer({"path": path}, path, path)
 
 
-def _path(desk: Desk) -> Path:
+def _path(console: Console) -> Path:
     """Where the settings are; the store itself is not opened with them, so that they can be bad."""
-    engine = open_engine(desk.own_address("settings are a file of the store") or default_address())
+    engine = open_engine(
+        console.own_address("settings are a file of the store") or default_address()
+    )
     engine.close()
     if engine.home is None:
         raise Invalid("only a store in a folder has a config.json", "use --store FOLDER")

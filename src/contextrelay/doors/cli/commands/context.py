@@ -7,7 +7,7 @@ from typing import Any
 
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display, thread_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import BUDGET_TOKENS_DEFAULT, BUDGET_TOKENS_MAX
@@ -29,9 +29,9 @@ def context_add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who adds it")
 
 
-def context_add(args: Namespace, desk: Desk) -> None:
+def context_add(args: Namespace, console: Console) -> None:
     """Add a block to a thread's context; print its ref."""
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     is_piped = args.text in (None, "-")
     body = b"".join(display.read_body(args.text)) if is_piped else args.text.encode()
     fields: dict[str, Any] = {"type": args.type.upper(), "relevance_score": args.relevance}
@@ -40,7 +40,7 @@ def context_add(args: Namespace, desk: Desk) -> None:
     Block("x", "", fields["type"], args.relevance)  # What is no block is not stored as one.
     artifact = chosen.thread.put(body, metadata={BLOCK_METADATA: fields}, created_by=args.by)
     tokens = count_tokens(body.decode(errors="replace"))
-    desk.answer(artifact, f"{artifact.ref}  {args.type}  {tokens:,} tok", artifact.ref)
+    console.answer(artifact, f"{artifact.ref}  {args.type}  {tokens:,} tok", artifact.ref)
 
 
 def context_pack_arguments(parser: ArgumentParser) -> None:
@@ -71,9 +71,9 @@ def _window_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--pin", action="append", default=[], metavar="ID", help="must be in it")
 
 
-def context_pack(args: Namespace, desk: Desk) -> None:
+def context_pack(args: Namespace, console: Console) -> None:
     """Choose what of a thread goes into a window, and print it as a model is to read it."""
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     package = chosen.thread.pack(
         " ".join(args.query),
         args.budget,
@@ -81,11 +81,11 @@ def context_pack(args: Namespace, desk: Desk) -> None:
         prefix_tokens=args.prefix,
         calls=args.calls,
     )
-    if args.why and not desk.is_json:
-        desk.show("\n".join(_reasons(package)))
+    if args.why and not console.is_json:
+        console.show("\n".join(_reasons(package)))
     else:
-        desk.answer(package, fenced(package.text(), f"what {chosen.label} holds"))
-    desk.note(
+        console.answer(package, fenced(package.text(), f"what {chosen.label} holds"))
+    console.note(
         f"{display.count(len(package.blocks), 'block')}, {len(package.dropped)} left out ·"
         f" {package.total_tokens:,} of {args.budget:,} tokens ({package.tokenizer})"
     )
@@ -101,25 +101,25 @@ def context_score_arguments(parser: ArgumentParser) -> None:
     thread_option(parser)
 
 
-def context_score(args: Namespace, desk: Desk) -> None:
+def context_score(args: Namespace, console: Console) -> None:
     """How much each block of a thread says to a query, best first."""
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     package = chosen.thread.pack(" ".join(args.query), BUDGET_TOKENS_MAX)
     ranked = sorted(package.reasons.items(), key=lambda each: each[1].rank or 10**9)
     lines = [
         f"{reason.score:8.2f}  {reason.tokens:>6,} tok  {name}  {', '.join(reason.words)}".rstrip()
         for name, reason in ranked
     ]
-    desk.answer(package.reasons, lines)
+    console.answer(package.reasons, lines)
 
 
 def context_show_arguments(parser: ArgumentParser) -> None:
     thread_option(parser)
 
 
-def context_show(args: Namespace, desk: Desk) -> None:
+def context_show(args: Namespace, console: Console) -> None:
     """Every block of a thread, with what each would take."""
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     package = chosen.thread.pack("", BUDGET_TOKENS_MAX)
     every = (*package.blocks, *package.dropped)
     lines = [
@@ -128,7 +128,7 @@ def context_show(args: Namespace, desk: Desk) -> None:
         for block in every
     ]
     lines.append(f"{display.count(len(every), 'block')}, {package.total_tokens:,} tokens")
-    desk.answer(every, lines)
+    console.answer(every, lines)
 
 
 def context_prune_arguments(parser: ArgumentParser) -> None:
@@ -137,17 +137,17 @@ def context_prune_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who prunes")
 
 
-def context_prune(args: Namespace, desk: Desk) -> None:
+def context_prune(args: Namespace, console: Console) -> None:
     """Take the least relevant blocks out of a context that is 90 % full, down to 80 %.
 
     They stay where they are, to be got by their refs; the state says which they are, and why.
     """
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     query, pins = " ".join(args.query), tuple(args.pin)
     whole = chosen.thread.pack(query, BUDGET_TOKENS_MAX, pins)
     if whole.total_tokens < PRUNE_AT * args.budget:
         share = f"{whole.total_tokens / args.budget:.0%} of {args.budget:,} tokens"
-        desk.answer({"pruned": []}, f"nothing to prune: {share}")
+        console.answer({"pruned": []}, f"nothing to prune: {share}")
         return
     package = chosen.thread.pack(query, max(1, int(PRUNE_TO * args.budget)), pins)
     pruned = [
@@ -159,7 +159,7 @@ def context_prune(args: Namespace, desk: Desk) -> None:
         _tell_state(chosen.thread, pruned, args.by)
     lines = [f"pruned {each['ref']}  {each['why']}" for each in pruned]
     lines.append(f"{display.count(len(pruned), 'block')} pruned; get one: relay get REF")
-    desk.answer({"pruned": pruned}, lines, "\n".join(each["ref"] for each in pruned))
+    console.answer({"pruned": pruned}, lines, "\n".join(each["ref"] for each in pruned))
 
 
 def _tell_state(thread: Thread, pruned: list[dict[str, Any]], by: str) -> None:
@@ -177,20 +177,20 @@ def context_export_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--out", metavar="FILE", help="write it there instead of printing it")
 
 
-def context_export(args: Namespace, desk: Desk) -> None:
+def context_export(args: Namespace, console: Console) -> None:
     """Pack a thread and write the package, for other programs: JSON or protobuf."""
     from contextrelay.context.codec import session_of, to_json, to_protobuf
 
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     package = chosen.thread.pack(" ".join(args.query), args.budget, tuple(args.pin))
     write = to_protobuf if args.format == "protobuf" else to_json
     body = write(session_of(package))
     if args.out:
         size_bytes = display.save(args.out, [body])
         told = {"file": args.out, "size": size_bytes, "sha256": package.sha256}
-        desk.answer(told, f"{args.out}  {display.size(size_bytes)}", args.out)
+        console.answer(told, f"{args.out}  {display.size(size_bytes)}", args.out)
     elif args.format == "json":
-        desk.show_json(body.decode())
+        console.show_json(body.decode())
     else:
         raise Invalid("protobuf is no text", "name a file: --out FILE")
 
@@ -201,13 +201,13 @@ def context_import_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who adds its blocks")
 
 
-def context_import(args: Namespace, desk: Desk) -> None:
+def context_import(args: Namespace, console: Console) -> None:
     """Add the blocks of a package to a thread's context; print their refs."""
     from contextrelay.context.codec import from_json, from_protobuf
 
     body = b"".join(display.read_body(args.file))
     session = from_json(body) if body.lstrip()[:1] == b"{" else from_protobuf(body)
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     refs: list[str] = []
     for block in session.blocks:
         fields: dict[str, Any] = {
@@ -224,4 +224,4 @@ def context_import(args: Namespace, desk: Desk) -> None:
         )
         refs.append(made.ref)
     told = f"{display.count(len(refs), 'block')} of {session.agent_id or 'a package'}"
-    desk.answer({"refs": refs}, told, "\n".join(refs))
+    console.answer({"refs": refs}, told, "\n".join(refs))

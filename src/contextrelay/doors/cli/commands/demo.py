@@ -20,7 +20,7 @@ from msgspec import Struct
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import default_address
 from contextrelay.doors.cli import display
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.thread_argument import VARIABLE
 from contextrelay.doors.demo import agents
 from contextrelay.doors.demo.agents import Sent, Team
@@ -64,62 +64,62 @@ def demo_arguments(parser: ArgumentParser) -> None:
     what.add_argument("--show-code", action="store_true", help="print the code of the agents")
 
 
-def demo(args: Namespace, desk: Desk) -> None:
+def demo(args: Namespace, console: Console) -> None:
     """Let three scripted agents work on one incident: refs against pasting, and time travel."""
     if args.clean:
-        _clean(desk)
+        _clean(console)
     elif args.show_code:
         code = Path(agents.__file__).read_text(encoding="utf-8")
-        desk.answer({"code": code}, code.rstrip("\n"))
+        console.answer({"code": code}, code.rstrip("\n"))
     else:
-        _play(desk)
+        _play(console)
 
 
-def _clean(desk: Desk) -> None:
-    removed = _remove_made_by(desk, MADE_BY)
+def _clean(console: Console) -> None:
+    removed = _remove_made_by(console, MADE_BY)
     told = f"removed {display.count(len(removed), 'demo thread')}, with all they held"
-    desk.answer({"removed": removed}, told, "\n".join(removed))
+    console.answer({"removed": removed}, told, "\n".join(removed))
 
 
-def _remove_made_by(desk: Desk, maker: str) -> list[str]:
+def _remove_made_by(console: Console, maker: str) -> list[str]:
     removed: list[str] = []
     after = ""
     while True:
-        page = desk.relay.threads(LIST_ITEMS_MAX, after)
+        page = console.relay.threads(LIST_ITEMS_MAX, after)
         for view in page.threads:
             if view.created_by.startswith(maker) and (view.name or "").startswith("demo-"):
-                Thread(desk.relay, view.thread_id).remove()
+                Thread(console.relay, view.thread_id).remove()
                 removed.append(view.thread_id)
         after = page.next
         if not after:
             return removed
 
 
-def _play(desk: Desk) -> None:
+def _play(console: Console) -> None:
     started = time.perf_counter()
-    if (desk.address or default_address()).startswith("memory:"):
+    if (console.address or default_address()).startswith("memory:"):
         raise Invalid("a demo in memory: cannot be looked at afterwards", "use --store FOLDER")
     maker = f"{MADE_BY} {os.urandom(4).hex()}"
     try:
-        with desk.busy("three agents at work"):
-            outcome, told = _act(desk, desk.relay.new_thread(NAME, maker), started)
+        with console.busy("three agents at work"):
+            outcome, told = _act(console, console.relay.new_thread(NAME, maker), started)
     except BaseException:
         # Found by its maker: the interrupt may have come before we knew the thread.
-        _remove_made_by(desk, maker)
+        _remove_made_by(console, maker)
         raise
-    desk.answer(outcome, told)
+    console.answer(outcome, told)
     if not (outcome.is_identical and outcome.is_restored):
         raise RelayError("the demo did not come out right", "relay doctor; relay verify")
 
 
-def _act(desk: Desk, thread: Thread, started: float) -> tuple[Outcome, list[str]]:
+def _act(console: Console, thread: Thread, started: float) -> tuple[Outcome, list[str]]:
     """Let the agents act, measure, and say what came of it."""
     team = Team(thread)
     sent = [team.act(hop) for hop in HOPS]
     acted = time.perf_counter()
     head = thread.show()
-    wake_ms = _wake_ms(desk, thread, head.events)
-    is_identical = _is_identical(desk, thread)
+    wake_ms = _wake_ms(console, thread, head.events)
+    is_identical = _is_identical(console, thread)
     is_restored = _is_restored(thread, head.version)
     size_bytes = sum(len(document(name).encode()) for name in NAMES)
     outcome = Outcome(
@@ -138,15 +138,15 @@ def _act(desk: Desk, thread: Thread, started: float) -> tuple[Outcome, list[str]
         is_restored=is_restored,
         took_s=time.perf_counter() - started,
     )
-    return outcome, _told(desk, outcome, sent, acted - started)
+    return outcome, _told(console, outcome, sent, acted - started)
 
 
 # What is measured with another process
 
 
-def _relay(desk: Desk, *words: str) -> list[str]:
+def _relay(console: Console, *words: str) -> list[str]:
     """The command line in another process; -P: no module of this folder gets into its way."""
-    store = ["--store", desk.store] if desk.store else []
+    store = ["--store", console.store] if console.store else []
     return [sys.executable, "-P", "-m", "contextrelay", *store, "--json", *words]
 
 
@@ -155,9 +155,9 @@ def _about(thread: Thread) -> dict[str, str]:
     return {**os.environ, VARIABLE: thread.id}
 
 
-def _wake_ms(desk: Desk, thread: Thread, newest: int) -> float:
+def _wake_ms(console: Console, thread: Thread, newest: int) -> float:
     """How long after a commit here a listener in another process has the event."""
-    words = _relay(desk, "tail", "--after", str(newest - 1), "--timeout", str(_WAIT_S))
+    words = _relay(console, "tail", "--after", str(newest - 1), "--timeout", str(_WAIT_S))
     with subprocess.Popen(words, stdout=subprocess.PIPE, env=_about(thread)) as listener:
         assert listener.stdout is not None
         try:
@@ -175,9 +175,9 @@ def _wake_ms(desk: Desk, thread: Thread, newest: int) -> float:
     return round(median(took_ms), 1)
 
 
-def _is_identical(desk: Desk, thread: Thread) -> bool:
+def _is_identical(console: Console, thread: Thread) -> bool:
     """Whether an old version is the same bytes here, here again, and in another process."""
-    words = _relay(desk, "state", "show", f"v{OLD_VERSION}")
+    words = _relay(console, "state", "show", f"v{OLD_VERSION}")
     elsewhere = subprocess.run(words, capture_output=True, timeout=_WAIT_S, env=_about(thread))
     here = [bytes(thread.ask(ReadState(thread.id, OLD_VERSION)).state) for _ in range(2)]
     return here[0] == here[1] == elsewhere.stdout.rstrip(b"\n")
@@ -194,16 +194,16 @@ def _is_restored(thread: Thread, newest: int) -> bool:
 # What is told
 
 
-def _told(desk: Desk, outcome: Outcome, sent: list[Sent], acted_s: float) -> list[str]:
+def _told(console: Console, outcome: Outcome, sent: list[Sent], acted_s: float) -> list[str]:
     stored = f"{outcome.documents} documents, {display.size(outcome.size)}"
     slices = f"{outcome.slices} slices pulled by byte range ({outcome.pulled_tokens:,} tok)"
     newest = outcome.versions - 2
     share = 1 - outcome.sent_tokens / outcome.pasted_tokens
-    kept = f"{share:.1%} fewer"
+    kept = console.bold(f"{share:.1%} fewer")
     team = " → ".join(dict.fromkeys(hop.agent for hop in HOPS))
     identical = _mark(outcome.is_identical, "identical")
     travelled = f"{identical}; restored: {_mark(outcome.is_restored, 'equal')}"
-    relay = _program(desk)
+    relay = _program(console)
     return [
         f"1/4 stored       {stored}, {display.tokens(outcome.size)}, each once",
         f"2/4 agents       {team}, {outcome.hops} hops; {slices}  {acted_s:.2f} s",
@@ -212,7 +212,7 @@ def _told(desk: Desk, outcome: Outcome, sent: list[Sent], acted_s: float) -> lis
         "",
         f"       tokens sent to the model in all          if pasted {outcome.pasted_tokens:,} ─",
         *plot([each.pasted_tokens for each in sent], [each.relay_tokens for each in sent]),
-        f"       hop 1 … {outcome.hops:<24}with relay {outcome.sent_tokens:,} ━  {desk.bold(kept)}",
+        f"       hop 1 … {outcome.hops:<24}with relay {outcome.sent_tokens:,} ━  {kept}",
         "       [estimate: characters / 4. Pasted: all documents and messages so far, every hop.",
         "       With relay: headers, previews, and what was pulled back. With a prompt cache both",
         "       are cheaper, and the share saved is smaller]",
@@ -229,9 +229,9 @@ def _mark(is_so: bool, word: str) -> str:
     return f"{word} ✔" if is_so else "NO ✗"
 
 
-def _program(desk: Desk) -> str:
+def _program(console: Console) -> str:
     """How to call this command line again, as it was called now."""
     ours, found = Path(sys.argv[0]), shutil.which("relay")
     is_found = found is not None and Path(found).resolve() == ours.resolve()
     words = "relay" if is_found or ours.name != "relay" else shlex.quote(str(ours))
-    return f"{words} --store {shlex.quote(desk.store)}" if desk.store else words
+    return f"{words} --store {shlex.quote(console.store)}" if console.store else words

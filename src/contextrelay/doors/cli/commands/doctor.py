@@ -18,7 +18,7 @@ import contextrelay
 from contextrelay.client.transport.address import is_server
 from contextrelay.client.transport.local import default_address
 from contextrelay.doors.cli import display
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.errors import RelayError
 from contextrelay.limits import RESERVE_BYTES
 
@@ -40,11 +40,11 @@ def doctor_arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def doctor(args: Namespace, desk: Desk) -> None:
+def doctor(args: Namespace, console: Console) -> None:
     """Look at the store, its speed and space, and the installation; each with the next step."""
     findings: list[Finding] = []
     for look in (_store, _integrity, _search, _speed, _space, _commands, _installation, _others):
-        findings += _looked(look, desk)
+        findings += _looked(look, console)
     failures = sum(finding.state == "failure" for finding in findings)
     hints = sum(finding.state == "hint" for finding in findings)
     lines: list[str] = []
@@ -53,19 +53,19 @@ def doctor(args: Namespace, desk: Desk) -> None:
         if finding.next_step:
             lines.append(f"  {'':10} next: {finding.next_step}")
     total = f"{display.count(hints, 'hint')}, {display.count(failures, 'failure')}"
-    desk.answer(findings, [*lines, total])
-    desk.exit_code = 2 if failures else 0
+    console.answer(findings, [*lines, total])
+    console.exit_code = 2 if failures else 0
 
 
-def _looked(look: Callable[[Desk], Iterator[Finding]], desk: Desk) -> list[Finding]:
+def _looked(look: Callable[[Console], Iterator[Finding]], console: Console) -> list[Finding]:
     try:
-        return list(look(desk))
+        return list(look(console))
     except RelayError as error:
         return [Finding(look.__name__.strip("_"), "failure", error.told_here, error.hint)]
 
 
-def _store(desk: Desk) -> Iterator[Finding]:
-    report = desk.relay.survey()
+def _store(console: Console) -> Iterator[Finding]:
+    report = console.relay.survey()
     told = f"{report.address} ({report.engine})  {display.count(report.artifacts, 'artifact')}"
     yield Finding("store", "ok", f"{told}  {display.size(report.body_bytes)}")
     if report.due:
@@ -73,25 +73,25 @@ def _store(desk: Desk) -> Iterator[Finding]:
         yield Finding("store", "hint", due, "relay gc")
 
 
-def _integrity(desk: Desk) -> Iterator[Finding]:
-    if is_server(desk.address):
-        told = f"{desk.address} is a server: its disk and its ledger are looked at there"
+def _integrity(console: Console) -> Iterator[Finding]:
+    if is_server(console.address):
+        told = f"{console.address} is a server: its disk and its ledger are looked at there"
         yield Finding("integrity", "hint", told, "relay doctor, on the machine of the store")
         return
-    problems = desk.relay.transport.stores.ledger.check()
+    problems = console.relay.transport.stores.ledger.check()
     if problems:
         yield Finding("integrity", "failure", problems[0], "relay verify")
     else:
         yield Finding("integrity", "ok", "the ledger's own check finds nothing")
 
 
-def _search(desk: Desk) -> Iterator[Finding]:
+def _search(console: Console) -> Iterator[Finding]:
     """Whether the search index is up to the store; where nobody searched, there is none."""
     from contextrelay.core.search.index_sync import catch_up, index_of, path_of
 
-    if is_server(desk.address):
+    if is_server(console.address):
         return
-    stores = desk.relay.transport.stores
+    stores = console.relay.transport.stores
     path = path_of(stores.engine.home, None)
     if path is None or not path.exists():
         return
@@ -105,21 +105,21 @@ def _search(desk: Desk) -> Iterator[Finding]:
         yield Finding("search", "ok", told)
 
 
-def _speed(desk: Desk) -> Iterator[Finding]:
+def _speed(console: Console) -> Iterator[Finding]:
     start = time.perf_counter()
-    artifact = desk.relay.push(os.urandom(1024), name="doctor", ttl_s=1, created_by="doctor")
+    artifact = console.relay.push(os.urandom(1024), name="doctor", ttl_s=1, created_by="doctor")
     pushed = time.perf_counter()
-    desk.relay.pull(artifact.ref)
+    console.relay.pull(artifact.ref)
     pulled = time.perf_counter()
-    desk.relay.remove(artifact.ref)
+    console.relay.remove(artifact.ref)
     told = f"push 1 kB {(pushed - start) * 1000:.1f} ms · pull {(pulled - pushed) * 1000:.1f} ms"
     yield Finding("speed", "ok", told)
 
 
-def _space(desk: Desk) -> Iterator[Finding]:
-    if is_server(desk.address):
+def _space(console: Console) -> Iterator[Finding]:
+    if is_server(console.address):
         return
-    home = desk.relay.transport.stores.engine.home
+    home = console.relay.transport.stores.engine.home
     if home is None:
         return
     free_bytes = shutil.disk_usage(home).free
@@ -130,7 +130,7 @@ def _space(desk: Desk) -> Iterator[Finding]:
         yield Finding("space", "ok", f"{display.size(free_bytes)} free")
 
 
-def _commands(desk: Desk) -> Iterator[Finding]:
+def _commands(console: Console) -> Iterator[Finding]:
     """Whether what is typed is what was installed."""
     folder = Path(sysconfig.get_path("scripts"))
     if Path(sys.argv[0]).name in SCRIPTS:
@@ -148,7 +148,7 @@ def _commands(desk: Desk) -> Iterator[Finding]:
             yield Finding("command", "hint", told, f"put {folder} first in PATH, or call {ours}")
 
 
-def _installation(desk: Desk) -> Iterator[Finding]:
+def _installation(console: Console) -> Iterator[Finding]:
     installed = metadata.version("contextrelay")
     if installed != contextrelay.__version__:
         told = f"contextrelay {installed} is installed, {contextrelay.__version__} runs"
@@ -158,7 +158,7 @@ def _installation(desk: Desk) -> Iterator[Finding]:
         yield Finding("package", "ok", f"{told}, default store {default_address()}")
 
 
-def _others(desk: Desk) -> Iterator[Finding]:
+def _others(console: Console) -> Iterator[Finding]:
     """Whether another package of our name is about, such as the published 0.2.0."""
     running = Path(contextrelay.__file__).resolve().parent
     for folder in dict.fromkeys(sys.path):

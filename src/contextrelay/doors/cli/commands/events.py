@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 
 from contextrelay.doors.cli import display, state_display, thread_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import seconds, thread_arguments, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import LIST_ITEMS_MAX
@@ -22,17 +22,17 @@ def events_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--jsonl", action="store_true", help="one JSON object a line, all of them")
 
 
-def events(args: Namespace, desk: Desk) -> None:
+def events(args: Namespace, console: Console) -> None:
     """Show the events of a thread, oldest first."""
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     if args.after < 0 or (args.limit is not None and args.limit < 1):
         raise Invalid("--after counts from 0, --limit from 1", "see: relay events --help")
-    if args.jsonl or not desk.is_json:
-        desk.is_json = args.jsonl
+    if args.jsonl or not console.is_json:
+        console.is_json = args.jsonl
         for told in _pages(chosen, args.after, args.limit):
-            desk.line(told, line(told))
+            console.line(told, line(told))
         return
-    desk.answer(list(_pages(chosen, args.after, args.limit)), "")
+    console.answer(list(_pages(chosen, args.after, args.limit)), "")
 
 
 def _pages(chosen: thread_argument.Chosen, after: int, limit: int | None) -> Iterator[Numbered]:
@@ -60,12 +60,12 @@ def tail_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def tail(args: Namespace, desk: Desk) -> None:
+def tail(args: Namespace, console: Console) -> None:
     """Follow a thread's events as they come, whoever writes them, until Ctrl-C.
 
     With --json: one JSON object a line. With --once: exit 1 if none came within --timeout.
     """
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     newest = chosen.view.events
     after = args.after
     if after is None:
@@ -74,14 +74,14 @@ def tail(args: Namespace, desk: Desk) -> None:
         raise Invalid("--after counts from 0", "see: relay tail --help")
     try:
         for told in chosen.thread.tail(after, args.timeout):
-            desk.line(told, line(told))
+            console.line(told, line(told))
             if args.once:
                 return
     except KeyboardInterrupt:
         return  # The ordinary end.
     if args.once:
-        desk.note(f"nothing came within {args.timeout:g} s")
-        desk.exit_code = 1
+        console.note(f"nothing came within {args.timeout:g} s")
+        console.exit_code = 1
 
 
 def checkpoint_arguments(parser: ArgumentParser) -> None:
@@ -90,10 +90,10 @@ def checkpoint_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who makes it")
 
 
-def checkpoint(args: Namespace, desk: Desk) -> None:
+def checkpoint(args: Namespace, console: Console) -> None:
     """Give the version of now a label; `relay state log` shows it."""
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     made = chosen.thread.checkpoint(args.label, args.by)
     version = f"v{made.event.detail['version']}"
     told = f"{version}  ⚑ {display.clean(args.label)}    back to it: relay state restore {version}"
-    desk.answer(made, told, version)
+    console.answer(made, told, version)

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 
 from contextrelay.client.methods import build
 from contextrelay.doors.cli import display, thread_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_arguments
 from contextrelay.doors.cli.thread_argument import Chosen, label
 from contextrelay.wire.verbs import ExportThread, ImportThread
@@ -22,9 +22,9 @@ def export_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--out", metavar="FILE", help="where to (NAME-ID.relay.zip)")
 
 
-def export(args: Namespace, desk: Desk) -> None:
+def export(args: Namespace, console: Console) -> None:
     """Write a thread to one zip: its history, events, and the bytes of its artifacts."""
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     stream = chosen.thread.ask(ExportThread(chosen.thread.id))
     if args.out == "-":
         for chunk in stream.chunks():
@@ -32,10 +32,10 @@ def export(args: Namespace, desk: Desk) -> None:
         sys.stdout.buffer.flush()
         return
     file = args.out or _file_name(chosen)
-    with desk.busy("exporting"):
+    with console.busy("exporting"):
         size_bytes = display.save(file, stream.chunks())
     told = f"{file}  {display.size(size_bytes)}  {label(stream.value)} v{stream.value.version}"
-    desk.answer(
+    console.answer(
         {"file": file, "size": size_bytes, "thread_id": stream.value.thread_id},
         [told, f"  back: relay import {file}"],
         file,
@@ -53,12 +53,12 @@ def import_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who imports it")
 
 
-def import_(args: Namespace, desk: Desk) -> None:
+def import_(args: Namespace, console: Console) -> None:
     """Make a new thread from an exported zip; print its id."""
     verb = build(ImportThread, (args.name, args.by), {})
     body = display.read_body(args.file)
-    with desk.busy("importing"):
-        view = desk.relay.transport.ask(verb, body)
-    thread_argument.remember(desk.relay, view.thread_id)
+    with console.busy("importing"):
+        view = console.relay.transport.ask(verb, body)
+    thread_argument.remember(console.relay, view.thread_id)
     told = f"{label(view)} v{view.version}  {display.count(view.artifacts, 'artifact')}"
-    desk.answer(view, [f"thread_id  {view.thread_id}", told], view.thread_id)
+    console.answer(view, [f"thread_id  {view.thread_id}", told], view.thread_id)

@@ -11,7 +11,7 @@ from typing import Any
 
 from contextrelay.client.relay import Relay
 from contextrelay.doors.cli import display, thread_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import GREP_MATCHES_DEFAULT, PIECE_TOKENS_DEFAULT
@@ -65,22 +65,22 @@ def _tokens_max(args: Namespace) -> int:
     return PIECE_TOKENS_DEFAULT if args.tokens_max is None else args.tokens_max
 
 
-def get(args: Namespace, desk: Desk) -> None:
+def get(args: Namespace, console: Console) -> None:
     """Get a piece of a ref: lines, bytes, tokens, matches, a place in JSON, rows, a section."""
-    relay = desk.relay_of(args.ref)
+    relay = console.relay_of(args.ref)
     ref = _place(relay, args.ref)
     if args.grep is not None:
-        _show_found(desk, _grep(relay, args, args.grep, ref=ref))
+        _show_found(console, _grep(relay, args, args.grep, ref=ref))
         return
     if args.outline or args.digest:
-        _show_shape(desk, args, relay, ref)
+        _show_shape(console, args, relay, ref)
         return
     given = {way: getattr(args, way) for way in _WAYS if getattr(args, way) is not None}
     if not given and args.columns is None:
         raise Invalid("which piece of it?", f"begin with its shape: relay get {args.ref} --outline")
     columns = tuple(args.columns.split(",")) if args.columns else ()
     piece = relay.slice(ref, columns=columns, tokens_max=_tokens_max(args), **given)
-    _show_piece(desk, piece)
+    _show_piece(console, piece)
 
 
 def _place(relay: Relay, text: str) -> str:
@@ -88,16 +88,16 @@ def _place(relay: Relay, text: str) -> str:
     return text if "/pull/" in text and "#" in text else display.resolve(relay, text)
 
 
-def _show_shape(desk: Desk, args: Namespace, relay: Relay, ref: str) -> None:
+def _show_shape(console: Console, args: Namespace, relay: Relay, ref: str) -> None:
     asked = {} if args.tokens_max is None else {"tokens_max": args.tokens_max}
     found = relay.outline(ref, **asked) if args.outline else relay.digest(ref, **asked)
     told = [_cost("outline" if args.outline else "digest", found.spent)]
-    _show(desk, found, found.text, told, found.left_out, found.next, found.notes)
+    _show(console, found, found.text, told, found.left_out, found.next, found.notes)
 
 
-def _show_piece(desk: Desk, piece: Piece) -> None:
+def _show_piece(console: Console, piece: Piece) -> None:
     told = [_cost(f"{piece.way.replace('_', ' ')} {piece.at}", piece.spent)]
-    _show(desk, piece, piece.text, told, piece.left_out, piece.next, piece.notes)
+    _show(console, piece, piece.text, told, piece.left_out, piece.next, piece.notes)
 
 
 def grep_arguments(parser: ArgumentParser) -> None:
@@ -108,15 +108,15 @@ def grep_arguments(parser: ArgumentParser) -> None:
     _budget(parser)
 
 
-def grep(args: Namespace, desk: Desk) -> None:
+def grep(args: Namespace, console: Console) -> None:
     """Find lines that match, in one ref, in a thread, or in everything."""
     if args.ref is not None:
-        relay = desk.relay_of(args.ref)
-        _show_found(desk, _grep(relay, args, args.pattern, ref=_place(relay, args.ref)))
+        relay = console.relay_of(args.ref)
+        _show_found(console, _grep(relay, args, args.pattern, ref=_place(relay, args.ref)))
         return
-    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
+    chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     thread = chosen.thread.id if chosen else None
-    _show_found(desk, _grep(desk.relay, args, args.pattern, thread=thread))
+    _show_found(console, _grep(console.relay, args, args.pattern, thread=thread))
 
 
 def _grep(relay: Relay, args: Namespace, pattern: str, **where: Any) -> Found:
@@ -133,7 +133,7 @@ def _grep(relay: Relay, args: Namespace, pattern: str, **where: Any) -> Found:
     )
 
 
-def _show_found(desk: Desk, found: Found) -> None:
+def _show_found(console: Console, found: Found) -> None:
     least = "" if found.is_complete else "at least "
     shown = display.count(len(found.matches), "match", "matches")
     shown = f"{shown} shown of {least}{found.count:,}"
@@ -144,7 +144,7 @@ def _show_found(desk: Desk, found: Found) -> None:
         skipped.append(f"skipped {len(found.skipped) - _SKIPPED_SHOWN} more")
     text = found.text or (f"{found.count}\n" if found.count else "")
     notes = (*found.notes, *skipped)
-    _show(desk, found, text, [_cost(shown, found.spent)], found.left_out, found.next, notes)
+    _show(console, found, text, [_cost(shown, found.spent)], found.left_out, found.next, notes)
 
 
 _SKIPPED_SHOWN = 3
@@ -157,12 +157,12 @@ def diff_arguments(parser: ArgumentParser) -> None:
     _budget(parser)
 
 
-def diff(args: Namespace, desk: Desk) -> None:
+def diff(args: Namespace, console: Console) -> None:
     """Show what differs between two refs, as a unified diff."""
-    old, new = (_place(desk.relay, text) for text in (args.old, args.new))
-    found = desk.relay.diff(old, new, args.context, _tokens_max(args))
+    old, new = (_place(console.relay, text) for text in (args.old, args.new))
+    found = console.relay.diff(old, new, args.context, _tokens_max(args))
     told = [_cost(_difference(found), found.spent)]
-    _show(desk, found, found.text, told, found.left_out, "", found.notes)
+    _show(console, found, found.text, told, found.left_out, "", found.notes)
 
 
 def _difference(found: Differing) -> str:
@@ -180,7 +180,7 @@ def _cost(what: str, spent: Spent) -> str:
 
 
 def _show(
-    desk: Desk,
+    console: Console,
     value: object,
     text: str,
     told: list[str],
@@ -188,13 +188,13 @@ def _show(
     following: str,
     notes: tuple[str, ...],
 ) -> None:
-    if desk.is_json:
-        desk.answer(value, "")
+    if console.is_json:
+        console.answer(value, "")
         return
-    desk.show(text.removesuffix("\n"))
+    console.show(text.removesuffix("\n"))
     told += [f"  {note}" for note in notes]
     if left_out:
         told.append(f"  left out: {left_out}")
     if following:
         told.append(f"  next: {following}")
-    desk.note("\n".join(told))
+    console.note("\n".join(told))

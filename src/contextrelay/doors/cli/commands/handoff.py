@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from contextrelay.doors.cli import display, thread_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.limits import HANDOFF_TOKENS_DEFAULT
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
@@ -32,10 +32,10 @@ def handoff_give_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--file", metavar="FILE", help="also write it to a file, bodies and all")
 
 
-def handoff_give(args: Namespace, desk: Desk) -> None:
+def handoff_give(args: Namespace, console: Console) -> None:
     """Hand a thread over to another agent; print the ref that it is accepted by."""
-    chosen = thread_argument.choose_thread(desk, args)
-    refs = tuple(display.resolve(desk.relay, text) for text in args.ref)
+    chosen = thread_argument.choose_thread(console, args)
+    refs = tuple(display.resolve(console.relay, text) for text in args.ref)
     view = chosen.thread.hand_off(
         args.to,
         args.ask,
@@ -48,7 +48,7 @@ def handoff_give(args: Namespace, desk: Desk) -> None:
     if args.file:
         from contextrelay.client.handoff_file import write_handoff
 
-        write_handoff(desk.relay, view.ref, args.file)
+        write_handoff(console.relay, view.ref, args.file)
     tokens = count_tokens(view.text)
     left_out = len(view.handoff.left_out)
     blocks = display.count(len(view.handoff.package.blocks), "block")
@@ -58,7 +58,7 @@ def handoff_give(args: Namespace, desk: Desk) -> None:
         f"  {tokens:,} of {args.budget:,} tokens ({TOKENIZER_DEFAULT}): {holds}",
         f"  next: relay handoff accept {display.short(view.ref)} --by {display.clean(args.to)}",
     ]
-    desk.answer(view, lines, view.ref)
+    console.answer(view, lines, view.ref)
 
 
 def handoff_accept_arguments(parser: ArgumentParser) -> None:
@@ -66,20 +66,20 @@ def handoff_accept_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", metavar="AGENT", help="who takes it (you)")
 
 
-def handoff_accept(args: Namespace, desk: Desk) -> None:
+def handoff_accept(args: Namespace, console: Console) -> None:
     """Take a handoff and print what it says, as a model is to read it."""
     if Path(args.ref).is_file():
         from contextrelay.client.handoff_file import take_handoff
 
-        taken = take_handoff(desk.relay, args.ref, args.by)
-        desk.answer(taken, _for_a_model(taken.view))
+        taken = take_handoff(console.relay, args.ref, args.by)
+        console.answer(taken, _for_a_model(taken.view))
         for old, new in taken.refs.items():
-            desk.note(f"{display.short(old)} is here as {new}")
+            console.note(f"{display.short(old)} is here as {new}")
         return
-    view = desk.relay.accept(display.resolve(desk.relay, args.ref), args.by)
-    desk.answer(view, _for_a_model(view))
-    desk.note(f"state: relay state show {view.handoff.state_ref}")
-    desk.note(f"done? relay handoff return {display.short(view.ref)} FILE --by {args.by}")
+    view = console.relay.accept(display.resolve(console.relay, args.ref), args.by)
+    console.answer(view, _for_a_model(view))
+    console.note(f"state: relay state show {view.handoff.state_ref}")
+    console.note(f"done? relay handoff return {display.short(view.ref)} FILE --by {args.by}")
 
 
 def handoff_return_arguments(parser: ArgumentParser) -> None:
@@ -89,13 +89,13 @@ def handoff_return_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", metavar="AGENT", help="who did it (you)")
 
 
-def handoff_return(args: Namespace, desk: Desk) -> None:
+def handoff_return(args: Namespace, console: Console) -> None:
     """Give back what came of a handoff: it goes into the giver's thread."""
-    ref = display.resolve(desk.relay, args.ref)
+    ref = display.resolve(console.relay, args.ref)
     body = b"".join(display.read_body(args.file))
     name = display.name_of(args.file, args.name)
-    artifact = desk.relay.give_back(body, ref, name, by=args.by)
-    desk.answer(artifact, [display.line(artifact)], artifact.ref)
+    artifact = console.relay.give_back(body, ref, name, by=args.by)
+    console.answer(artifact, [display.line(artifact)], artifact.ref)
 
 
 def handoff_list_arguments(parser: ArgumentParser) -> None:
@@ -106,15 +106,15 @@ def handoff_list_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--after", default="", metavar="NEXT", help="go on after another list")
 
 
-def handoff_list(args: Namespace, desk: Desk) -> None:
+def handoff_list(args: Namespace, console: Console) -> None:
     """List handoffs, newest first."""
-    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
+    chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     thread = None if chosen is None else chosen.thread.id
-    listing = desk.relay.handoffs(args.to, thread, args.open, args.limit, args.after)
+    listing = console.relay.handoffs(args.to, thread, args.open, args.limit, args.after)
     lines = [_line(each) for each in listing.handoffs] or ["no handoffs"]
     if listing.next:
         lines.append(f"  more: relay handoff list --after {display.quoted(listing.next)}")
-    desk.answer(listing, lines, "\n".join(each.ref for each in listing.handoffs))
+    console.answer(listing, lines, "\n".join(each.ref for each in listing.handoffs))
 
 
 def _line(each: HandoffLine) -> str:
@@ -134,10 +134,10 @@ def handoff_show_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--why", action="store_true", help="why each thing is in it, or is not")
 
 
-def handoff_show(args: Namespace, desk: Desk) -> None:
+def handoff_show(args: Namespace, console: Console) -> None:
     """Look at a handoff without taking it."""
-    view = desk.relay.handoff(display.resolve(desk.relay, args.ref))
-    desk.answer(view, view.reasons if args.why else _for_a_model(view))
+    view = console.relay.handoff(display.resolve(console.relay, args.ref))
+    console.answer(view, view.reasons if args.why else _for_a_model(view))
 
 
 def _for_a_model(view: HandoffView) -> str:

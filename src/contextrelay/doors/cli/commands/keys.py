@@ -7,7 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
 
 from contextrelay.doors.cli import display
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import ttl
 from contextrelay.errors import Invalid
 from contextrelay.limits import KEY_RATE_MAX, LIST_ITEMS_MAX, NUMBER_MAX
@@ -61,12 +61,12 @@ def keys_new_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--rate", type=_rate, metavar="N", help="how many requests a minute")
 
 
-def keys_new(args: Namespace, desk: Desk) -> None:
+def keys_new(args: Namespace, console: Console) -> None:
     """Make a key and print its token, once: only a hash of it is kept.
 
     A key for some threads or channels sees and changes nothing else.
     """
-    made = desk.relay.new_key(
+    made = console.relay.new_key(
         name=args.name,
         scope=args.scope,
         tenant=args.tenant,
@@ -81,25 +81,25 @@ def keys_new(args: Namespace, desk: Desk) -> None:
         f"  {_about(made.key)}",
         "  it is not shown again; who asks sets: export CONTEXTRELAY_API_KEY=TOKEN",
     ]
-    desk.answer(made, lines, made.token)
+    console.answer(made, lines, made.token)
 
 
 def keys_list_arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def keys_list(args: Namespace, desk: Desk) -> None:
+def keys_list(args: Namespace, console: Console) -> None:
     """List keys, also those that were revoked or have expired; tokens are not known here."""
-    found = _all(desk)
+    found = _all(console)
     lines = [_about(key) for key in found] or ["no keys yet", "  next: relay keys new"]
-    desk.answer({"keys": found}, lines, "\n".join(key.id for key in found))
+    console.answer({"keys": found}, lines, "\n".join(key.id for key in found))
 
 
-def _all(desk: Desk) -> list[Key]:
-    page = desk.relay.keys(LIST_ITEMS_MAX)
+def _all(console: Console) -> list[Key]:
+    page = console.relay.keys(LIST_ITEMS_MAX)
     found = page.keys
     while page.next:
-        page = desk.relay.keys(LIST_ITEMS_MAX, page.next)
+        page = console.relay.keys(LIST_ITEMS_MAX, page.next)
         found += page.keys
     return found
 
@@ -131,10 +131,10 @@ def keys_revoke_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="as relay keys list tells it")
 
 
-def keys_revoke(args: Namespace, desk: Desk) -> None:
+def keys_revoke(args: Namespace, console: Console) -> None:
     """Let a key be good no more, at once and at every server; who listens with it is cut off."""
-    key = desk.relay.revoke_key(_id(args.id))
-    desk.answer(key, f"{key.id} is revoked", key.id)
+    key = console.relay.revoke_key(_id(args.id))
+    console.answer(key, f"{key.id} is revoked", key.id)
 
 
 def _id(text: str) -> str:
@@ -148,12 +148,12 @@ def keys_usage_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("id", nargs="?", metavar="ID", help="one key; else all of them")
 
 
-def keys_usage(args: Namespace, desk: Desk) -> None:
+def keys_usage(args: Namespace, console: Console) -> None:
     """Tell what was done with keys; servers write it down every second."""
-    ids = [_id(args.id)] if args.id else [key.id for key in _all(desk)]
-    found = [desk.relay.usage(each) for each in ids]
+    ids = [_id(args.id)] if args.id else [key.id for key in _all(console)]
+    found = [console.relay.usage(each) for each in ids]
     lines = [_used(each) for each in found] or ["no keys yet", "  next: relay keys new"]
-    desk.answer({"usage": found}, lines, "\n".join(_used(each) for each in found))
+    console.answer({"usage": found}, lines, "\n".join(_used(each) for each in found))
 
 
 def _used(usage: Usage) -> str:

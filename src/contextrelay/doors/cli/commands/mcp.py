@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from types import ModuleType
 
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.errors import Unavailable
 
 
@@ -13,13 +13,13 @@ def mcp_arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def mcp(args: Namespace, desk: Desk) -> None:
+def mcp(args: Namespace, console: Console) -> None:
     """Serve MCP on stdin and stdout until stdin is closed; agents start this, not people.
 
     The store is that of --store, else of CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY),
     else of RELAY_HOME, else ~/.relay. A running server has MCP over HTTP too, at /mcp.
     """
-    _parts().run(desk.address)
+    _parts().run(console.address)
 
 
 def _parts() -> ModuleType:

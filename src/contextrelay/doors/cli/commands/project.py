@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
@@ -35,22 +35,22 @@ def project_start_arguments(parser: ArgumentParser) -> None:
     project_options(parser, writes=False)
 
 
-def project_start(args: Namespace, desk: Desk) -> None:
+def project_start(args: Namespace, console: Console) -> None:
     """Print the cold-start brief: what the project is, where it stands, what to do next.
 
     Piped, or with --agent, in the form for models: same files, same bytes.
     """
-    project = open_project(args, desk)
-    is_for_people = desk.is_human and not args.agent and not desk.is_json
+    project = open_project(args, console)
+    is_for_people = console.is_human and not args.agent and not console.is_json
     made = project.brief(args.budget, _age if is_for_people else None)
-    tell_warnings(project, desk)
+    tell_warnings(project, console)
     lines = [made.text]
     if is_for_people:
         if project.todos.is_review_due():
             when = f"last reviewed {_age(made.last_review)}" if made.last_review else "not reviewed"
             lines.append(f"⚠ todos {when}: relay project todo review")
         lines.append(f"{f'{made.tokens} tok · for agents: --agent':>80}")
-    desk.answer(made.fields, lines, made.text)
+    console.answer(made.fields, lines, made.text)
 
 
 def _age(moment: str) -> str:
@@ -73,9 +73,9 @@ def project_status_arguments(parser: ArgumentParser) -> None:
     project_options(parser, writes=False)
 
 
-def project_status(args: Namespace, desk: Desk) -> None:
+def project_status(args: Namespace, console: Console) -> None:
     """Print where the project stands, with all its steps and counts."""
-    project = open_project(args, desk)
+    project = open_project(args, console)
     found = project.gathered()
     todos = project.todos.list()
     counts = {status: sum(t.status == status for t in todos) for status in _statuses(todos)}
@@ -98,7 +98,7 @@ def project_status(args: Namespace, desk: Desk) -> None:
     lines += [f"{'todos':13} {told}", f"{'decisions':13} {found.decisions_total}"]
     lines.append(f"{'thread':13} {thread or '–'}")
     lines += [f"⚠ conflict in {clean(str(each.get('field')))}" for each in found.clashes]
-    desk.answer(value, lines)
+    console.answer(value, lines)
 
 
 _SHOWN = (
@@ -116,12 +116,12 @@ def project_next_arguments(parser: ArgumentParser) -> None:
     project_options(parser, writes=False)
 
 
-def project_next(args: Namespace, desk: Desk) -> None:
+def project_next(args: Namespace, console: Console) -> None:
     """Print what to do now: todos that are ready, by priority, at most five."""
-    project = open_project(args, desk)
+    project = open_project(args, console)
     found = project.todos.next(max(0, min(args.limit, NEXT_TODOS_MAX)))
     lines = [todo_line(todo) for todo in found]
-    desk.answer(as_fields(found), lines or "nothing is ready: relay project todo list")
+    console.answer(as_fields(found), lines or "nothing is ready: relay project todo list")
 
 
 def project_decide_arguments(parser: ArgumentParser) -> None:
@@ -138,9 +138,9 @@ def project_decide_arguments(parser: ArgumentParser) -> None:
     project_options(parser)
 
 
-def project_decide(args: Namespace, desk: Desk) -> None:
+def project_decide(args: Namespace, console: Console) -> None:
     """Append a decision to decisions.md, and print its number."""
-    project = open_project(args, desk)
+    project = open_project(args, console)
     id = project.decide(
         args.title,
         supersedes=args.supersedes,
@@ -149,8 +149,8 @@ def project_decide(args: Namespace, desk: Desk) -> None:
         decision=args.decision,
         consequences=args.consequences,
     )
-    tell_warnings(project, desk)
-    desk.answer({"id": id, "title": args.title}, f"{id}  {clean(args.title)}", id)
+    tell_warnings(project, console)
+    console.answer({"id": id, "title": args.title}, f"{id}  {clean(args.title)}", id)
 
 
 def project_decisions_arguments(parser: ArgumentParser) -> None:
@@ -159,11 +159,11 @@ def project_decisions_arguments(parser: ArgumentParser) -> None:
     project_options(parser, writes=False)
 
 
-def project_decisions(args: Namespace, desk: Desk) -> None:
+def project_decisions(args: Namespace, console: Console) -> None:
     """List the decisions, oldest first; or print one as it is written."""
     from contextrelay.logic.project.snapshot import mattering
 
-    found = open_project(args, desk).decisions()
+    found = open_project(args, console).decisions()
     if args.search:
         found = mattering(found, args.search)
     if args.id:
@@ -171,10 +171,10 @@ def project_decisions(args: Namespace, desk: Desk) -> None:
         found = [each for each in found if str(each.number) == digits]
         if not found:
             raise NotFound(f"there is no decision {args.id}", "see: relay project decisions")
-        desk.answer(as_fields(found[0]), found[0].text, found[0].text)
+        console.answer(as_fields(found[0]), found[0].text, found[0].text)
         return
     lines = [_decision_line(each) for each in found]
-    desk.answer(as_fields(found), lines or "nothing is decided yet: relay project decide TITLE")
+    console.answer(as_fields(found), lines or "nothing is decided yet: relay project decide TITLE")
 
 
 def _decision_line(decision: Decision) -> str:
@@ -189,13 +189,13 @@ def project_note_arguments(parser: ArgumentParser) -> None:
     project_options(parser)
 
 
-def project_note(args: Namespace, desk: Desk) -> None:
+def project_note(args: Namespace, console: Console) -> None:
     """Add a line to the notes in state.json."""
-    project = open_project(args, desk)
+    project = open_project(args, console)
     project.note(args.text)
-    _noted(project, desk)
+    _noted(project, console)
 
 
-def _noted(project: Project, desk: Desk) -> None:
-    tell_warnings(project, desk)
-    desk.answer({"folder": str(project.folder)}, "noted in state.json", "")
+def _noted(project: Project, console: Console) -> None:
+    tell_warnings(project, console)
+    console.answer({"folder": str(project.folder)}, "noted in state.json", "")

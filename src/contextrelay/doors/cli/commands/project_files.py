@@ -8,7 +8,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import version
 from contextrelay.doors.cli.project_argument import (
     as_fields,
@@ -31,23 +31,25 @@ def project_init_arguments(parser: ArgumentParser) -> None:
     project_options(parser)
 
 
-def project_init(args: Namespace, desk: Desk) -> None:
+def project_init(args: Namespace, console: Console) -> None:
     """Make PROJECT.md, state.json, decisions.md and todos.json; files that are there are kept."""
     from contextrelay.doors.project.init import make_project
 
     if args.folder and args.project:
         raise Invalid("two folders are named", "name one")
     folder = Path(args.folder or args.project or ".").expanduser().resolve()
-    project = open_project(args, desk, str(folder))
+    project = open_project(args, console, str(folder))
     made = make_project(project, args.name, args.description, args.force)
-    tell_warnings(project, desk)
+    tell_warnings(project, console)
     if made.kept:
-        desk.note(f"⚠ kept as they are: {', '.join(made.kept)} (--force overwrites, after a copy)")
+        console.note(
+            f"⚠ kept as they are: {', '.join(made.kept)} (--force overwrites, after a copy)"
+        )
     if made.backup:
-        desk.note(f"what was there is in {made.backup}")
+        console.note(f"what was there is in {made.backup}")
     lines = [f"made {', '.join(made.made)} in {made.folder}" if made.made else "nothing was made"]
     lines.append("next: write what it is into PROJECT.md; relay project todo add TITLE")
-    desk.answer(as_fields(made), lines, "\n".join(made.made))
+    console.answer(as_fields(made), lines, "\n".join(made.made))
 
 
 def project_finish_arguments(parser: ArgumentParser) -> None:
@@ -97,19 +99,19 @@ _LISTS = ("completed", "blocked", "next_steps")
 _ACTS = ("add", "start", "done", "block", "cancel")
 
 
-def project_finish(args: Namespace, desk: Desk) -> None:
+def project_finish(args: Namespace, console: Console) -> None:
     """Write what changed into state.json, todos.json and decisions.md: all of it, or nothing.
 
     From options, from JSON on stdin, or, on a terminal and without either, by asking.
     """
-    project = open_project(args, desk)
+    project = open_project(args, console)
     if args.commit or args.strict:
-        _scan(project, desk, args.strict)
+        _scan(project, console, args.strict)
     done = project.finish(since=args.since, **_asked(args, project))
     if args.commit:
         done = done._replace(commit=_committed(project, args.message, done))
-    tell_warnings(project, desk)
-    desk.answer(as_fields(done), _finished(done), "\n".join(done.files))
+    tell_warnings(project, console)
+    console.answer(as_fields(done), _finished(done), "\n".join(done.files))
     if done.clashes:
         told = ", ".join(clash.field for clash in done.clashes)
         raise Conflict(
@@ -159,7 +161,7 @@ def _set(given: dict[str, Any]) -> dict[str, Any]:
     return known | ({"fields": given} if given else {})
 
 
-def _scan(project: Project, desk: Desk, is_strict: bool) -> None:
+def _scan(project: Project, console: Console, is_strict: bool) -> None:
     """Look at what is there before it is committed, or where it is asked."""
     from contextrelay.logic.project.files.secrets import secrets_in
 
@@ -168,7 +170,7 @@ def _scan(project: Project, desk: Desk, is_strict: bool) -> None:
             told = f"{name}, line {secret.line}: looks like a secret ({secret.kind} {secret.shown})"
             if is_strict:
                 raise Refused(told, "nothing was written; take it out")
-            desk.note(f"⚠ {told}")
+            console.note(f"⚠ {told}")
 
 
 def _committed(project: Project, message: str, done: Finished) -> str:
@@ -197,19 +199,19 @@ def project_doctor_arguments(parser: ArgumentParser) -> None:
     project_options(parser, writes=False)
 
 
-def project_doctor(args: Namespace, desk: Desk) -> None:
+def project_doctor(args: Namespace, console: Console) -> None:
     """Look at each file: is it right, and how to mend it if not; nothing is changed."""
     from contextrelay.doors.project.check import check
 
-    findings = check(open_project(args, desk))
+    findings = check(open_project(args, console))
     lines: list[str] = []
     for finding in findings:
         told = finding.told.removeprefix(f"{finding.file}, ")
         lines.append(f"{MARKS[finding.state]} {finding.file:12} {clean(told)}")
         if finding.next_step:
             lines.append(f"  {'':12} next: {clean(finding.next_step)}")
-    desk.answer(as_fields(findings), lines)
-    desk.exit_code = 2 if any(each.state == "failure" for each in findings) else 0
+    console.answer(as_fields(findings), lines)
+    console.exit_code = 2 if any(each.state == "failure" for each in findings) else 0
 
 
 def project_restore_arguments(parser: ArgumentParser) -> None:
@@ -217,15 +219,15 @@ def project_restore_arguments(parser: ArgumentParser) -> None:
     project_options(parser)
 
 
-def project_restore(args: Namespace, desk: Desk) -> None:
+def project_restore(args: Namespace, console: Console) -> None:
     """Write the files as a version of the project's thread has them; copies are kept.
 
     Decisions that were made since then stay: they are never deleted.
     """
     if args.no_thread:
         raise Invalid("a version is one of the thread", "leave out --no-thread")
-    project = open_project(args, desk)
+    project = open_project(args, console)
     files = project.restore(args.version)
-    tell_warnings(project, desk)
+    tell_warnings(project, console)
     told = f"wrote {', '.join(files)} as of v{args.version}" if files else "nothing was different"
-    desk.answer({"files": files, "version": args.version}, told, "\n".join(files))
+    console.answer({"files": files, "version": args.version}, told, "\n".join(files))

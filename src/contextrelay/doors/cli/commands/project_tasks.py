@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import seconds
 from contextrelay.doors.cli.project_argument import (
     as_fields,
@@ -24,10 +24,10 @@ def project_task_give_arguments(parser: ArgumentParser) -> None:
     project_options(parser)
 
 
-def project_task_give(args: Namespace, desk: Desk) -> None:
+def project_task_give(args: Namespace, console: Console) -> None:
     """Leave a task for a child, which reads nothing but the files; print its id."""
-    project = open_project(args, desk)
-    _answer(project, desk, project.tasks.give(args.task, args.expect))
+    project = open_project(args, console)
+    _answer(project, console, project.tasks.give(args.task, args.expect))
 
 
 def project_task_take_arguments(parser: ArgumentParser) -> None:
@@ -35,10 +35,10 @@ def project_task_take_arguments(parser: ArgumentParser) -> None:
     project_options(parser)
 
 
-def project_task_take(args: Namespace, desk: Desk) -> None:
+def project_task_take(args: Namespace, console: Console) -> None:
     """Take a task: nobody else can then."""
-    project = open_project(args, desk)
-    _answer(project, desk, project.tasks.take(args.id), is_whole=True)
+    project = open_project(args, console)
+    _answer(project, console, project.tasks.take(args.id), is_whole=True)
 
 
 def project_task_return_arguments(parser: ArgumentParser) -> None:
@@ -48,29 +48,31 @@ def project_task_return_arguments(parser: ArgumentParser) -> None:
     project_options(parser)
 
 
-def project_task_return(args: Namespace, desk: Desk) -> None:
+def project_task_return(args: Namespace, console: Console) -> None:
     """Return what came of a task."""
-    project = open_project(args, desk)
+    project = open_project(args, console)
     task = project.tasks.give_back(args.result, args.id, is_failed=args.failed)
-    _answer(project, desk, task)
+    _answer(project, console, task)
 
 
 def project_task_list_arguments(parser: ArgumentParser) -> None:
     project_options(parser, writes=False)
 
 
-def project_task_list(args: Namespace, desk: Desk) -> None:
+def project_task_list(args: Namespace, console: Console) -> None:
     """List the tasks: given, taken, done or failed, with what came of them."""
-    found = open_project(args, desk).tasks.list()
-    desk.answer(found, [_line(task) for task in found] or "no tasks")
+    found = open_project(args, console).tasks.list()
+    console.answer(found, [_line(task) for task in found] or "no tasks")
 
 
-def _answer(project: Project, desk: Desk, task: dict[str, Any], is_whole: bool = False) -> None:
-    tell_warnings(project, desk)
+def _answer(
+    project: Project, console: Console, task: dict[str, Any], is_whole: bool = False
+) -> None:
+    tell_warnings(project, console)
     lines = [_line(task)]
     if is_whole and task.get("expected_output"):
         lines.append(f"expected: {clean(str(task['expected_output']))}")
-    desk.answer(task, lines, "\n".join(lines) if is_whole else str(task["id"]))
+    console.answer(task, lines, "\n".join(lines) if is_whole else str(task["id"]))
 
 
 def _line(task: dict[str, Any]) -> str:
@@ -93,7 +95,7 @@ def project_heartbeat_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="refuse what looks like a secret")
 
 
-def project_heartbeat(args: Namespace, desk: Desk) -> None:
+def project_heartbeat(args: Namespace, console: Console) -> None:
     """Take at most five todos that are ready; with --exec do them, and write what came of each.
 
     A command that ends with 0 completes its todo, with what it printed as a note; otherwise the
@@ -102,12 +104,12 @@ def project_heartbeat(args: Namespace, desk: Desk) -> None:
     """
     from contextrelay.doors.project.heartbeat import beat
 
-    project = open_project(args, desk)
+    project = open_project(args, console)
     done = beat(project, args.exec, args.limit, args.timeout, args.by)
-    tell_warnings(project, desk)
+    tell_warnings(project, console)
     lines = [f"{each.id:9} {each.status:11} {clean(each.title)}{_told(each.told)}" for each in done]
-    desk.answer(as_fields(done), lines or "nothing is ready")
-    desk.exit_code = 1 if any(each.status == "blocked" for each in done) else 0
+    console.answer(as_fields(done), lines or "nothing is ready")
+    console.exit_code = 1 if any(each.status == "blocked" for each in done) else 0
 
 
 def _told(text: str) -> str:

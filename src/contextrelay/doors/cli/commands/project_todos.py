@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
@@ -32,9 +32,9 @@ def project_todo_add_arguments(parser: ArgumentParser) -> None:
     project_options(parser)
 
 
-def project_todo_add(args: Namespace, desk: Desk) -> None:
+def project_todo_add(args: Namespace, console: Console) -> None:
     """Add a todo, and print its id."""
-    project = open_project(args, desk)
+    project = open_project(args, console)
     todo = project.todos.add(
         args.title,
         blocked_by=args.blocked_by,
@@ -46,17 +46,19 @@ def project_todo_add(args: Namespace, desk: Desk) -> None:
         assignee=args.assignee,
         notes=args.notes,
     )
-    _answer(project, desk, todo)
+    _answer(project, console, todo)
 
 
-def _answer(project: Project, desk: Desk, todo: Todo, unblocked: list[str] | None = None) -> None:
-    tell_warnings(project, desk)
+def _answer(
+    project: Project, console: Console, todo: Todo, unblocked: list[str] | None = None
+) -> None:
+    tell_warnings(project, console)
     lines = [todo_line(todo)]
     value = as_fields(todo)
     if unblocked is not None:
         value["unblocked"] = unblocked
         lines += [f"{id} can go on" for id in unblocked]
-    desk.answer(value, lines, todo.id)
+    console.answer(value, lines, todo.id)
 
 
 def _one_todo(parser: ArgumentParser, note: str = "note") -> None:
@@ -69,21 +71,21 @@ def project_todo_start_arguments(parser: ArgumentParser) -> None:
     _one_todo(parser)
 
 
-def project_todo_start(args: Namespace, desk: Desk) -> None:
+def project_todo_start(args: Namespace, console: Console) -> None:
     """Begin with a todo: it is in_progress."""
-    project = open_project(args, desk)
-    _answer(project, desk, project.todos.start(args.id, args.note))
+    project = open_project(args, console)
+    _answer(project, console, project.todos.start(args.id, args.note))
 
 
 def project_todo_done_arguments(parser: ArgumentParser) -> None:
     _one_todo(parser)
 
 
-def project_todo_done(args: Namespace, desk: Desk) -> None:
+def project_todo_done(args: Namespace, console: Console) -> None:
     """End a todo that was begun: it is completed, and what waited for it alone can go on."""
-    project = open_project(args, desk)
+    project = open_project(args, console)
     todo, unblocked = project.todos.done(args.id, args.note)
-    _answer(project, desk, todo, unblocked)
+    _answer(project, console, todo, unblocked)
 
 
 def project_todo_block_arguments(parser: ArgumentParser) -> None:
@@ -93,10 +95,10 @@ def project_todo_block_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def project_todo_block(args: Namespace, desk: Desk) -> None:
+def project_todo_block(args: Namespace, console: Console) -> None:
     """Hold a todo up, by a reason, or by other todos that it waits for."""
-    project = open_project(args, desk)
-    _answer(project, desk, project.todos.block(args.id, args.note, args.on))
+    project = open_project(args, console)
+    _answer(project, console, project.todos.block(args.id, args.note, args.on))
 
 
 def project_todo_unblock_arguments(parser: ArgumentParser) -> None:
@@ -104,20 +106,20 @@ def project_todo_unblock_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--start", action="store_true", help="and begin with it")
 
 
-def project_todo_unblock(args: Namespace, desk: Desk) -> None:
+def project_todo_unblock(args: Namespace, console: Console) -> None:
     """Let a todo go on; it waits for nobody then."""
-    project = open_project(args, desk)
-    _answer(project, desk, project.todos.unblock(args.id, args.note, args.start))
+    project = open_project(args, console)
+    _answer(project, console, project.todos.unblock(args.id, args.note, args.start))
 
 
 def project_todo_cancel_arguments(parser: ArgumentParser) -> None:
     _one_todo(parser)
 
 
-def project_todo_cancel(args: Namespace, desk: Desk) -> None:
+def project_todo_cancel(args: Namespace, console: Console) -> None:
     """Give a todo up: it is cancelled, and stays in the list."""
-    project = open_project(args, desk)
-    _answer(project, desk, project.todos.cancel(args.id, args.note))
+    project = open_project(args, console)
+    _answer(project, console, project.todos.cancel(args.id, args.note))
 
 
 def project_todo_list_arguments(parser: ArgumentParser) -> None:
@@ -127,26 +129,26 @@ def project_todo_list_arguments(parser: ArgumentParser) -> None:
     project_options(parser, writes=False)
 
 
-def project_todo_list(args: Namespace, desk: Desk) -> None:
+def project_todo_list(args: Namespace, console: Console) -> None:
     """List the todos that are open, in the order of the file."""
-    found = open_project(args, desk).todos.list(args.archived)
+    found = open_project(args, console).todos.list(args.archived)
     if args.status:
         found = [todo for todo in found if todo.status == args.status]
     elif not (args.all or args.archived):
         found = [todo for todo in found if todo.is_open]
     lines = [todo_line(todo) for todo in found]
-    desk.answer(as_fields(found), lines or "no todos: relay project todo add TITLE")
+    console.answer(as_fields(found), lines or "no todos: relay project todo add TITLE")
 
 
 def project_todo_review_arguments(parser: ArgumentParser) -> None:
     project_options(parser)
 
 
-def project_todo_review(args: Namespace, desk: Desk) -> None:
+def project_todo_review(args: Namespace, console: Console) -> None:
     """Look at all todos: what is late, stale or stuck; what was done a week ago is archived."""
-    project = open_project(args, desk)
+    project = open_project(args, console)
     found = project.todos.review()
-    tell_warnings(project, desk)
+    tell_warnings(project, console)
     lines = [f"{found.open} open; last reviewed {clean(found.last_review) or 'never'}"]
     for label, ids, hint in (
         ("overdue", found.overdue, "do them, or cancel them"),
@@ -156,17 +158,17 @@ def project_todo_review(args: Namespace, desk: Desk) -> None:
     ):
         if ids:
             lines.append(f"{label:9} {', '.join(map(clean, ids))}  ({hint})")
-    desk.answer(as_fields(found), lines)
+    console.answer(as_fields(found), lines)
 
 
 def project_todo_archive_arguments(parser: ArgumentParser) -> None:
     project_options(parser)
 
 
-def project_todo_archive(args: Namespace, desk: Desk) -> None:
+def project_todo_archive(args: Namespace, console: Console) -> None:
     """Move what was completed over a week ago to the list `completed` of todos.json."""
-    project = open_project(args, desk)
+    project = open_project(args, console)
     moved = project.todos.archive()
-    tell_warnings(project, desk)
+    tell_warnings(project, console)
     told = f"archived {', '.join(map(clean, moved))}" if moved else "nothing is old enough"
-    desk.answer({"archived": moved}, told, "\n".join(moved))
+    console.answer({"archived": moved}, told, "\n".join(moved))

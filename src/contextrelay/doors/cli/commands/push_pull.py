@@ -10,7 +10,7 @@ from msgspec import UNSET, to_builtins
 
 from contextrelay.client.seal.push import Pushed
 from contextrelay.doors.cli import display, thread_argument, url_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import pair, thread_option, ttl
 from contextrelay.errors import Invalid
 from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
@@ -36,21 +36,21 @@ def describe_arguments(parser: ArgumentParser) -> None:
 
 def store(
     args: Namespace,
-    desk: Desk,
+    console: Console,
     ttl_s: object,
     thread: str | None = None,
     channel: str | None = None,
     seal: SealFormat | bool = False,
 ) -> Pushed:
     """Push what the options describe, into a thread and to a channel if there is one."""
-    return desk.relay.push(
+    return console.relay.push(
         display.read_body(args.file),
         name=display.name_of(args.file, args.name),
         type=args.type,
         media_type=args.media_type,
         metadata=dict(args.meta),
         created_by=args.by,
-        source_refs=tuple(display.resolve(desk.relay, text) for text in args.source),
+        source_refs=tuple(display.resolve(console.relay, text) for text in args.source),
         ttl_s=ttl_s,  # pyright: ignore[reportArgumentType]
         thread=thread,
         channel=channel,
@@ -78,21 +78,21 @@ def push_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def push(args: Namespace, desk: Desk) -> None:
+def push(args: Namespace, console: Console) -> None:
     """Store a file or stdin once and print the URL that stands for it."""
     if args.format and not args.encrypt:
         raise Invalid("--format is how it is encrypted", "say --encrypt too")
-    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
+    chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     ttl_s = None if args.pin else args.ttl
     thread = chosen.thread.id if chosen else None
-    made = store(args, desk, ttl_s, thread, args.channel, args.encrypt and (args.format or True))
+    made = store(args, console, ttl_s, thread, args.channel, args.encrypt and (args.format or True))
     head = display.short(made.ref)
     told = f"  to channel {display.clean(args.channel)}" if args.channel else ""
     next_step = f"  next: relay peek {head} · relay pull {head}"
     if made.sealed:
         next_step = "  who has the whole URL can read it, and nobody else · next: relay pull -"
     url = made.url
-    desk.answer({"url": url, **_fields(made)}, [display.line(made) + told, url, next_step], url)
+    console.answer({"url": url, **_fields(made)}, [display.line(made) + told, url, next_step], url)
 
 
 def _fields(artifact: Artifact) -> dict[str, object]:
@@ -105,15 +105,15 @@ def pull_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--bytes", metavar="A:B", help="only the bytes from A up to B")
 
 
-def pull(args: Namespace, desk: Desk) -> None:
+def pull(args: Namespace, console: Console) -> None:
     """Get a body back, exactly as it was stored, or opened if REF is a URL with a key; from its own
     server where REF is a URL of one."""
-    given = url_argument.read(desk, args.ref)
-    relay, ref = url_argument.resolved(desk, given)
+    given = url_argument.read(console, args.ref)
+    relay, ref = url_argument.resolved(console, given)
     start, stop = _range(args.bytes)
     if args.out is not None and args.out != "-":
         size_bytes = display.save(args.out, relay.stream(given.keyed(ref), start, stop))
-        desk.answer({"ref": ref, "file": args.out, "size": size_bytes}, args.out)
+        console.answer({"ref": ref, "file": args.out, "size": size_bytes}, args.out)
         return
     if given.key is None:
         chunks = relay.stream(ref, start, stop)
@@ -139,11 +139,11 @@ def peek_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="everything, not the metadata alone")
 
 
-def peek(args: Namespace, desk: Desk) -> None:
+def peek(args: Namespace, console: Console) -> None:
     """Tell what a ref is without loading it: its metadata, or with --full all about it."""
-    relay, ref = url_argument.resolved(desk, url_argument.read(desk, args.ref))
+    relay, ref = url_argument.resolved(console, url_argument.read(console, args.ref))
     artifact = relay.peek(ref, args.full)
-    desk.answer(artifact if args.full else artifact.metadata, about(artifact, args.full))
+    console.answer(artifact if args.full else artifact.metadata, about(artifact, args.full))
 
 
 def about(artifact: Artifact, is_full: bool) -> list[str]:

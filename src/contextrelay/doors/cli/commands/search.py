@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from shlex import quote
 
 from contextrelay.doors.cli import display, thread_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import PIECE_TOKENS_DEFAULT, SEARCH_RESULTS_MAX
@@ -37,33 +37,33 @@ def search_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def search(args: Namespace, desk: Desk) -> None:
+def search(args: Namespace, console: Console) -> None:
     """Search by words: in everything, in a thread, or in one ref; best first."""
     if args.rebuild:
-        with desk.busy("indexing"):
-            state = desk.relay.rebuild_search()
+        with console.busy("indexing"):
+            state = console.relay.rebuild_search()
         artifacts = display.count(state.artifacts, "artifact")
         told = f"the search index has {artifacts}, {display.count(state.passages, 'passage')}"
         if not args.query:
-            desk.answer(state, told)
+            console.answer(state, told)
             return
-        desk.note(told)
+        console.note(told)
     if not "".join(args.query).strip():
         raise Invalid("what to look for?", "write some words: relay search retry limit")
-    chosen = thread_argument.thread_if_named(desk, args, with_variable=False)
-    found = desk.relay.search(
+    chosen = thread_argument.thread_if_named(console, args, with_variable=False)
+    found = console.relay.search(
         " ".join(args.query),
         thread=None if chosen is None else chosen.thread.id,
-        ref=None if args.ref is None else display.resolve(desk.relay, args.ref),
+        ref=None if args.ref is None else display.resolve(console.relay, args.ref),
         limit=args.limit,
         tokens_max=args.tokens_max,
     )
-    lines = [line for hit in found.hits for line in _lines(desk, hit)]
-    desk.answer(found, lines, found.text.rstrip("\n"))
-    _tell(desk, found)
+    lines = [line for hit in found.hits for line in _lines(console, hit)]
+    console.answer(found, lines, found.text.rstrip("\n"))
+    _tell(console, found)
 
 
-def _lines(desk: Desk, hit: Hit) -> list[str]:
+def _lines(console: Console, hit: Hit) -> list[str]:
     """A hit for people."""
     name = f"  {display.clean(hit.name)}" if hit.name else ""
     stale = f"  stale: newer is {display.short(hit.newer)}" if hit.newer else ""
@@ -71,10 +71,10 @@ def _lines(desk: Desk, hit: Hit) -> list[str]:
     way, value = next(iter(hit.next_args.items()), ("", ""))
     option = f" --{way.replace('_', '-')} {quote(value)}" if way else ""
     then = f"  relay get {display.short(hit.ref)}{option}" if way else ""
-    return [desk.bold(head), f"  {display.clean(hit.snippet)}", *([then] if then else [])]
+    return [console.bold(head), f"  {display.clean(hit.snippet)}", *([then] if then else [])]
 
 
-def _tell(desk: Desk, found: Hits) -> None:
+def _tell(console: Console, found: Hits) -> None:
     """What was searched, what was left out, and how far the index is."""
     told = f"{display.count(found.found, 'passage')} in {found.scope}"
     if found.left_out:
@@ -82,6 +82,6 @@ def _tell(desk: Desk, found: Hits) -> None:
     if found.ignored:
         told += f"; not found: {display.clean(' '.join(found.ignored))}"
     spent = found.spent
-    desk.note(f"… {told} · {spent.tokens:,} tok of ~{spent.whole_tokens:,}")
+    console.note(f"… {told} · {spent.tokens:,} tok of ~{spent.whole_tokens:,}")
     for note in found.notes:
-        desk.note(note)
+        console.note(note)

@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from contextrelay.client.transport.local import default_address, open_stores
 from contextrelay.doors.cli import display
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import SERVER_WORKERS_MAX
 from contextrelay.model.key import IssuedKey, KeptKey
@@ -71,7 +71,7 @@ def serve_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def serve(args: Namespace, desk: Desk) -> None:
+def serve(args: Namespace, console: Console) -> None:
     """Serve a store over HTTP until Ctrl-C or SIGTERM; what was begun is answered first.
 
     Prints its URL when it listens, with --json {"url", "store", "workers", "pid"}. The store is
@@ -79,7 +79,7 @@ def serve(args: Namespace, desk: Desk) -> None:
     Who asks beyond this machine needs a key, also where it comes by a proxy (--public-url,
     --allow-host): see relay keys new, or --token auto.
     """
-    address = _store_address(args, desk)
+    address = _store_address(args, console)
     needs_token = args.require_token or args.token is not None or _reaches_others(args)
     serving = _parts()
     serving.quiet_logs()
@@ -105,7 +105,7 @@ def serve(args: Namespace, desk: Desk) -> None:
         for each in serving.END_SIGNALS:
             signal.signal(each, _has_ended)
         try:
-            _tell(desk, args, _url(args, port), store, made)
+            _tell(console, args, _url(args, port), store, made)
             serving.run(options, listener)
         except SystemExit as ended:
             raise Unavailable("the server did not start", "see what it said") from ended
@@ -119,8 +119,8 @@ def _fields(options: object) -> dict[str, object]:
     return asdict(options)  # pyright: ignore[reportArgumentType]
 
 
-def _store_address(args: Namespace, desk: Desk) -> str:
-    address = desk.store or default_address()
+def _store_address(args: Namespace, console: Console) -> str:
+    address = console.store or default_address()
     if address.lower().startswith(("http://", "https://")):
         raise Invalid(f"{address} is a server already", "name a store to serve: --store FOLDER")
     if address.startswith("memory:") and args.workers > 1:
@@ -214,7 +214,7 @@ def _url(args: Namespace, port: int) -> str:
     return f"http://{_ANYWHERE.get(args.host, literal)}:{port}"
 
 
-def _tell(desk: Desk, args: Namespace, url: str, store: str, made: IssuedKey | None) -> None:
+def _tell(console: Console, args: Namespace, url: str, store: str, made: IssuedKey | None) -> None:
     processes = display.count(args.workers, "process", "processes")
     told = {"url": url, "store": store, "workers": args.workers, "pid": os.getpid()}
     lines = [f"{url}  serves {store}  {processes}  Ctrl-C ends it"]
@@ -224,8 +224,8 @@ def _tell(desk: Desk, args: Namespace, url: str, store: str, made: IssuedKey | N
         lines.append(f"  its admin key, shown once: export CONTEXTRELAY_API_KEY={made.token}")
         plain = f"{url}\n{made.token}"
     elif args.token is not None:
-        desk.note("an admin key is there already; for another: relay keys new --scope admin")
+        console.note("an admin key is there already; for another: relay keys new --scope admin")
     lines.append(
         f"  next: export CONTEXTRELAY_URL={url} · relay push FILE · relay subscribe CHANNEL"
     )
-    desk.answer(told, lines, plain)
+    console.answer(told, lines, plain)

@@ -10,7 +10,7 @@ from msgspec import Raw
 from msgspec.json import decode, encode, format
 
 from contextrelay.doors.cli import display, state_display, thread_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_arguments, thread_option, version
 from contextrelay.doors.cli.thread_argument import Chosen
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused
@@ -36,12 +36,12 @@ def state_header_arguments(parser: ArgumentParser) -> None:
     thread_arguments(parser, "THREAD[@vN]")
 
 
-def state_header(args: Namespace, desk: Desk) -> None:
+def state_header(args: Namespace, console: Console) -> None:
     """Show the bounded view of a state that goes into a prompt; piped, its exact JSON."""
-    chosen = _at(desk, args, None)
+    chosen = _at(console, args, None)
     reply = chosen.thread.ask(ReadHeader(chosen.thread.id, chosen.version))
     raw = bytes(reply.header).decode()
-    desk.answer(Raw(reply.header), _header_lines(chosen.label, raw), raw)
+    console.answer(Raw(reply.header), _header_lines(chosen.label, raw), raw)
 
 
 def _header_lines(label: str, raw: str) -> list[str]:
@@ -80,9 +80,9 @@ def state_show_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--at", type=version, metavar="vN", help="as it was at a version")
 
 
-def state_show(args: Namespace, desk: Desk) -> None:
+def state_show(args: Namespace, console: Console) -> None:
     """Show a whole state as JSON, as it is or was at a version, or a place in it."""
-    chosen = _at(desk, args, args.at)
+    chosen = _at(console, args, args.at)
     raw = chosen.thread.ask(ReadState(chosen.thread.id, chosen.version)).state
     if chosen.pointer:
         try:
@@ -90,15 +90,15 @@ def state_show(args: Namespace, desk: Desk) -> None:
         except Refused as error:
             raise NotFound(error.message, error.hint) from error
         if isinstance(value, str):
-            desk.answer(value, display.spell_hidden(value), value)
+            console.answer(value, display.spell_hidden(value), value)
             return
         raw = Raw(encode(value))
     human = display.spell_hidden(format(bytes(raw), indent=2).decode())
-    desk.answer(raw, human, bytes(raw).decode())
+    console.answer(raw, human, bytes(raw).decode())
 
 
-def _at(desk: Desk, args: Namespace, at: int | None) -> Chosen:
-    chosen = thread_argument.choose(desk, args)
+def _at(console: Console, args: Namespace, at: int | None) -> Chosen:
+    chosen = thread_argument.choose(console, args)
     if at is not None and chosen.version not in (None, at):
         raise Invalid(f"two versions are named: v{chosen.version} and v{at}", "name one")
     return chosen._replace(version=at or chosen.version)
@@ -117,18 +117,18 @@ def state_patch_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who changes it")
 
 
-def state_patch(args: Namespace, desk: Desk) -> None:
+def state_patch(args: Namespace, console: Console) -> None:
     """Change a state by a JSON Patch (RFC 6902): all of its operations, or none.
 
     The answer as JSON: relay --json state patch ...
     """
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     operations, expected = _patch(args)
     try:
         patched = chosen.thread.patch(operations, args.expected or expected, args.merge, args.by)
     except Conflict as error:
-        raise error if desk.is_json else _told(error) from None
-    show_patched(desk, patched, args.by)
+        raise error if console.is_json else _told(error) from None
+    show_patched(console, patched, args.by)
 
 
 def _patch(args: Namespace) -> tuple[Any, int | None]:
@@ -170,7 +170,7 @@ def _told(error: Conflict) -> Conflict:
     return Conflict(error.message, "\n  ".join([*lines, error.hint]), error.details)
 
 
-def show_patched(desk: Desk, patched: Patched, by: str) -> None:
+def show_patched(console: Console, patched: Patched, by: str) -> None:
     """Tell what a change led to, and how to take it back."""
     if not patched.operations:
         lines = [f"v{patched.version}  nothing to change"]
@@ -178,7 +178,7 @@ def show_patched(desk: Desk, patched: Patched, by: str) -> None:
         told = state_display.operations(patched.operations)
         undo = f"undo: relay state restore v{patched.version - 1}"
         lines = [f"v{patched.version}  {told}  by {display.clean(by)}    {undo}"]
-    desk.answer(patched, lines, f"v{patched.version}")
+    console.answer(patched, lines, f"v{patched.version}")
 
 
 def state_diff_arguments(parser: ArgumentParser) -> None:
@@ -187,16 +187,16 @@ def state_diff_arguments(parser: ArgumentParser) -> None:
     thread_option(parser)
 
 
-def state_diff(args: Namespace, desk: Desk) -> None:
+def state_diff(args: Namespace, console: Console) -> None:
     """Show what leads from one version of a state to another."""
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     changes = chosen.thread.diff(args.old, args.new)
     lines = [f"{chosen.label} v{changes.old_version} → v{changes.new_version}"]
-    if desk.is_json:
-        desk.answer(changes, lines)
+    if console.is_json:
+        console.answer(changes, lines)
         return
     lines += state_display.change(chosen.thread.state(args.old), changes.operations)
-    desk.answer(changes, lines if changes.operations else [*lines, "no difference"])
+    console.answer(changes, lines if changes.operations else [*lines, "no difference"])
 
 
 def state_log_arguments(parser: ArgumentParser) -> None:
@@ -204,11 +204,11 @@ def state_log_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, default=20, help="how many (20)")
 
 
-def state_log(args: Namespace, desk: Desk) -> None:
+def state_log(args: Namespace, console: Console) -> None:
     """List the versions of a state, newest first: when, who, what, and their checkpoints."""
     if not 1 <= args.limit <= LIST_ITEMS_MAX:
         raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     labels: dict[int, list[str]] = {}
     versions: list[Numbered] = []
     before = chosen.view.events
@@ -226,7 +226,7 @@ def state_log(args: Namespace, desk: Desk) -> None:
     lines = [_version_line(each, labels) for each in versions]
     if versions and _number(versions[-1]) > 1:
         lines.append(f"  more: relay state log --limit {min(args.limit * 5, LIST_ITEMS_MAX)}")
-    desk.answer([each.event for each in versions], lines)
+    console.answer([each.event for each in versions], lines)
 
 
 def _number(numbered: Numbered) -> int:
@@ -247,10 +247,10 @@ def state_restore_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who does it")
 
 
-def state_restore(args: Namespace, desk: Desk) -> None:
+def state_restore(args: Namespace, console: Console) -> None:
     """Make an old version the newest one, as a new version."""
-    chosen = thread_argument.choose_thread(desk, args)
-    show_patched(desk, chosen.thread.restore(args.version, args.by), args.by)
+    chosen = thread_argument.choose_thread(console, args)
+    show_patched(console, chosen.thread.restore(args.version, args.by), args.by)
 
 
 def state_compact_arguments(parser: ArgumentParser) -> None:
@@ -258,10 +258,10 @@ def state_compact_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who does it")
 
 
-def state_compact(args: Namespace, desk: Desk) -> None:
+def state_compact(args: Namespace, console: Console) -> None:
     """Shorten the lists that grow by themselves; older versions stay readable."""
-    chosen = thread_argument.choose_thread(desk, args)
-    show_patched(desk, chosen.thread.compact(args.by), args.by)
+    chosen = thread_argument.choose_thread(console, args)
+    show_patched(console, chosen.thread.compact(args.by), args.by)
 
 
 def state_adopt_arguments(parser: ArgumentParser) -> None:
@@ -269,8 +269,8 @@ def state_adopt_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who edited it")
 
 
-def state_adopt(args: Namespace, desk: Desk) -> None:
+def state_adopt(args: Namespace, console: Console) -> None:
     """Take a hand edit of state.json, as `relay thread files` wrote it, in as a patch."""
-    desk.own_address("state.json is beside the store")
-    chosen = thread_argument.choose_thread(desk, args)
-    show_patched(desk, chosen.thread.adopt(args.by), args.by)
+    console.own_address("state.json is beside the store")
+    chosen = thread_argument.choose_thread(console, args)
+    show_patched(console, chosen.thread.adopt(args.by), args.by)

@@ -17,7 +17,7 @@ from msgspec import to_builtins
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display, state_display, thread_argument
 from contextrelay.doors.cli.commands.state import show_patched
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.errors import Conflict, Invalid, NotFound, Unavailable
 from contextrelay.limits import RETRIES_MAX
@@ -66,20 +66,20 @@ def _share(text: str) -> float:
     return share
 
 
-def state_add(args: Namespace, desk: Desk) -> None:
+def state_add(args: Namespace, console: Console) -> None:
     """Add a fact, a constraint, a question, a step of the plan, or a decision."""
     kind = KINDS[args.kind]
     for other in KINDS.values():
         for option in other.options:
             if option not in kind.options and getattr(args, option) is not None:
                 raise Invalid(f"a {args.kind} has no --{option}", "see: relay state add --help")
-    chosen = thread_argument.choose_thread(desk, args)
-    evidence = [display.resolve(desk.relay, text) for text in args.evidence or ()]
+    chosen = thread_argument.choose_thread(console, args)
+    evidence = [display.resolve(console.relay, text) for text in args.evidence or ()]
 
     def added(state: dict[str, Any]) -> list[Operation]:
         return [_entry(args, _next_id(state[kind.list_name], kind.letter), evidence)]
 
-    show_patched(desk, _patched(chosen.thread, added, args.by), args.by)
+    show_patched(console, _patched(chosen.thread, added, args.by), args.by)
 
 
 def _entry(args: Namespace, id: str, evidence: list[str]) -> Operation:
@@ -122,15 +122,15 @@ def state_resolve_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who did it")
 
 
-def state_resolve(args: Namespace, desk: Desk) -> None:
+def state_resolve(args: Namespace, console: Console) -> None:
     """Mark a question as resolved, or a step of the plan as done."""
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     state = chosen.thread.state()
     if _is_ended(state, args.id):
         patched = Patched(thread_id=chosen.thread.id, version=state["version"], operations=[])
     else:
         patched = _patched(chosen.thread, lambda now: _ending(now, args.id), args.by)
-    show_patched(desk, patched, args.by)
+    show_patched(console, patched, args.by)
 
 
 def _is_ended(state: dict[str, Any], id: str) -> bool:

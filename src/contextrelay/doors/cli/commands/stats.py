@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from msgspec.structs import asdict
 
 from contextrelay.doors.cli import display, thread_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_arguments
 from contextrelay.errors import Invalid
 from contextrelay.model.savings import Savings
@@ -19,20 +19,20 @@ def stats_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="of the whole store, not of a thread")
 
 
-def stats(args: Namespace, desk: Desk) -> None:
+def stats(args: Namespace, console: Console) -> None:
     """Tell what refs have saved: by the seed's formula, and as it was counted, costs taken off."""
     if args.all:
         if args.place or args.thread:
             raise Invalid("--all is of the whole store", "leave out the thread")
-        counted = desk.relay.savings()
-        desk.answer(counted, [*_seed_rows(counted), *_counted(counted)])
+        counted = console.relay.savings()
+        console.answer(counted, [*_seed_rows(counted), *_counted(counted)])
         return
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     told = chosen.thread.stats()
-    counted = desk.relay.savings(chosen.thread.id)
+    counted = console.relay.savings(chosen.thread.id)
     hits = _rows(("cache hits", told.cache_hits), ("session cache hits", told.session_cache_hits))
     seed = [*_seed_rows(told), *hits, f"  {told.basis}; what was pulled back is not taken off"]
-    desk.answer({**asdict(told), "counted": counted}, [*seed, *_counted(counted)])
+    console.answer({**asdict(told), "counted": counted}, [*seed, *_counted(counted)])
 
 
 def _rows(*rows: tuple[str, object]) -> list[str]:
@@ -75,13 +75,13 @@ def report_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who asks for it")
 
 
-def report(args: Namespace, desk: Desk) -> None:
+def report(args: Namespace, console: Console) -> None:
     """Write a thread down to read: state, decisions, artifacts, timeline, savings."""
     from contextrelay.doors.report.contents import gather
 
-    chosen = thread_argument.choose_thread(desk, args)
-    kind = args.format or ("json" if desk.is_json else "md")
-    with desk.busy("gathering"):
+    chosen = thread_argument.choose_thread(console, args)
+    kind = args.format or ("json" if console.is_json else "md")
+    with console.busy("gathering"):
         gathered = gather(chosen.thread)
         if kind == "html":
             from contextrelay.doors.report.page import page as write
@@ -91,11 +91,11 @@ def report(args: Namespace, desk: Desk) -> None:
             from contextrelay.doors.report.markdown import markdown as write
         text = write(gathered).encode()
     if args.out is None or args.out == "-":
-        show = desk.show_json if kind == "json" else desk.show
+        show = console.show_json if kind == "json" else console.show
         show(text.decode().removesuffix("\n"))
     else:
         display.save(args.out, [text])
         told = {"file": args.out, "size": len(text), "format": kind}
-        desk.answer(told, f"{args.out}  {display.size(len(text))}", args.out)
+        console.answer(told, f"{args.out}  {display.size(len(text))}", args.out)
     detail = {"format": kind, "version": gathered.version}
     chosen.thread.add_event("report.generated", detail, args.by)

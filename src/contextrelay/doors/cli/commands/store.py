@@ -10,7 +10,7 @@ from msgspec.json import encode, format
 
 from contextrelay.client.transport.local import SETTINGS_NAME
 from contextrelay.doors.cli import display
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.errors import Invalid
 from contextrelay.model.settings import Settings
 from contextrelay.store.durable_files import write_whole
@@ -20,31 +20,33 @@ def init_arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def init(args: Namespace, desk: Desk) -> None:
+def init(args: Namespace, console: Console) -> None:
     """Make the store and its config.json; what is there already stays as it is."""
-    desk.own_address("this makes files")
-    home = desk.relay.transport.stores.engine.home
+    console.own_address("this makes files")
+    home = console.relay.transport.stores.engine.home
     if home is None:
         raise Invalid("only a store in a folder has a config.json", "use --store FOLDER")
     config = home / SETTINGS_NAME
     is_new = not config.exists()
     if is_new:
         write_whole(config, [format(encode(Settings()), indent=2) + b"\n"])
-    desk.relay.sweep(items_max=1, is_deep=False)
+    console.relay.sweep(items_max=1, is_deep=False)
     told = f"{home} {'is ready' if is_new else 'was ready before'}"
-    desk.answer({"home": str(home), "is_new": is_new}, [told, "  next: relay push FILE"], str(home))
+    console.answer(
+        {"home": str(home), "is_new": is_new}, [told, "  next: relay push FILE"], str(home)
+    )
 
 
 def gc_arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def gc(args: Namespace, desk: Desk) -> None:
+def gc(args: Namespace, console: Console) -> None:
     """Expire what is due, free the bytes that nothing holds, mend what a crash left over."""
-    with desk.busy("sweeping"):
-        report = desk.relay.sweep()
+    with console.busy("sweeping"):
+        report = console.relay.sweep()
     freed = display.count(report.freed_bodies, "body", "bodies")
-    desk.answer(
+    console.answer(
         report,
         [
             f"expired    {report.expired:,}",
@@ -60,10 +62,10 @@ def verify_arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def verify(args: Namespace, desk: Desk) -> None:
+def verify(args: Namespace, console: Console) -> None:
     """Re-derive every hash and follow every reference; exit 1 where something is wrong."""
-    with desk.busy("verifying"):
-        report = desk.relay.verify()
+    with console.busy("verifying"):
+        report = console.relay.verify()
     artifacts = display.count(report.artifacts, "artifact")
     bodies = f"{display.count(report.bodies, 'body', 'bodies')} ({display.size(report.body_bytes)})"
     problems = display.count(report.problem_count, "problem")
@@ -72,7 +74,7 @@ def verify(args: Namespace, desk: Desk) -> None:
         found += (
             f"; {display.count(report.unchecked, 'description')} of an earlier version unchecked"
         )
-    desk.answer(
+    console.answer(
         report,
         [
             f"{artifacts}, {bodies}, {display.count(report.events, 'event')}: {found}",
@@ -83,22 +85,22 @@ def verify(args: Namespace, desk: Desk) -> None:
         ],
     )
     if report.problem_count:
-        desk.exit_code = 1
+        console.exit_code = 1
 
 
 def backup_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--out", metavar="FILE", help="where to (relay-DATE.tar)")
 
 
-def backup(args: Namespace, desk: Desk) -> None:
+def backup(args: Namespace, console: Console) -> None:
     """Write the whole store to one file, consistent while others go on writing."""
     path = Path(args.out or f"relay-{datetime.now(UTC):%Y-%m-%d-%H%M%S}.tar")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise Invalid(f"{path} cannot be written", "name a file in a folder that exists")
-    with desk.busy("backing up"):
-        desk.relay.backup(path)
+    with console.busy("backing up"):
+        console.relay.backup(path)
     size_bytes = path.stat().st_size
-    desk.answer(
+    console.answer(
         {"file": str(path), "size": size_bytes},
         [f"{path}  {display.size(size_bytes)}", f"  back: relay --store NEW restore {path}"],
         str(path),
@@ -114,7 +116,7 @@ def restore_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def restore(args: Namespace, desk: Desk) -> None:
+def restore(args: Namespace, console: Console) -> None:
     """Fill an empty store from a backup, checking every hash.
 
     One that was cut short leaves the store locked, to reads and writes, until it is run again or
@@ -123,13 +125,13 @@ def restore(args: Namespace, desk: Desk) -> None:
     if args.abandon == (args.file is not None):
         raise Invalid("a restore takes a FILE or --abandon", "relay restore FILE")
     if args.abandon:
-        desk.answer(desk.relay.abandon_restore(), ["the store is empty and open"])
+        console.answer(console.relay.abandon_restore(), ["the store is empty and open"])
         return
-    with desk.busy("restoring"):
-        report = desk.relay.restore(args.file)
+    with console.busy("restoring"):
+        report = console.relay.restore(args.file)
     large = display.count(report.bodies, "large body", "large bodies")
     told = f"{display.count(report.logs, 'log')}, {large} ({display.size(report.body_bytes)})"
-    desk.answer(
+    console.answer(
         report,
         [f"{told} of {report.created_at:%Y-%m-%d %H:%M} UTC", "  next: relay verify"],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from contextrelay.doors.cli import display, thread_argument
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_arguments, thread_option
 from contextrelay.doors.cli.thread_argument import label
 from contextrelay.errors import Invalid
@@ -19,15 +19,15 @@ def thread_new_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who makes it")
 
 
-def thread_new(args: Namespace, desk: Desk) -> None:
+def thread_new(args: Namespace, console: Console) -> None:
     """Make a thread and print its id; it is then the last used one in this folder."""
-    thread = desk.relay.new_thread(args.name, args.by)
-    thread_argument.remember(desk.relay, thread.id)
-    _made(desk, thread.show())
+    thread = console.relay.new_thread(args.name, args.by)
+    thread_argument.remember(console.relay, thread.id)
+    _made(console, thread.show())
 
 
-def _made(desk: Desk, view: ThreadView) -> None:
-    desk.answer(view, [f"thread_id  {view.thread_id}"], view.thread_id)
+def _made(console: Console, view: ThreadView) -> None:
+    console.answer(view, [f"thread_id  {view.thread_id}"], view.thread_id)
 
 
 def thread_list_arguments(parser: ArgumentParser) -> None:
@@ -35,27 +35,27 @@ def thread_list_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--after", default="", metavar="NEXT", help="go on after another list")
 
 
-def thread_list(args: Namespace, desk: Desk) -> None:
+def thread_list(args: Namespace, console: Console) -> None:
     """List threads, newest first; the last used one in this folder is marked."""
     if not 1 <= args.limit <= LIST_ITEMS_MAX:
         raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
-    listing = desk.relay.threads(args.limit, args.after)
+    listing = console.relay.threads(args.limit, args.after)
     lines: list[str] = []
-    if desk.is_human and not desk.is_json:
-        lines = _table(desk, listing.threads)
+    if console.is_human and not console.is_json:
+        lines = _table(console, listing.threads)
         if listing.next:
             lines.append(f"  more: relay thread list --after {display.quoted(listing.next)}")
-    desk.answer(listing, lines, "\n".join(view.thread_id for view in listing.threads))
+    console.answer(listing, lines, "\n".join(view.thread_id for view in listing.threads))
 
 
-def _table(desk: Desk, views: list[ThreadView]) -> list[str]:
+def _table(console: Console, views: list[ThreadView]) -> list[str]:
     if not views:
         return ["no threads yet", "  next: relay thread new --name NAME"]
-    used = thread_argument.last_used(desk.relay)
+    used = thread_argument.last_used(console.relay)
     width = min(32, max(4, *(len(label(view)) for view in views)))
     lines = [f"  {'NAME':{width}}  ID        STATE  ARTIFACTS  {'AVOIDED':>18}  LAST"]
     for view in views:
-        stats = desk.relay.transport.ask(ReadStats(view.thread_id))
+        stats = console.relay.transport.ask(ReadStats(view.thread_id))
         share = stats.tokens_avoided / stats.naive_tokens if stats.naive_tokens else 0.0
         avoided = f"~{stats.tokens_avoided:,} ({share:.1%})" if stats.naive_tokens else "–"
         mark = "▸" if used is not None and view.thread_id == used.thread_id else " "
@@ -72,15 +72,15 @@ def thread_show_arguments(parser: ArgumentParser) -> None:
     thread_arguments(parser)
 
 
-def thread_show(args: Namespace, desk: Desk) -> None:
+def thread_show(args: Namespace, console: Console) -> None:
     """Show a thread as it stands."""
-    view = thread_argument.choose_thread(desk, args).view
+    view = thread_argument.choose_thread(console, args).view
     origin = f" · from {view.forked_from}" if view.forked_from else ""
     name = f"  {label(view)}" if view.name else ""
     head = display.short(view.thread_id)
     holds = f"{display.count(view.artifacts, 'artifact')}, {display.count(view.events, 'event')}"
     changed, made = display.age(view.updated_at), display.age(view.created_at)
-    desk.answer(
+    console.answer(
         view,
         [
             f"{'thread':10} {view.thread_id}{name}",
@@ -98,14 +98,14 @@ def thread_fork_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who makes it")
 
 
-def thread_fork(args: Namespace, desk: Desk) -> None:
+def thread_fork(args: Namespace, console: Console) -> None:
     """Begin a thread with the state of another, as it is or was at a version; print its id."""
-    chosen = thread_argument.choose(desk, args)
+    chosen = thread_argument.choose(console, args)
     if chosen.pointer is not None:
         raise Invalid("a fork takes a whole state", "leave the path out: THREAD@v7")
     thread = chosen.thread.fork(chosen.version, args.name, args.by)
-    thread_argument.remember(desk.relay, thread.id)
-    _made(desk, thread.show())
+    thread_argument.remember(console.relay, thread.id)
+    _made(console, thread.show())
 
 
 def thread_close_arguments(parser: ArgumentParser) -> None:
@@ -113,11 +113,11 @@ def thread_close_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--by", default="you", help="who closes it")
 
 
-def thread_close(args: Namespace, desk: Desk) -> None:
+def thread_close(args: Namespace, console: Console) -> None:
     """Close a thread: it can be read, and no longer changed."""
-    chosen = thread_argument.choose_thread(desk, args)
+    chosen = thread_argument.choose_thread(console, args)
     view = chosen.thread.close(args.by)
-    desk.answer(view, f"closed {label(view)} at v{view.version}", view.thread_id)
+    console.answer(view, f"closed {label(view)} at v{view.version}", view.thread_id)
 
 
 def thread_rm_arguments(parser: ArgumentParser) -> None:
@@ -128,28 +128,28 @@ def thread_rm_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
-def thread_rm(args: Namespace, desk: Desk) -> None:
+def thread_rm(args: Namespace, console: Console) -> None:
     """Remove a thread with its history, and the artifacts that only it holds."""
     if bool(args.place) == bool(args.thread):
         raise Invalid("this removes the thread that is named", "name one: relay thread rm THREAD")
-    view = thread_argument.find(desk.relay, args.place or args.thread)
+    view = thread_argument.find(console.relay, args.place or args.thread)
     holds = f"{display.count(view.version, 'version')}, {display.count(view.artifacts, 'artifact')}"
-    desk.confirm(f"remove {label(view)} ({display.short(view.thread_id)}: {holds})?", args.yes)
-    view = thread_argument.Thread(desk.relay, view.thread_id).remove()
-    desk.answer(view, f"removed {label(view)} ({holds})", view.thread_id)
+    console.confirm(f"remove {label(view)} ({display.short(view.thread_id)}: {holds})?", args.yes)
+    view = thread_argument.Thread(console.relay, view.thread_id).remove()
+    console.answer(view, f"removed {label(view)} ({holds})", view.thread_id)
 
 
 def thread_files_arguments(parser: ArgumentParser) -> None:
     thread_arguments(parser)
 
 
-def thread_files(args: Namespace, desk: Desk) -> None:
+def thread_files(args: Namespace, console: Console) -> None:
     """Write state.json, events.log and the artifacts of a thread as files; print their folder."""
-    desk.own_address("these files are written beside the store")
-    chosen = thread_argument.choose_thread(desk, args)
-    with desk.busy("writing files"):
+    console.own_address("these files are written beside the store")
+    chosen = thread_argument.choose_thread(console, args)
+    with console.busy("writing files"):
         mirrored = chosen.thread.mirror()
-    desk.answer(
+    console.answer(
         mirrored,
         [
             f"{mirrored.folder}  {display.count(mirrored.files, 'file')}",

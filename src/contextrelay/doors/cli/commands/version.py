@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextrelay
-from contextrelay.doors.cli.console import Desk
+from contextrelay.doors.cli.console import Console
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +14,6 @@ def version_arguments(parser: ArgumentParser) -> None:
     pass
 
 
-def version(args: Namespace, desk: Desk) -> None:
+def version(args: Namespace, console: Console) -> None:
     """Print the version."""
-    desk.answer({"version": contextrelay.__version__}, contextrelay.__version__)
+    console.answer({"version": contextrelay.__version__}, contextrelay.__version__)
