@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     )
     from contextrelay.logic.packing.pack import pack
     from contextrelay.model.artifact import Artifact, Preview, Provenance
-    from contextrelay.model.block import Block, Budget
-    from contextrelay.model.package import Package
+    from contextrelay.model.package import Block, Budget, Package
     from contextrelay.model.settings import Settings
 
 __version__ = "1.0.0.dev0"

@@ -22,7 +22,7 @@ from contextrelay.logic.search.passages import passages
 from contextrelay.logic.search.words import query_words, words
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import ArtifactType
-from contextrelay.model.piece import Selector, Way
+from contextrelay.model.inspect import Selector, Way
 from tests.logic.slicing.sources import Counted
 
 S_MAX = 5.0

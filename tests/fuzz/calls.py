@@ -32,7 +32,7 @@ from contextrelay.logic.slicing.slice import take
 from contextrelay.logic.slicing.source import Source as Sliced
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import ArtifactType
-from contextrelay.model.piece import Selector, Way
+from contextrelay.model.inspect import Selector, Way
 from tests.fuzz.grammar import Body
 from tests.logic.slicing.sources import Counted
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from contextrelay import Relay, RelayError
 from contextrelay.logic.state import event_chain
-from contextrelay.model.event import Event
+from contextrelay.model.thread import Event
 
 Parts = dict[str, bytes]
 Document = dict[str, Any]

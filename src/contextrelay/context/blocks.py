@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, cast
 
 from contextrelay.logic.tokens import count_tokens
-from contextrelay.model.block import Block
+from contextrelay.model.package import Block
 
 MAX_TOKENS = 8_192
 

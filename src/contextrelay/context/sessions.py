@@ -22,7 +22,7 @@ from contextrelay.context.blocks import (
     DroppedContext,
 )
 from contextrelay.errors import BudgetTooSmall, Invalid
-from contextrelay.model.block import Budget, is_spelled
+from contextrelay.model.package import Budget, is_spelled
 
 if TYPE_CHECKING:
     from contextrelay.client.relay import Relay

@@ -11,7 +11,7 @@ from collections import deque
 
 from contextrelay.context.blocks import ContextBlock, ContextPackage, ContextType
 from contextrelay.context.sessions import ContextManager, check_room
-from contextrelay.model.block import Budget
+from contextrelay.model.package import Budget
 
 WINDOW_TOKENS = 4_096
 TALK_SHARE = 0.7

@@ -1,8 +1,8 @@
-"""Project files: their names, and what is read out of them."""
+"""Project files: their names, and the values read out of them: decisions, todos, clashes."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 ABOUT = "PROJECT.md"
 STATE = "state.json"
@@ -93,3 +93,92 @@ class Finished(NamedTuple):
     unblocked: list[str]
     clashes: list[Clash]
     commit: str = ""
+
+
+Priority = Literal["critical", "high", "medium", "low"]
+Status = Literal["pending", "in_progress", "completed", "blocked", "cancelled"]
+
+PRIORITIES: tuple[Priority, ...] = ("critical", "high", "medium", "low")
+STATUSES: tuple[Status, ...] = ("pending", "in_progress", "completed", "blocked", "cancelled")
+ENDED: tuple[Status, ...] = ("completed", "cancelled")
+# Where a command may lead from each status; a person with an editor may go anywhere.
+ALLOWED: dict[str, tuple[Status, ...]] = {
+    "pending": ("in_progress", "blocked", "cancelled"),
+    "in_progress": ("completed", "blocked", "cancelled"),
+    "blocked": ("pending", "in_progress", "cancelled"),
+    "completed": (),
+    "cancelled": (),
+}
+
+
+class Todo(NamedTuple):
+    """A todo as it is read: whatever a hand wrote, these fields are there and of these types."""
+
+    id: str
+    title: str
+    status: str
+    priority: str
+    description: str = ""
+    category: str = ""
+    tags: tuple[str, ...] = ()
+    created: str = ""
+    updated: str = ""
+    completed_at: str = ""
+    due_date: str = ""
+    assignee: str = ""
+    blocked_by: tuple[str, ...] = ()
+    blocking: tuple[str, ...] = ()
+    notes: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        return self.status not in ENDED
+
+    @property
+    def number(self) -> int:
+        """The NNN of TODO-NNN, for sorting; ids of another form come last."""
+        digits = self.id.rpartition("-")[2]
+        return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 10**9
+
+    @property
+    def rank(self) -> int:
+        """0 for critical, 3 for low; what is no priority counts as medium."""
+        known: tuple[str, ...] = PRIORITIES
+        return known.index(self.priority) if self.priority in known else 2
+
+
+def todo_of(item: dict[str, Any]) -> Todo:
+    """Read a todo out of an item of todos.json."""
+    return Todo(
+        id=_text(item.get("id")),
+        title=_text(item.get("title")),
+        status=_text(item.get("status")) or "pending",
+        priority=_text(item.get("priority")) or "medium",
+        description=_text(item.get("description")),
+        category=_text(item.get("category")),
+        tags=_texts(item.get("tags")),
+        created=_text(item.get("created")),
+        updated=_text(item.get("updated")),
+        completed_at=_text(item.get("completed_at")),
+        due_date=_text(item.get("due_date")),
+        assignee=_text(item.get("assignee")),
+        blocked_by=_texts(item.get("blocked_by")),
+        blocking=_texts(item.get("blocking")),
+        notes=_text(item.get("notes")),
+    )
+
+
+def _text(value: object) -> str:
+    if value.__class__ is str:
+        return cast(str, value)
+    return "" if value is None else str(value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not value:
+        return ()
+    if isinstance(value, str):
+        return (value,) if value else ()
+    if not isinstance(value, list):
+        return ()
+    return tuple(each for each in cast("list[object]", value) if isinstance(each, str))

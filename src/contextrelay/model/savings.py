@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from contextrelay.model.spent import Basis
+from contextrelay.model.tokens import TokenBasis
 
 
 class Figure(Struct, frozen=True):
     """A number of tokens, never without how it was found."""
 
     tokens: int
-    basis: Basis
+    basis: TokenBasis
     """`estimated` as soon as any part of it is."""
 
 

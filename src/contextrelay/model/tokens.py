@@ -1,4 +1,4 @@
-"""Token counts: how much of a window a text takes, and how that is known."""
+"""Tokens: how much of a window a text takes, how that is known, and what an answer cost."""
 
 from __future__ import annotations
 
@@ -17,3 +17,16 @@ class TokenCount(Struct, frozen=True):
     basis: TokenBasis
     """`measured` is what the tokenizer counts, `estimated` is near it and no more."""
     tokenizer: Tokenizer
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """Tokens of what was given, and of the whole that it stands for.
+
+    `tokens` is counted by the tokenizer named. `basis` is that of `whole_tokens`: a large body is
+    not read only to be counted.
+    """
+
+    tokens: int
+    whole_tokens: int
+    basis: TokenBasis
+    tokenizer: str

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from contextrelay.logic.diff.lines import Edit, find_edits
 from contextrelay.logic.diff.unified import differ
-from contextrelay.model.piece import Differing
+from contextrelay.model.inspect import Differing
 from tests.logic.slicing.sources import Counted
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "only 1", "only 2", "only 3", ""]), max_size=25)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from contextrelay.errors import Invalid
 from contextrelay.logic.grep.match import Hit, Seeker, blocks_of, compile_pattern
 from contextrelay.logic.grep.results import Wanted, find
-from contextrelay.model.piece import Found
+from contextrelay.model.inspect import Found
 from tests.logic.slicing.sources import REF, Counted
 
 PATTERNS = ("a", "b$", "^a", "ab*", "a[^b]*b", "", "^$", "b|^a", r"\s", r"a\b", "(?i)A")

@@ -6,7 +6,7 @@ from contextrelay.logic.content.artifact_type import artifact_type
 from contextrelay.logic.content.description import Description
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline import outline
-from contextrelay.model.outline import Shape
+from contextrelay.model.inspect import Shape
 
 
 def outlined(body: str | bytes, name: str, tokens_max: int = 500) -> Shape:

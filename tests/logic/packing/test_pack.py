@@ -16,7 +16,7 @@ from contextrelay import Block, Budget, BudgetTooSmall, Invalid, NotFound, Packa
 from contextrelay.logic.packing.pack import decay
 from contextrelay.logic.packing.relevance import Relevance
 from contextrelay.logic.tokens import count_tokens
-from contextrelay.model.block import BLOCK_TYPES
+from contextrelay.model.package import BLOCK_TYPES
 
 TALK = [
     Block("s", "You are a careful assistant.", "SYSTEM"),

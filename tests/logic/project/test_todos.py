@@ -8,7 +8,7 @@ import pytest
 
 from contextrelay.errors import Invalid, NotFound, Refused
 from contextrelay.logic.project import dependencies, todos
-from contextrelay.model.todo import STATUSES, todo_of
+from contextrelay.model.project import STATUSES, todo_of
 
 NOW = "2026-04-20T10:00:00+08:00"
 Document = dict[str, Any]

@@ -8,7 +8,7 @@ from contextrelay.logic.slicing.line_offsets import Marks, find_marks
 from contextrelay.logic.slicing.slice import take
 from contextrelay.logic.slicing.source import Source, in_hand
 from contextrelay.model.artifact import ArtifactType
-from contextrelay.model.piece import Piece, Selector, Way
+from contextrelay.model.inspect import Piece, Selector, Way
 
 REF = "a88de970-8c41-4f00-9c1f-02aa550e8400"
 

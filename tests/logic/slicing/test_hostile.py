@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 
 from contextrelay.errors import Invalid, NotFound, RelayError, TooLarge
-from contextrelay.model.piece import Way
+from contextrelay.model.inspect import Way
 from tests.logic.slicing.sources import Counted
 
 MIB = 1 << 20

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.logic.slicing.slice import select
 from contextrelay.logic.tokens import count_tokens
-from contextrelay.model.piece import Way
+from contextrelay.model.inspect import Way
 from tests.logic.slicing.sources import REF, Counted
 
 TEXTS = st.text(

@@ -35,7 +35,7 @@ from contextrelay.limits import SPENDING_EVERY_S, SPENDING_REFS_MAX, SPENDING_TH
 from contextrelay.logic.tokens import count_tokens, estimate_tokens
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
-from contextrelay.model.spent import Spent
+from contextrelay.model.tokens import Spent
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import (
     Grep,

@@ -32,7 +32,7 @@ from contextrelay.errors import Conflict, Gone
 from contextrelay.limits import RETRIES_MAX, TOMBSTONE_S
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, moment
-from contextrelay.model.event import Event
+from contextrelay.model.thread import Event
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import Body, Extend, Pin, Remove
 

@@ -34,7 +34,7 @@ from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.logic.document.values import is_list, is_object
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import CapabilityListing, Invoked, Purged
-from contextrelay.model.event import CALLED, FAILED, INVOKED, Event
+from contextrelay.model.thread import CALLED, FAILED, INVOKED, Event
 from contextrelay.wire.verbs import Body, Extend, Invoke, ListCapabilities, PurgeCache, Push
 
 registry.add(registry.built_in(retrieval.SEARCH, retrieval.run))

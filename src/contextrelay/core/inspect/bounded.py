@@ -31,7 +31,7 @@ from contextrelay.limits import (
 from contextrelay.logic.content.overview import Look, Seen, see, see_plainly
 from contextrelay.logic.search.passages import Index, Indexing, index_body
 from contextrelay.logic.slicing.slice import Take, take_from
-from contextrelay.model.piece import Piece
+from contextrelay.model.inspect import Piece
 
 Read = Callable[[int, int], Iterator[bytes]]
 """From start and stop to the bytes between, in chunks."""

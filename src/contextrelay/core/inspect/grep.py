@@ -23,7 +23,7 @@ from contextrelay.limits import GREP_ARTIFACTS_MAX, GREP_ONE_S_MAX, GREP_S_MAX
 from contextrelay.logic.grep.results import Wanted, find
 from contextrelay.logic.slicing.source import Source
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.piece import Found, Skipped
+from contextrelay.model.inspect import Found, Skipped
 from contextrelay.wire.verbs import Body, Grep
 
 

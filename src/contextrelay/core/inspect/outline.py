@@ -26,7 +26,7 @@ from contextrelay.errors import Full, Refused, Sealed, Unavailable
 from contextrelay.limits import CHUNK_BYTES, LOOK_INLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.logic.content.overview import Look, Seen, digested, outlined
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.outline import Digested, Looked, Outlined
+from contextrelay.model.inspect import Digested, Looked, Outlined
 from contextrelay.model.tokens import TokenCount
 from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.wire.verbs import Body, Digest, Outline, Pull

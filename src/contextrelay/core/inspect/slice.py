@@ -17,7 +17,7 @@ from contextrelay.logic.slicing.slice import Take, select, take
 from contextrelay.logic.slicing.source import Source
 from contextrelay.logic.tokens import measure
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.piece import Differing, Piece
+from contextrelay.model.inspect import Differing, Piece
 from contextrelay.model.tokens import TokenCount
 from contextrelay.wire.verbs import Body, DiffRefs, Pull, Slice
 

@@ -39,9 +39,8 @@ from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import PROBLEMS_MAX
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms
-from contextrelay.model.event import Event
 from contextrelay.model.reports import Problem, VerifyReport
-from contextrelay.model.thread import ThreadRecord
+from contextrelay.model.thread import Event, ThreadRecord
 from contextrelay.store.ledger import ONLY, UNLOCKED, Reads
 from contextrelay.wire.verbs import Body, Verify
 

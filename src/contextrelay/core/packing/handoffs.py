@@ -45,8 +45,6 @@ from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.packing.pack import pack
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import Artifact, in_ms, moment
-from contextrelay.model.block import Block, Budget
-from contextrelay.model.event import Event
 from contextrelay.model.handoff import (
     HANDOFF_MEDIA_TYPE,
     Accepted,
@@ -57,7 +55,8 @@ from contextrelay.model.handoff import (
     HandoffView,
     LeftOut,
 )
-from contextrelay.model.package import Package
+from contextrelay.model.package import Block, Budget, Package
+from contextrelay.model.thread import Event
 from contextrelay.store.ledger import ONLY, Row
 from contextrelay.wire.verbs import (
     AcceptHandoff,

@@ -40,9 +40,8 @@ from contextrelay.logic.packing.candidates import (
 from contextrelay.logic.packing.inline_or_ref import Message, Prices, Way, choose
 from contextrelay.logic.packing.pack import pack
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.block import Block, Budget
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
-from contextrelay.model.package import Package
+from contextrelay.model.package import Block, Budget, Package
 from contextrelay.wire.verbs import Body, Pack, ReadState
 
 _OWN = ("SYSTEM", "USER", "AGENT")

@@ -10,8 +10,8 @@ from contextrelay.core.threads.patch import change
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.logic.document.patch import Operation
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.event import Event
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
+from contextrelay.model.thread import Event
 
 
 def put(stores: Stores, artifact: Artifact, *beside: Event) -> None:

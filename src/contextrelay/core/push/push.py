@@ -43,8 +43,8 @@ from contextrelay.logic.document.bounds import check_json, check_label, check_na
 from contextrelay.logic.seal.envelope_check import check_sealed
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment
-from contextrelay.model.event import Event
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
+from contextrelay.model.thread import Event
 from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.wire.verbs import Body, Push, PushMany
 

@@ -47,7 +47,7 @@ from contextrelay.logic.search.bm25 import length_of
 from contextrelay.logic.search.passages import Index, Indexed, Indexing
 from contextrelay.logic.search.words import words
 from contextrelay.model.artifact import Artifact, in_ms
-from contextrelay.model.search import IndexState
+from contextrelay.model.inspect import IndexState
 from contextrelay.store.ledger import ONLY, Fact
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import Change, SearchIndex, Spoiled

@@ -46,8 +46,8 @@ from contextrelay.logic.search.words import query_words, words
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
 from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.artifact import Artifact, moment
-from contextrelay.model.search import Hit, Hits, IndexState
-from contextrelay.model.spent import Spent
+from contextrelay.model.inspect import Hit, Hits, IndexState
+from contextrelay.model.tokens import Spent
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import SearchIndex, Spoiled
 from contextrelay.store.search.reads import Text

@@ -15,8 +15,7 @@ from contextrelay.errors import Refused
 from contextrelay.limits import EVENT_BYTES_MAX
 from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.logic.state import event_chain
-from contextrelay.model.event import Event
-from contextrelay.model.thread import EventPage, Numbered
+from contextrelay.model.thread import Event, EventPage, Numbered
 from contextrelay.store.ledger import Reads, Row
 from contextrelay.wire.verbs import AddEvent, Body, MakeCheckpoint, ReadEvents
 

@@ -25,8 +25,7 @@ from contextrelay.limits import PAGE_ROWS_MAX, SNAPSHOT_PATCH_BYTES_MIN, SNAPSHO
 from contextrelay.logic.document.patch import Operation, apply
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import spell
-from contextrelay.model.event import CALLED, CREATED, INVOKED, PATCHED, Event
-from contextrelay.model.thread import ThreadRecord
+from contextrelay.model.thread import CALLED, CREATED, INVOKED, PATCHED, Event, ThreadRecord
 from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
 _END_VERSION = 10**12 - 1

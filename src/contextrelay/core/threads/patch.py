@@ -36,8 +36,7 @@ from contextrelay.logic.state import event_chain
 from contextrelay.logic.state.compaction import compaction
 from contextrelay.logic.state.schema import check_touched
 from contextrelay.model.artifact import moment
-from contextrelay.model.event import PATCHED, Event
-from contextrelay.model.thread import Patched
+from contextrelay.model.thread import PATCHED, Event, Patched
 from contextrelay.store.ledger import Fact, Row, Stale, Write
 
 

@@ -43,8 +43,7 @@ from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.state import event_chain
 from contextrelay.logic.state.schema import new_state
 from contextrelay.model.artifact import Artifact, in_ms, moment, spell
-from contextrelay.model.event import CREATED
-from contextrelay.model.thread import ThreadListing, ThreadRecord, ThreadView
+from contextrelay.model.thread import CREATED, ThreadListing, ThreadRecord, ThreadView
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import (
     Body,

@@ -37,8 +37,8 @@ from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.logic.document.values import shown
 from contextrelay.logic.seal.envelope_check import sealed_bytes_max
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.event import Event
 from contextrelay.model.ref import Ref
+from contextrelay.model.thread import Event
 from contextrelay.wire.verbs import Label, Push
 
 FORMAT = "contextrelay.thread.v1"

@@ -21,7 +21,7 @@ from contextrelay.logic.document.pointer import find, parse
 from contextrelay.logic.document.values import encoded_bytes, is_object
 from contextrelay.logic.state import event_chain
 from contextrelay.logic.state.schema import check_patch, check_state, check_touched, new_state
-from contextrelay.model.event import CREATED, PATCHED, Event
+from contextrelay.model.thread import CREATED, PATCHED, Event
 
 
 class History:

@@ -53,9 +53,8 @@ from contextrelay.limits import (
 from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, moment, spell
-from contextrelay.model.event import CREATED, PATCHED, Event
 from contextrelay.model.ref import is_ref
-from contextrelay.model.thread import ThreadRecord, ThreadView
+from contextrelay.model.thread import CREATED, PATCHED, Event, ThreadRecord, ThreadView
 from contextrelay.store.durable_files import spooled
 from contextrelay.store.ledger import Reads, Row, Stale, Write
 from contextrelay.wire.verbs import Body, ExportThread, ImportThread, Stream

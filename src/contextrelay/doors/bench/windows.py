@@ -23,7 +23,7 @@ from contextrelay.errors import Unavailable
 from contextrelay.logic.packing.pack import pack
 from contextrelay.logic.packing.relevance import Relevance
 from contextrelay.logic.tokens import count_tokens
-from contextrelay.model.block import Block
+from contextrelay.model.package import Block
 
 ROUNDS = 5
 BUDGET_TOKENS = 4_096

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from contextrelay.model.todo import Todo
+    from contextrelay.model.project import Todo
 
 
 def project_options(parser: ArgumentParser, writes: bool = True) -> None:

@@ -11,7 +11,7 @@ from msgspec.json import encode
 from contextrelay.doors.cli import display
 from contextrelay.limits import STATE_BYTES_MAX
 from contextrelay.logic.document.values import is_object
-from contextrelay.model.event import Event
+from contextrelay.model.thread import Event
 
 LINE_CHARS = 100
 DEFAULT_KEY = "note"

@@ -23,9 +23,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.logic.untrusted.fence import fenced
-from contextrelay.model.outline import Digested, Outlined
-from contextrelay.model.piece import Found, Piece
-from contextrelay.model.search import Hits
+from contextrelay.model.inspect import Digested, Found, Hits, Outlined, Piece
 from contextrelay.wire import verbs
 
 _WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")

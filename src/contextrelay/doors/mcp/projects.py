@@ -23,8 +23,7 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_DEFAULT, BRIEF_TOKENS_MIN, MCP_TOKENS_MAX
 from contextrelay.logic.project.snapshot import mattering
 from contextrelay.logic.untrusted.defuse import defuse
-from contextrelay.model.project import as_fields
-from contextrelay.model.todo import Priority
+from contextrelay.model.project import Priority, as_fields
 
 Asked = TypeVar("Asked", bound="_About")
 Words = list[str] | None

@@ -22,8 +22,16 @@ from contextrelay.logic.project.dependencies import blockers, circles
 from contextrelay.logic.project.files.json_text import read
 from contextrelay.logic.project.files.secrets import secrets_in
 from contextrelay.logic.project.progress import clashes_of, state_of
-from contextrelay.model.project import ABOUT, DECISIONS, FILES, OWN_FOLDER, STATE, TODOS
-from contextrelay.model.todo import PRIORITIES, STATUSES
+from contextrelay.model.project import (
+    ABOUT,
+    DECISIONS,
+    FILES,
+    OWN_FOLDER,
+    PRIORITIES,
+    STATE,
+    STATUSES,
+    TODOS,
+)
 
 
 class Finding(NamedTuple):

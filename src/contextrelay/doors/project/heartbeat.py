@@ -28,8 +28,7 @@ from contextrelay.limits import (
 from contextrelay.logic.document.value_types import is_list
 from contextrelay.logic.project import dependencies, todos
 from contextrelay.logic.project.files.json_text import read
-from contextrelay.model.project import TODOS
-from contextrelay.model.todo import Todo, todo_of
+from contextrelay.model.project import TODOS, Todo, todo_of
 
 Document = dict[str, Any]
 

@@ -12,8 +12,7 @@ from contextrelay.logic.project import dependencies
 from contextrelay.logic.project import todos as logic
 from contextrelay.logic.project.dates import older_than, parsed
 from contextrelay.logic.project.files.json_text import read
-from contextrelay.model.project import TODOS
-from contextrelay.model.todo import Todo, todo_of
+from contextrelay.model.project import TODOS, Todo, todo_of
 
 if TYPE_CHECKING:
     from contextrelay.doors.project.project import Project

@@ -17,9 +17,8 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline import draw_plainly, outline
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, measure
 from contextrelay.model.artifact import Artifact, ArtifactType
-from contextrelay.model.outline import Digested, Looked, Outlined, Shape
-from contextrelay.model.spent import Spent
-from contextrelay.model.tokens import TokenCount
+from contextrelay.model.inspect import Digested, Looked, Outlined, Shape
+from contextrelay.model.tokens import Spent, TokenCount
 
 
 class Look(Struct, frozen=True, kw_only=True):

@@ -28,8 +28,8 @@ from contextrelay.logic.slicing.fit import bytes_for, fit_lines
 from contextrelay.logic.slicing.slice import spent
 from contextrelay.logic.slicing.source import Source, readable, shown, text_of
 from contextrelay.logic.tokens import count_tokens
-from contextrelay.model.piece import Change, Differing
-from contextrelay.model.spent import Spent
+from contextrelay.model.inspect import Change, Differing
+from contextrelay.model.tokens import Spent
 
 
 class _Middle(Struct, frozen=True):

@@ -15,7 +15,7 @@ from contextrelay.logic.document.patch import Operation, apply
 from contextrelay.logic.document.pointer import Tokens, parse
 from contextrelay.logic.document.values import is_list, is_object
 from contextrelay.model.artifact import spell
-from contextrelay.model.event import CREATED, PATCHED, Event
+from contextrelay.model.thread import CREATED, PATCHED, Event
 
 _UNBOUNDED = 1 << 62
 

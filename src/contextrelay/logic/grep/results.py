@@ -20,8 +20,8 @@ from contextrelay.logic.slicing.line_offsets import offset_of_line
 from contextrelay.logic.slicing.slice import quoted, spent
 from contextrelay.logic.slicing.source import Source, readable, shown, text_of
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
-from contextrelay.model.piece import Found, Match, Skipped
-from contextrelay.model.spent import Spent
+from contextrelay.model.inspect import Found, Match, Skipped
+from contextrelay.model.tokens import Spent
 
 _SHORT_REF_CHARS = 8
 _SKIPPED_MAX = 100

@@ -14,7 +14,7 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, fit
 from contextrelay.logic.slicing.source import is_binary
 from contextrelay.model.artifact import ArtifactType
-from contextrelay.model.outline import Shape
+from contextrelay.model.inspect import Shape
 
 # Each kind's file has a function `draw`, which returns None for what it cannot read.
 _FILES: dict[ArtifactType, tuple[str, ...]] = {

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert
 
 from contextrelay.model.artifact import Artifact, in_ms
-from contextrelay.model.block import Block, BlockType
+from contextrelay.model.package import Block, BlockType
 
 BLOCK_METADATA = "block"
 """The key under which an artifact's metadata says that it is a block of its thread."""

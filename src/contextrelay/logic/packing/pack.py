@@ -18,8 +18,7 @@ from contextrelay.limits import PACK_BLOCKS_MAX
 from contextrelay.logic.packing.embeddings import Embed
 from contextrelay.logic.packing.relevance import Relevance
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
-from contextrelay.model.block import Block, Budget
-from contextrelay.model.package import Package, Reason
+from contextrelay.model.package import Block, Budget, Package, Reason
 from contextrelay.model.tokens import Tokenizer
 
 Shorten = Callable[[Block, int], str | None]

@@ -28,7 +28,7 @@ from contextrelay.logic.packing.turn_features import (
     speaker_of,
 )
 from contextrelay.logic.search.words import query_words, stem, words
-from contextrelay.model.block import Block
+from contextrelay.model.package import Block
 
 
 class Weights(Struct, frozen=True):

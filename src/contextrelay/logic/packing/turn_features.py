@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from contextrelay.model.block import Block
+from contextrelay.model.package import Block
 
 _SAID = re.compile(r"\s*([^\W\d_][\w.'-]{0,30}(?: [\w.'-]{1,30})?):\s")
 _MONTHS = (

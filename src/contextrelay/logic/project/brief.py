@@ -13,8 +13,7 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import BRIEF_TOKENS_MIN
 from contextrelay.logic.project.snapshot import Gathered
 from contextrelay.logic.untrusted.hidden_chars import spell_hidden
-from contextrelay.model.project import Decision
-from contextrelay.model.todo import Todo
+from contextrelay.model.project import Decision, Todo
 
 Count = Callable[[str], int]
 _LINE_CHARS = 240

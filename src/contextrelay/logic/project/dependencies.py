@@ -20,7 +20,7 @@ from contextrelay.logic.project.todos import (
     read_todos,
     spelled_id,
 )
-from contextrelay.model.todo import Todo, todo_of
+from contextrelay.model.project import Todo, todo_of
 
 # What a todo's notes begin with while it waits for others, if nobody gave another reason.
 WAITS = "waits for "

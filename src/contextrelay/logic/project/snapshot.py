@@ -23,8 +23,7 @@ from contextrelay.logic.project.progress import (
 )
 from contextrelay.logic.project.project_md import About, read_about
 from contextrelay.logic.project.todos import last_review, read_todos
-from contextrelay.model.project import STATE, TODOS, Decision, Texts
-from contextrelay.model.todo import Todo
+from contextrelay.model.project import STATE, TODOS, Decision, Texts, Todo
 
 _WORD = re.compile(r"[^\W_]{3,}")
 # Said so often that they tell nothing.

@@ -18,8 +18,7 @@ from contextrelay.logic.project.files.json_edit import edited, written
 from contextrelay.logic.project.files.json_text import read
 from contextrelay.logic.project.progress import last_task
 from contextrelay.logic.project.todos import LAST_NUMBER, highest, items_of
-from contextrelay.model.project import STATE, TODOS, Texts
-from contextrelay.model.todo import todo_of
+from contextrelay.model.project import STATE, TODOS, Texts, todo_of
 
 PREFIX = "project."
 _TODO, _TODOS, _DECISION, _ABOUT = (

@@ -12,8 +12,7 @@ from contextrelay.errors import Invalid, NotFound, Refused
 from contextrelay.limits import PROJECT_FIELD_CHARS_MAX, PROJECT_TODOS_MAX
 from contextrelay.logic.document.value_types import is_list, is_object
 from contextrelay.logic.project.dates import parsed
-from contextrelay.model.project import TODOS
-from contextrelay.model.todo import ALLOWED, PRIORITIES, Todo, todo_of
+from contextrelay.model.project import ALLOWED, PRIORITIES, TODOS, Todo, todo_of
 
 Document = dict[str, Any]
 # The order in which a new todo's fields are written; the seed's own come first.

@@ -17,9 +17,8 @@ from contextrelay.logic.slicing.source import Source, in_hand, readable
 from contextrelay.logic.slicing.span import read_span
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens, measure
 from contextrelay.model.artifact import ArtifactType
-from contextrelay.model.piece import Piece, Selector
-from contextrelay.model.spent import Spent
-from contextrelay.model.tokens import TokenCount
+from contextrelay.model.inspect import Piece, Selector
+from contextrelay.model.tokens import Spent, TokenCount
 
 # How each argument of a slice is written as an option of `relay get`.
 _SHORT_REF_CHARS = 8

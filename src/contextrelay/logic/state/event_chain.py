@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.model.event import Event
+from contextrelay.model.thread import Event
 
 HASH_BYTES = 32
 

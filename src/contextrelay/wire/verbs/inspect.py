@@ -23,8 +23,7 @@ from contextrelay.limits import (
     SPAN_CHARS_MAX,
     TITLE_CHARS_MAX,
 )
-from contextrelay.model.outline import Digested, Outlined
-from contextrelay.model.piece import Differing, Found, Piece
+from contextrelay.model.inspect import Differing, Digested, Found, Outlined, Piece
 from contextrelay.model.ref import Ref
 from contextrelay.wire.verbs.verb import Index, Label, PieceTokens, Traits, Verb
 

@@ -7,8 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from contextrelay.limits import PIECE_TOKENS_DEFAULT, QUERY_CHARS_MAX, SEARCH_RESULTS_MAX
+from contextrelay.model.inspect import Hits, IndexState
 from contextrelay.model.ref import Ref
-from contextrelay.model.search import Hits, IndexState
 from contextrelay.wire.verbs.verb import PieceTokens, Traits, Verb
 
 

@@ -14,8 +14,7 @@ from contextrelay.limits import BUDGET_TOKENS_DEFAULT, BUDGET_TOKENS_MAX
 from contextrelay.logic.packing.candidates import BLOCK_METADATA
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.logic.untrusted.fence import fenced
-from contextrelay.model.block import BLOCK_TYPES, Block
-from contextrelay.model.package import Package
+from contextrelay.model.package import BLOCK_TYPES, Block, Package
 
 PRUNE_AT, PRUNE_TO = 0.9, 0.8
 

@@ -15,8 +15,8 @@ from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import GREP_MATCHES_DEFAULT, PIECE_TOKENS_DEFAULT
-from contextrelay.model.piece import Differing, Found, Piece
-from contextrelay.model.spent import Spent
+from contextrelay.model.inspect import Differing, Found, Piece
+from contextrelay.model.tokens import Spent
 
 _WAYS = ("lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "heading", "symbol")
 

@@ -14,7 +14,7 @@ from contextrelay.doors.cli.project_argument import (
     todo_line,
 )
 from contextrelay.doors.project.project import Project
-from contextrelay.model.todo import PRIORITIES, STATUSES, Todo
+from contextrelay.model.project import PRIORITIES, STATUSES, Todo
 
 
 def project_todo_add_arguments(parser: ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import PIECE_TOKENS_DEFAULT, SEARCH_RESULTS_MAX
-from contextrelay.model.search import Hit, Hits
+from contextrelay.model.inspect import Hit, Hits
 
 
 def search_arguments(parser: ArgumentParser) -> None:
