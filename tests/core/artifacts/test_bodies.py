@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from contextrelay import Broken, Relay
 from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts.bodies import body_log
 from contextrelay.core.stores import Stores
 from contextrelay.store.engine import open_engine
-from contextrelay.store.ledger import ONLY, Row, Write
-from contextrelay.wire.verbs import Pull, Push, PushMany, Remove, Survey, Verify
+from contextrelay.store.ledger import ONLY, Ledger, Row, Write
+from contextrelay.wire.verbs import Pull, Push, PushMany, Remove, Survey, Sweep, Verify
 from tests.core.clock import Clock, local
 
 
@@ -47,6 +50,68 @@ def test_pushing_and_removing_the_same_content_side_by_side_loses_nothing(
     assert relays[0].verify().problem_count == 0
     for relay in relays:
         relay.close()
+
+
+class _Overtaken:
+    """A ledger in which somebody else writes to a log just before our next write to it."""
+
+    def __init__(self, inner: Ledger, log: str, others: list[Callable[[], object]]) -> None:
+        self._inner = inner
+        self._log = log
+        self._others = others
+
+    def commit(self, *writes: Write) -> list[int]:
+        if self._others and any(write.log == self._log and write.facts for write in writes):
+            self._others.pop(0)()
+        return self._inner.commit(*writes)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_who_frees_a_body_and_is_overtaken_looks_again() -> None:
+    """Promise R9. The head moves twice while nothing holds the body; both times it is retried."""
+    core = local(Clock())
+    pushed = core.ask(Push(), b"once")
+    log, ledger = body_log(pushed.sha256), core.stores.ledger
+
+    def move_head() -> None:
+        ledger.commit(Write(log, (b"",)))
+
+    overtaken = cast("Ledger", _Overtaken(ledger, log, [move_head, move_head]))
+    engine = replace(core.stores.engine, ledger=overtaken)
+    Local(replace(core.stores, engine=engine)).ask(Remove(pushed.ref))
+
+    assert core.ask(Survey()).bodies == 0
+
+
+def test_a_body_that_is_held_while_another_frees_it_goes_with_that_hold() -> None:
+    """Promise R9. A push comes between the look for holds and the condemnation."""
+    core = local(Clock())
+    pushed = core.ask(Push(), b"once")
+    log, ledger = body_log(pushed.sha256), core.stores.ledger
+    late: list[str] = []
+    overtaken = _Overtaken(ledger, log, [lambda: late.append(core.ask(Push(), b"once").ref)])
+    engine = replace(core.stores.engine, ledger=cast("Ledger", overtaken))
+    Local(replace(core.stores, engine=engine)).ask(Remove(pushed.ref))
+    assert core.ask(Pull(late[0])).whole() == b"once"
+
+    core.ask(Remove(late[0]))
+
+    assert core.ask(Survey()).bodies == 0
+
+
+def test_a_deep_sweep_frees_a_body_that_nothing_holds() -> None:
+    """Promise R9. As an earlier version could leave one behind."""
+    core = local(Clock())
+    pushed = core.ask(Push(), b"once")
+    kept = core.ask(Push(), b"kept")
+    core.stores.ledger.commit(Write(body_log(pushed.sha256), rows=(Row("hold", pushed.ref, None),)))
+
+    report = core.ask(Sweep())
+
+    assert (report.freed_bodies, report.freed_bytes) == (1, 4)
+    assert core.ask(Pull(kept.ref)).whole() == b"kept"
 
 
 def test_a_push_of_condemned_content_lifts_the_sentence() -> None:

@@ -20,7 +20,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from contextrelay.errors import Broken, TooLarge, Unavailable
 from contextrelay.limits import (
     KEEPERS_MAX,
     OVERLAP_BYTES_MIN,
+    RETRIES_MAX,
     ROW_BODY_BYTES_MAX,
     TOMBSTONE_S,
     UNFINISHED_PUSH_S,
@@ -364,30 +365,34 @@ def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
 
 
 def free(stores: Stores, sha256: str) -> int | None:
-    """Free a body that nothing holds; its size, or None if it is held or in use."""
+    """Free a body that nothing holds; its size, or None if it is held or in use.
+
+    Whose write comes too late looks again. The head may have been moved by a push, which holds the
+    body, or by another who frees it or a leftover of it, and who then leaves the rest to us.
+    """
     log = body_log(sha256)
-    try:
+    for _ in range(RETRIES_MAX):
         head = stores.ledger.last(log)
         at = where(stores.ledger, sha256)
         if at is None or _is_held(stores, log):
             return None
-        if not at.is_condemned:
-            at = replace(at, is_condemned=True)
-            head = stores.ledger.commit(Write(log, (b"",), (_at_row(at),), expect=head))[0]
-        if _is_held(stores, log):
-            lifted = replace(at, is_condemned=False)
-            stores.ledger.commit(Write(log, (b"",), (_at_row(lifted),), expect=head))
-            return None
-        # What was found out about the content quotes it, and goes with it.
-        looked = walk_rows(stores.ledger, log, Kind.LOOKED)
-        quotes = (Row(Kind.LOOKED, row.key, None) for row in looked)
-        gone = (Row(Kind.AT, ONLY, None), Row(Kind.BODY, ONLY, None), *quotes, _freed_row(stores))
-        stores.ledger.commit(Write(log, (b"",), gone, expect=head))
-    except Stale:
-        return None  # Someone pushes the same content just now.
-    if at.blob is not None:
-        stores.blobs.delete(at.blob)
-    return at.size_bytes
+        with suppress(Stale):
+            if not at.is_condemned:
+                condemned = _at_row(replace(at, is_condemned=True))
+                head = stores.ledger.commit(Write(log, (b"",), (condemned,), expect=head))[0]
+            if _is_held(stores, log):
+                # Held since before the condemnation, which stands: a push lifts it, and who removes
+                # the last hold finds it. Lifting it here would make that one come too late.
+                return None
+            # What was found out about the content quotes it, and goes with it.
+            looked = walk_rows(stores.ledger, log, Kind.LOOKED)
+            quotes = (Row(Kind.LOOKED, row.key, None) for row in looked)
+            gone = Row(Kind.AT, ONLY, None), Row(Kind.BODY, ONLY, None), _freed_row(stores)
+            stores.ledger.commit(Write(log, (b"",), (*gone, *quotes), expect=head))
+            if at.blob is not None:
+                stores.blobs.delete(at.blob)
+            return at.size_bytes
+    return None
 
 
 def free_leftover(stores: Stores, blob: str) -> bool:

@@ -23,6 +23,7 @@ from contextrelay.core.capabilities import result_cache
 from contextrelay.core.channels.retention import fade
 from contextrelay.core.schema import (
     ARTIFACTS,
+    BODIES,
     CHANNELS,
     SWEEP,
     THREADS,
@@ -31,6 +32,7 @@ from contextrelay.core.schema import (
     split_log,
     tenants,
     thread_log,
+    walk_logs,
     walk_rows,
 )
 from contextrelay.core.stores import Stores, commit_each, with_reserve
@@ -211,14 +213,23 @@ def _is_put(stores: Stores, artifact: Artifact) -> bool:
     return is_put(stores.ledger, artifact.ref)
 
 
-# Blobs that nothing points to
+# Bodies that nothing holds, blobs that nothing points to
 
 
 def _leftovers(stores: Stores, report: SweepReport) -> SweepReport:
-    """Delete drafts and blobs of pushes that ended before they were committed."""
+    """Delete drafts and blobs of pushes that ended before they were committed, and free bodies.
+
+    A body is stored in one write with its first hold, so one without any is not of a push under
+    way: it was left behind when its last hold was removed.
+    """
     before_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
     drafts = stores.blobs.tidy(before_ms)
     freed = [
+        size_bytes
+        for log in walk_logs(stores.ledger, BODIES)
+        if (size_bytes := bodies.free(stores, log.removeprefix(BODIES))) is not None
+    ]
+    freed += [
         blob.size_bytes
         for blob in stores.blobs.walk()
         if blob.written_ms < before_ms and bodies.free_leftover(stores, blob.name)
