@@ -27,17 +27,19 @@ def problem(error: RelayError) -> dict[str, Any]:
     }
 
 
-def from_problem(told: Mapping[str, Any], status: int) -> RelayError:
-    """The error that a problem tells of; one we do not know is told by its status."""
-    kind = _BY_CODE.get(str(told.get("code")), _by_status(status))
-    message = str(told.get("error") or told.get("detail") or f"the server answered {status}")
-    details = {name: value for name, value in told.items() if name not in _MEMBERS}
+def from_problem(document: Mapping[str, Any], status: int) -> RelayError:
+    """The error that a problem describes; without a known code, that of the status."""
+    kind = _BY_CODE.get(str(document.get("code")), _by_status(status))
+    message = str(
+        document.get("error") or document.get("detail") or f"the server answered {status}"
+    )
+    details = {name: value for name, value in document.items() if name not in _MEMBERS}
     known = status if status in _KEY_STATUSES else None
-    return kind(message, str(told.get("hint") or ""), details, known)
+    return kind(message, str(document.get("hint") or ""), details, known)
 
 
 _KEY_STATUSES = {401: errors.Refused, 402: errors.Full, 403: errors.Refused}
-"""What is told of who asks, by classes that mostly have another status."""
+"""Statuses about the caller's key, and their classes, which mostly have another status."""
 
 
 _CLASSES = [

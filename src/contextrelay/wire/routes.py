@@ -31,7 +31,7 @@ FRAMED = "application/vnd.contextrelay.framed"
 """A line of JSON, then bytes."""
 KEY_HEADER = "idempotency-key"
 FROM_HEADER = "x-relay-from"
-"""Who asks, where the verb itself does not say."""
+"""The name of the caller, where the verb has none."""
 VALUE_BYTES_MAX = 32 * 1024 * 1024
 """Of the JSON that a verb or the value of a framed reply may be."""
 
@@ -109,7 +109,7 @@ def spell(verb: Verb[Any]) -> Asked:
         Invalid: it can be asked only where the store's files are.
     """
     route = route_of(type(verb))
-    values = dict(_told(verb))
+    values = dict(_sent(verb))
     path = route.path
     for name in route.in_path:
         path = path.replace(f"{{{name}}}", quote(str(values.pop(name)), safe=""))
@@ -119,8 +119,8 @@ def spell(verb: Verb[Any]) -> Asked:
     return Asked(route.method, f"{path}?{query}" if query else path, None)
 
 
-def _told(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
-    """The fields of a verb that are not as they would be anyway; who asks is always told."""
+def _sent(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
+    """The fields of a verb that are not the default; the name of the caller is always sent."""
     for field in fields_of(type(verb)):
         value = getattr(verb, field.name)
         is_default = field.default is not NODEFAULT and value == field.default
@@ -144,7 +144,7 @@ def read(
     json: bytes | None,
     by: str | None = None,
 ) -> Verb[Any]:
-    """Read a verb as it arrived; `by` is who asks, where it does not say so itself.
+    """Read a verb as it arrived; `by` is the name of the caller, where the verb has none.
 
     Raises:
         Invalid: a value is not what it has to be, or there is one too many.
@@ -162,7 +162,7 @@ def read(
 
 
 def _sign(verb: type[Verb[Any]], values: dict[str, Any], by: str) -> None:
-    """Fill in who asks, also in each of many pushes."""
+    """Fill in the name of the caller, also in each of many pushes."""
     for name in _WHO:
         if name in verb.__struct_fields__:
             values.setdefault(name, by)

@@ -1,4 +1,4 @@
-"""What the tests of the HTTP door share: servers, told of in serving.py."""
+"""What the tests of the HTTP door share: servers, see serving.py."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def keyed_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def beside(keyed_store: Path) -> Generator[Relay]:
+def owner(keyed_store: Path) -> Generator[Relay]:
     """The owner, who has the store itself."""
     with Relay(keyed_store) as relay:
         yield relay
 
 
 @pytest.fixture(scope="module")
-def guarded(keyed_store: Path, beside: Relay) -> Generator[Served]:
+def guarded(keyed_store: Path, owner: Relay) -> Generator[Served]:
     """A server that asks everybody for a token."""
     with serving(keyed_store, needs_token=True) as served:
         yield served

@@ -20,9 +20,9 @@ def patch(web: httpx2.Client, thread: str, body: Any, **headers: str) -> httpx2.
 
 def error_of(reply: httpx2.Response) -> str:
     assert reply.headers["content-type"] == "application/problem+json"
-    told = reply.json()
-    assert told["status"] == reply.status_code
-    return told["error"]
+    problem = reply.json()
+    assert problem["status"] == reply.status_code
+    return problem["error"]
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -130,7 +130,7 @@ def serving_apart(
     )
     assert running.stdout is not None
     try:
-        # From here on whoever connects is answered, at the latest when the store is open.
+        # From here on every connection is answered, at the latest when the store is open.
         assert running.stdout.readline() == b"listening\n", "the server did not start"
         yield Apart(chosen.port, running)
     finally:

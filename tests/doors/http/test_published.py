@@ -125,22 +125,22 @@ print(json.dumps([hub.push(text, encrypted=True), hub.pull(sys.argv[2]) == text,
 
 def test_what_is_not_there_is_an_http_error_with_the_seeds_words(served: Served) -> None:
     """Promise R4. Promise R12."""
-    told = run(
+    answers = run(
         served.url,
         """
 import requests
 url = os.environ["CONTEXTRELAY_URL"] + "/pull/00000000-0000-4000-8000-000000000000"
-told = []
+answers = []
 for ask in (hub.pull, hub.peek):
     try:
         ask(url)
     except requests.HTTPError as error:
-        told.append([error.response.status_code, error.response.text])
-print(json.dumps(told))
+        answers.append([error.response.status_code, error.response.text])
+print(json.dumps(answers))
 """,
     )
 
-    assert told == [[404, "Context not found or expired"]] * 2
+    assert answers == [[404, "Context not found or expired"]] * 2
 
 
 LISTEN = """
@@ -191,17 +191,17 @@ def _listening() -> str:
 
 
 def _until_subscribed(url: str, channel: str) -> None:
-    """Wait until somebody listens, as the server's own figures tell."""
+    """Wait until somebody listens, by the server's own metrics."""
     import httpx2
 
     def is_heard() -> bool:
         try:
-            told = httpx2.get(f"{url}/metrics").text
+            answers = httpx2.get(f"{url}/metrics").text
         except httpx2.TransportError:
             return False
         return any(
             line.startswith("contextrelay_subscribers") and float(line.split()[-1]) >= 1
-            for line in told.splitlines()
+            for line in answers.splitlines()
         )
 
     until(is_heard, "a subscriber")

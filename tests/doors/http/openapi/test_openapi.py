@@ -1,4 +1,4 @@
-"""The document of the HTTP API tells of everything that is there, and so does its page."""
+"""The document of the HTTP API describes everything that is there, and so does its page."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def operations() -> dict[tuple[str, str], str]:
 
 def test_the_document_is_valid_openapi(served: Served) -> None:
     """Promise M3."""
-    told = httpx2.get(f"{served.url}/openapi.json").json()
+    described = httpx2.get(f"{served.url}/openapi.json").json()
 
-    assert told["openapi"].startswith("3.1")
-    schemathesis.openapi.from_dict(told).validate()
+    assert described["openapi"].startswith("3.1")
+    schemathesis.openapi.from_dict(described).validate()
 
 
 def test_every_verb_is_an_operation_of_its_name() -> None:
     """Promise M3."""
-    told = operations()
+    described = operations()
 
     assert {
         (route.method, route.path): route.name or route.verb.__name__ for route in routes()
-    }.items() <= (told.items())
-    assert len(set(told.values())) == len(told)
+    }.items() <= (described.items())
+    assert len(set(described.values())) == len(described)
 
 
 def test_everything_that_is_answered_is_documented_and_nothing_else(served: Served) -> None:
@@ -75,10 +75,13 @@ def test_the_page_tells_every_operation_and_fetches_nothing(served: Served) -> N
 def test_what_a_document_holds_cannot_become_part_of_the_page() -> None:
     """Promise Z2."""
     hostile = "<script>alert(1)</script>"
-    told = document()
-    told = {**told, "info": {**told["info"], "description": hostile, "title": hostile}}
+    described = document()
+    described = {
+        **described,
+        "info": {**described["info"], "description": hostile, "title": hostile},
+    }
 
-    text = "".join(written(told))
+    text = "".join(written(described))
 
     assert "<script" not in text
     assert "&lt;script&gt;" in text

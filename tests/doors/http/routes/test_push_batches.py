@@ -52,10 +52,10 @@ def test_a_wrong_one_among_many_is_refused_alone(tmp_path: Path) -> None:
 
         def push(number: int) -> int:
             if number % 10 == 0:
-                told = b'{"data":"%s","channel":"a\\u0007"}' % (b"x" * 40_000)
-                return web.post("/push", content=told, headers=wrong).status_code
+                body = b'{"data":"%s","channel":"a\\u0007"}' % (b"x" * 40_000)
+                return web.post("/push", content=body, headers=wrong).status_code
             return web.post("/push", content=os.urandom(40_000)).status_code
 
-        told = list(clients.map(push, range(5 * CONNECTIONS)))
+        statuses = list(clients.map(push, range(5 * CONNECTIONS)))
 
-    assert told == [400 if number % 10 == 0 else 200 for number in range(5 * CONNECTIONS)]
+    assert statuses == [400 if number % 10 == 0 else 200 for number in range(5 * CONNECTIONS)]

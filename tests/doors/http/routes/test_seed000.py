@@ -38,12 +38,12 @@ def push_bytes(web: httpx2.Client, body: bytes, media_type: str = "text/plain") 
 
 def test_a_push_is_answered_with_url_id_and_channel(shared: Served, web: httpx2.Client) -> None:
     """Promise R1."""
-    told = push(web, "hello", channel="project_x", metadata={"summary": "x"})
+    answer = push(web, "hello", channel="project_x", metadata={"summary": "x"})
 
-    assert UUID4.fullmatch(told["id"])
-    assert told == {
-        "url": f"{shared.url}/pull/{told['id']}",
-        "id": told["id"],
+    assert UUID4.fullmatch(answer["id"])
+    assert answer == {
+        "url": f"{shared.url}/pull/{answer['id']}",
+        "id": answer["id"],
         "channel": "project_x",
     }
     assert push(web, "hello")["channel"] is None
@@ -82,7 +82,7 @@ def test_bytes_that_are_no_text_come_back_bare(web: httpx2.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "text"),
     [
         (b"{", "Invalid JSON body"),
         (b'{"data": "\xff"}', "Invalid JSON body"),
@@ -95,12 +95,12 @@ def test_bytes_that_are_no_text_come_back_bare(web: httpx2.Client) -> None:
     ],
 )
 def test_what_is_no_push_is_refused_in_the_seeds_words(
-    web: httpx2.Client, body: bytes, told: str
+    web: httpx2.Client, body: bytes, text: str
 ) -> None:
     """Promise R5."""
     reply = web.post("/push", content=body, headers={"content-type": "application/json"})
 
-    assert (reply.status_code, reply.text) == (400, told)
+    assert (reply.status_code, reply.text) == (400, text)
     assert reply.headers["content-type"] == "text/plain; charset=utf-8"
 
 
@@ -115,10 +115,10 @@ def test_odd_metadata_and_channels_are_ignored(web: httpx2.Client) -> None:
     """Promise R5."""
     odd: list[tuple[Any, Any]] = [("", []), (7, "text"), ([], 7), (None, None)]
     for channel, metadata in odd:
-        told = push(web, "x", channel=channel, metadata=metadata)
+        answer = push(web, "x", channel=channel, metadata=metadata)
 
-        assert told["channel"] is None
-        assert web.get(f"/peek/{told['id']}").json() == {}
+        assert answer["channel"] is None
+        assert web.get(f"/peek/{answer['id']}").json() == {}
 
 
 def test_a_push_lives_a_day_or_as_long_as_it_says(web: httpx2.Client) -> None:
@@ -137,8 +137,8 @@ def test_a_push_into_a_thread_is_told_there(web: httpx2.Client, thread: str) -> 
     """Promise R1."""
     ref = push(web, "for the thread", thread=thread)["id"]
 
-    told = web.get(f"/threads/{thread}/state").json()["artifacts"]
-    assert [each["ref"] for each in told] == [ref]
+    answer = web.get(f"/threads/{thread}/state").json()["artifacts"]
+    assert [each["ref"] for each in answer] == [ref]
     assert web.post("/push", json={"data": "x", "thread": NOBODY}).status_code == 404
     assert web.post("/push", json={"data": "x", "thread": "a"}).status_code == 400
 
@@ -241,8 +241,8 @@ def test_a_client_of_ours_is_not_sent_what_it_has(served: Served) -> None:
         assert [relay.pull(ref) for _ in range(3)] == [b"some text"] * 3
 
     figures = httpx2.get(f"{served.url}/metrics").text
-    told = re.findall(r'requests_total.*/content",status="(\d+)"} (\S+)', figures)
-    assert sorted(told) == [("200", "1.0"), ("304", "2.0")]
+    answer = re.findall(r'requests_total.*/content",status="(\d+)"} (\S+)', figures)
+    assert sorted(answer) == [("200", "1.0"), ("304", "2.0")]
 
 
 @pytest.mark.parametrize(
@@ -354,9 +354,9 @@ def test_a_gone_ref_says_so_to_who_asks_for_all(web: httpx2.Client) -> None:
     for place in ("pull", "peek"):
         reply = web.get(f"/{place}/{ref}?full=1")
         assert reply.status_code == 410
-        told = reply.json()
-        assert (told["reason"], told["metadata"]) == ("removed", {"summary": "was here"})
-        assert told["gone_at"]
+        answer = reply.json()
+        assert (answer["reason"], answer["metadata"]) == ("removed", {"summary": "was here"})
+        assert answer["gone_at"]
 
 
 # Peek
@@ -378,16 +378,16 @@ def test_a_full_peek_tells_what_there_is(web: httpx2.Client) -> None:
     """Promise R7."""
     ref = push(web, "# Title\n\ntext", metadata={"n": 1}, ttl=None)["id"]
 
-    told = web.get(f"/peek/{ref}?full=1").json()
+    answer = web.get(f"/peek/{ref}?full=1").json()
 
-    assert set(told) == {
+    assert set(answer) == {
         *("metadata", "size", "tokens", "token_basis", "media_type", "sha256"),
         *("created_at", "expires_at", "preview", "outline"),
     }
-    assert (told["metadata"], told["size"], told["expires_at"]) == ({"n": 1}, 13, None)
-    assert told["preview"]["text"] == "# Title\n\ntext"
-    assert (told["tokens"], told["token_basis"]) == (4, "measured")
-    assert "1: # Title" in told["outline"]
+    assert (answer["metadata"], answer["size"], answer["expires_at"]) == ({"n": 1}, 13, None)
+    assert answer["preview"]["text"] == "# Title\n\ntext"
+    assert (answer["tokens"], answer["token_basis"]) == (4, "measured")
+    assert "1: # Title" in answer["outline"]
 
 
 # Limits

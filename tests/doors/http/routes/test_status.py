@@ -1,4 +1,4 @@
-"""What a server tells of itself: that it is there, ready, and which version."""
+"""Health, readiness and version of a server."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def test_health_is_told(served: Served) -> None:
 
 def test_the_version_is_told_with_its_commit(served: Served) -> None:
     """Promise T11."""
-    told = httpx2.get(f"{served.url}/version").json()
+    answer = httpx2.get(f"{served.url}/version").json()
 
-    assert set(told) == {"version", "commit", "built"}
-    assert told["version"] == contextrelay.__version__
-    assert re.fullmatch("[0-9a-f]{40}|unknown", told["commit"])
+    assert set(answer) == {"version", "commit", "built"}
+    assert answer["version"] == contextrelay.__version__
+    assert re.fullmatch("[0-9a-f]{40}|unknown", answer["commit"])
 
 
 def test_the_page_runs_nothing_and_loads_nothing_from_elsewhere(served: Served) -> None:
@@ -65,7 +65,7 @@ def test_a_server_is_ready_while_its_store_answers(servers: Servers) -> None:
 
 
 def test_a_server_that_shuts_down_is_not_ready(served: Served) -> None:
-    """A server that was told to stop says so while it still answers."""
+    """A server that is stopping says so while it still answers."""
     assert httpx2.get(f"{served.url}/readyz").status_code == 200
 
     served.server.end_waits()

@@ -95,10 +95,10 @@ def test_every_place_asks_who_it_is_but_those_that_tell_of_the_server_itself(
 
 
 def test_a_token_that_is_good_for_nothing_is_told_so_everywhere(
-    guarded: Served, beside: Relay
+    guarded: Served, owner: Relay
 ) -> None:
     """Promise Z1: expired, revoked, wrong."""
-    for kind, token in wrong_tokens(beside).items():
+    for kind, token in wrong_tokens(owner).items():
         # Each of these is one who has not tried before.
         guarded.door.callers._wrong.clear()  # pyright: ignore[reportPrivateUsage]
         headers = {} if token is None else bearer(token)
@@ -117,18 +117,18 @@ SCOPES = ("read", "write", "admin")
 
 @pytest.mark.parametrize("route", routes(), ids=lambda route: f"{route.method} {route.path}")
 def test_every_route_is_for_the_scopes_that_reach_its_verb(
-    guarded: Served, beside: Relay, route: Route
+    guarded: Served, owner: Relay, route: Route
 ) -> None:
     """Promise Z1: scopes, over the wire."""
     level = route.verb.traits.needs
     for tenant in (None, "acme"):
-        with Relay(guarded.url, api_key=beside.new_key(tenant=tenant).token) as filler:
-            things = fill(filler, beside.new_key(tenant=tenant))
+        with Relay(guarded.url, api_key=owner.new_key(tenant=tenant).token) as filler:
+            things = fill(filler, owner.new_key(tenant=tenant))
         for rank, scope in enumerate(SCOPES):
             may = rank >= SCOPES.index(level) if level in SCOPES else (scope, tenant) == OWNER
             if route.verb.__name__ in ("Restore", "Backup") and may:
                 continue  # These would take, or fill, all of what other tests share.
-            token = beside.new_key(scope=scope, tenant=tenant).token
+            token = owner.new_key(scope=scope, tenant=tenant).token
             with Relay(guarded.url, api_key=token) as relay:
                 verb = examples(route.verb, things)[-1]
                 try:
@@ -145,10 +145,10 @@ def test_every_route_is_for_the_scopes_that_reach_its_verb(
 OWNER = ("admin", None)
 
 
-def test_the_routes_of_seeds_obey_the_same_rules(guarded: Served, beside: Relay) -> None:
+def test_the_routes_of_seeds_obey_the_same_rules(guarded: Served, owner: Relay) -> None:
     """Promise Z1: seed 000's and seed 002's routes."""
-    reader, writer = beside.new_key(scope="read").token, beside.new_key().token
-    stranger = beside.new_key(tenant="stranger").token
+    reader, writer = owner.new_key(scope="read").token, owner.new_key().token
+    stranger = owner.new_key(tenant="stranger").token
     with httpx2.Client(base_url=guarded.url) as client:
         pushed = client.post("/push", json={"data": "hi", "channel": "r"}, headers=bearer(writer))
         ref = pushed.json()["id"]
@@ -198,9 +198,9 @@ def test_without_a_token_one_is_the_owner_on_loopback_and_with_a_wrong_one_nobod
     assert (refused.value.status, refused.value.message) == (401, TOLD)
 
 
-def test_the_clients_are_told_by_the_class_that_says_it(guarded: Served, beside: Relay) -> None:
+def test_the_clients_are_told_by_the_class_that_says_it(guarded: Served, owner: Relay) -> None:
     """Promise R10. Promise M3."""
-    reader = beside.new_key(scope="read").token
+    reader = owner.new_key(scope="read").token
 
     with ContextRelay(guarded.url, api_key="") as hub, pytest.raises(Refused) as unknown:
         hub.push("x")
@@ -218,8 +218,8 @@ def test_the_clients_are_told_by_the_class_that_says_it(guarded: Served, beside:
 
 def test_every_worker_knows_the_same_keys(tmp_path: Path) -> None:
     """Promise Z1: revocation effective at once in every worker."""
-    with Relay(tmp_path / "store") as beside:
-        made = beside.new_key()
+    with Relay(tmp_path / "store") as owner:
+        made = owner.new_key()
         with serving_apart(tmp_path / "store", workers=2, needs_token=True) as served:
             clients = [httpx2.Client(base_url=served.url) for _ in range(8)]
             until(lambda: clients[0].get("/readyz").status_code == 200, "the server")
@@ -228,7 +228,7 @@ def test_every_worker_knows_the_same_keys(tmp_path: Path) -> None:
                 for client in clients
             }
 
-            beside.revoke_key(made.key.id)
+            owner.revoke_key(made.key.id)
             until(lambda: _statuses(clients, made.token) == {401}, "all workers to know")
 
             for client in clients:
@@ -241,11 +241,9 @@ def _statuses(clients: list[httpx2.Client], token: str) -> set[int]:
     return {client.get("/v1/artifacts", headers=bearer(token)).status_code for client in clients}
 
 
-def test_a_key_revoked_here_is_refused_with_the_next_request(
-    guarded: Served, beside: Relay
-) -> None:
+def test_a_key_revoked_here_is_refused_with_the_next_request(guarded: Served, owner: Relay) -> None:
     """Promise Z1: revocation effective at once."""
-    made, admin = beside.new_key(), beside.new_key(scope="admin")
+    made, admin = owner.new_key(), owner.new_key(scope="admin")
     with (
         Relay(guarded.url, api_key=made.token) as relay,
         Relay(guarded.url, api_key=admin.token) as looks_after,
@@ -264,9 +262,9 @@ def test_a_key_revoked_here_is_refused_with_the_next_request(
 # Tenants and channels
 
 
-def test_a_channel_of_one_tenant_is_not_heard_by_another(guarded: Served, beside: Relay) -> None:
+def test_a_channel_of_one_tenant_is_not_heard_by_another(guarded: Served, owner: Relay) -> None:
     """Promise Z4: never signals another's."""
-    tokens = [beside.new_key(tenant=tenant).token for tenant in (None, "acme", "beta")]
+    tokens = [owner.new_key(tenant=tenant).token for tenant in (None, "acme", "beta")]
     with hearing(guarded, tokens, "shared") as sockets:
         for number, token in enumerate(tokens):
             with Relay(guarded.url, api_key=token) as relay:
@@ -295,9 +293,9 @@ def hearing(guarded: Served, tokens: list[str], channel: str) -> Generator[list[
         ]
 
 
-def test_a_key_for_some_channels_hears_only_those(guarded: Served, beside: Relay) -> None:
+def test_a_key_for_some_channels_hears_only_those(guarded: Served, owner: Relay) -> None:
     """Promise Z1: by channel prefix."""
-    token = beside.new_key(scope="read", channels=("ci-",)).token
+    token = owner.new_key(scope="read", channels=("ci-",)).token
 
     with connect(f"{guarded.ws_url}/ws/ci-1", additional_headers=bearer(token)):
         pass
@@ -318,17 +316,17 @@ def test_a_key_for_some_channels_hears_only_those(guarded: Served, beside: Relay
 # Counting
 
 
-def test_what_was_done_with_a_key_is_counted(guarded: Served, beside: Relay) -> None:
+def test_what_was_done_with_a_key_is_counted(guarded: Served, owner: Relay) -> None:
     """Promise Z1: usage."""
-    made = beside.new_key()
+    made = owner.new_key()
     with httpx2.Client(base_url=guarded.url, headers=bearer(made.token)) as client:
         ref = client.post("/push", content=b"x" * 1000).json()["id"]
         pulled = [client.get(f"/pull/{ref}?raw=1") for _ in range(5)]
         client.get("/v1/artifacts/find?prefix=aaaaaa")
 
-    until(lambda: beside.usage(made.key.id).requests == 7, "the counts")
-    until(lambda: beside.usage(made.key.id).last_used_at is not None, "the row beside them")
-    usage = beside.usage(made.key.id)
+    until(lambda: owner.usage(made.key.id).requests == 7, "the counts")
+    until(lambda: owner.usage(made.key.id).last_used_at is not None, "the row owner them")
+    usage = owner.usage(made.key.id)
 
     assert {len(each.content) for each in pulled} == {1000}
     assert usage.bytes_in == 1000
@@ -336,9 +334,9 @@ def test_what_was_done_with_a_key_is_counted(guarded: Served, beside: Relay) -> 
     assert usage.last_used_at is not None
 
 
-def test_a_push_past_the_quota_is_402_and_pulls_go_on(guarded: Served, beside: Relay) -> None:
+def test_a_push_past_the_quota_is_402_and_pulls_go_on(guarded: Served, owner: Relay) -> None:
     """Promise Z1: 402 on push, pulls never blocked."""
-    token = beside.new_key(quota_bytes=100_000).token
+    token = owner.new_key(quota_bytes=100_000).token
     with httpx2.Client(base_url=guarded.url, headers=bearer(token)) as client:
         ref = client.post("/push", content=b"x" * 60_000).json()["id"]
         more = [
@@ -355,10 +353,10 @@ def test_a_push_past_the_quota_is_402_and_pulls_go_on(guarded: Served, beside: R
 
 
 def test_who_asks_more_often_than_the_key_may_is_told_when_to_come_back(
-    guarded: Served, beside: Relay
+    guarded: Served, owner: Relay
 ) -> None:
     """Promise Z1: rate limits."""
-    token = beside.new_key(requests_per_minute=5).token
+    token = owner.new_key(requests_per_minute=5).token
     with httpx2.Client(base_url=guarded.url, headers=bearer(token)) as client:
         told = [client.get("/v1/artifacts") for _ in range(8)]
 
@@ -440,11 +438,11 @@ def _statuses_of(wire: socket.socket, count: int) -> list[int]:
     ],
 )
 def test_what_is_no_token_in_a_header_lets_nobody_in(
-    guarded: Served, beside: Relay, lines: list[str]
+    guarded: Served, owner: Relay, lines: list[str]
 ) -> None:
     """Promise Z1: header injection."""
     guarded.door.callers._wrong.clear()  # pyright: ignore[reportPrivateUsage]
-    token = beside.new_key().token
+    token = owner.new_key().token
     told = "\r\n".join([f"host: 127.0.0.1:{guarded.port}", "connection: close", *lines])
     with socket.create_connection(("127.0.0.1", guarded.port)) as wire:
         wire.settimeout(20)
@@ -456,9 +454,9 @@ def test_what_is_no_token_in_a_header_lets_nobody_in(
     assert token.encode() not in answer
 
 
-def test_a_token_in_the_query_is_only_for_streams(guarded: Served, beside: Relay) -> None:
+def test_a_token_in_the_query_is_only_for_streams(guarded: Served, owner: Relay) -> None:
     """Promise Z1: an address with a token in it is easily passed on."""
-    token = beside.new_key().token
+    token = owner.new_key().token
 
     for path in ("/v1/artifacts", "/docs", "/push", "/metrics", "/v1/channels/room"):
         assert httpx2.get(f"{guarded.url}{path}?token={token}").status_code == 401, path
@@ -472,15 +470,15 @@ def test_blanks_and_case_of_the_scheme_do_not_matter() -> None:
 
 
 def test_no_token_gets_into_logs(
-    guarded: Served, beside: Relay, caplog: pytest.LogCaptureFixture
+    guarded: Served, owner: Relay, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Promise Z1."""
-    made = beside.new_key()
+    made = owner.new_key()
     with httpx2.Client(base_url=guarded.url, headers=bearer(made.token)) as client:
         client.get("/v1/artifacts")
         client.post("/push", content=b"")
     httpx2.get(f"{guarded.url}/v1/channels/room/events?token={made.token}0")
-    beside.revoke_key(made.key.id)
+    owner.revoke_key(made.key.id)
     httpx2.get(f"{guarded.url}/v1/artifacts", headers=bearer(made.token))
 
     assert made.token[19:] not in caplog.text

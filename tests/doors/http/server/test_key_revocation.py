@@ -22,12 +22,12 @@ TOLD = "Missing or invalid API key"
 
 
 @pytest.fixture(params=["revoked", "expired"])
-def ending(request: pytest.FixtureRequest, beside: Relay) -> tuple[IssuedKey, Any]:
+def ending(request: pytest.FixtureRequest, owner: Relay) -> tuple[IssuedKey, Any]:
     """A key, and the way to let it end."""
     if request.param == "expired":
-        return beside.new_key(ttl_s=2), lambda: None
-    made = beside.new_key()
-    return made, lambda: beside.revoke_key(made.key.id)
+        return owner.new_key(ttl_s=2), lambda: None
+    made = owner.new_key()
+    return made, lambda: owner.revoke_key(made.key.id)
 
 
 def test_a_websocket_ends_with_its_key(guarded: Served, ending: tuple[IssuedKey, Any]) -> None:
@@ -108,11 +108,11 @@ def test_a_long_poll_ends_with_its_key(
 
 
 def test_an_upload_ends_with_its_key_and_nothing_is_stored(
-    guarded: Served, beside: Relay, ending: tuple[IssuedKey, Any]
+    guarded: Served, owner: Relay, ending: tuple[IssuedKey, Any]
 ) -> None:
     """Promise Z1."""
     made, end = ending
-    before = len(beside.list(1000).artifacts)
+    before = len(owner.list(1000).artifacts)
     with socket.create_connection(("127.0.0.1", guarded.port)) as wire:
         wire.settimeout(20)
         head = f"POST /push HTTP/1.1\r\nhost: 127.0.0.1:{guarded.port}\r\n"
@@ -123,7 +123,7 @@ def test_an_upload_ends_with_its_key_and_nothing_is_stored(
 
         answer = wire.recv(65536)
     assert b" 401 " in answer.partition(b"\r\n")[0]
-    assert len(beside.list(1000).artifacts) == before
+    assert len(owner.list(1000).artifacts) == before
 
 
 def test_a_download_ends_with_its_key_before_it_is_whole(

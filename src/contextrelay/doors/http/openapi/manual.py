@@ -13,7 +13,7 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from contextrelay.doors.http.openapi.openapi import document
+from contextrelay.doors.http.openapi.openapi import document as openapi_document
 from contextrelay.doors.http.openapi.operations import Json
 from contextrelay.doors.http.routes.send_artifact import has_tag
 from contextrelay.doors.http.server.request import Exchange
@@ -53,10 +53,10 @@ small { opacity: .75; }
 
 
 def add_to(paths: Paths) -> None:
-    paths.add("GET", "/docs", tell)
+    paths.add("GET", "/docs", show)
 
 
-async def tell(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def show(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     text, tag = _written()
     headers = [(b"etag", tag), *page(style=STYLE)]
     if has_tag(exchange, tag):
@@ -68,13 +68,13 @@ async def tell(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
 
 @cache
 def _written() -> tuple[bytes, bytes]:
-    text = "".join(written(document())).encode()
+    text = "".join(written(openapi_document())).encode()
     return text, f'"{hashlib.sha256(text).hexdigest()[:32]}"'.encode()
 
 
-def written(told: Json) -> Iterator[str]:
+def written(document: Json) -> Iterator[str]:
     """The page of a document, piece by piece."""
-    about = told["info"]
+    about = document["info"]
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -85,20 +85,20 @@ def written(told: Json) -> Iterator[str]:
     )
     yield _paragraphs(about["description"])
     yield "<nav>"
-    for tag in told["tags"]:
+    for tag in document["tags"]:
         yield f'<a href="#{_anchor(tag["name"])}">{_text(tag["name"])}</a>'
     yield "</nav><main>"
-    for tag in told["tags"]:
+    for tag in document["tags"]:
         yield f'<h2 id="{_anchor(tag["name"])}">{_text(tag["name"])}</h2>'
         yield _paragraphs(tag["description"])
-        for path, methods in told["paths"].items():
+        for path, methods in document["paths"].items():
             for method, operation in methods.items():
                 if tag["name"] in operation["tags"]:
-                    yield from _operation(told, path, method.upper(), operation)
+                    yield from _operation(document, path, method.upper(), operation)
     yield "</main></body></html>\n"
 
 
-def _operation(told: Json, path: str, method: str, operation: Json) -> Iterator[str]:
+def _operation(document: Json, path: str, method: str, operation: Json) -> Iterator[str]:
     yield (
         f'<details id="{_text(operation["operationId"])}"><summary>'
         f'<code class="method {method}">{method}</code><code>{_text(path)}</code>'
@@ -132,7 +132,7 @@ def _operation(told: Json, path: str, method: str, operation: Json) -> Iterator[
     replies = [
         (status, ", ".join(reply.get("content", {})), _reply_kind(reply), reply["description"])
         for status, reply in (
-            (status, _resolved(told, reply)) for status, reply in operation["responses"].items()
+            (status, _resolved(document, reply)) for status, reply in operation["responses"].items()
         )
     ]
     yield _table(("Answers", "with", "which is", ""), replies)
@@ -174,9 +174,9 @@ def _held(parameter: Json) -> Json:
     return parameter.get("schema") or parameter["content"]["application/json"]["schema"]
 
 
-def _resolved(told: Json, reply: Json) -> Json:
+def _resolved(document: Json, reply: Json) -> Json:
     name = reply.get("$ref", "").rpartition("/")[2]
-    return told["components"]["responses"][name] if name else reply
+    return document["components"]["responses"][name] if name else reply
 
 
 def _reply_kind(reply: Json) -> str:

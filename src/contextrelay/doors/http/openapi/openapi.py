@@ -1,7 +1,7 @@
-"""OpenAPI: what can be asked here, told to machines: GET /openapi.json.
+"""OpenAPI: the HTTP API described for machines: GET /openapi.json.
 
 Operations of verbs come from the table of routes and from the verbs' own types; the others from
-described.py. Nothing is told twice, so nothing can be told wrongly.
+seed_operations.py. Nothing is described twice, so the two cannot differ.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 ABOUT = f"""Content goes in once; small refs travel; look before you load; state is patched, never
 re-sent.
 
-`HEAD` is answered wherever `GET` is, and `OPTIONS` tells the methods of a path. Another method gets
+`HEAD` is answered wherever `GET` is, and `OPTIONS` names the methods of a path. Another method gets
 405 with `Allow`. Errors are problems (RFC 9457) with the message in `error` and the next step in
 `hint`; on the routes of tag `relay` they are plain text. A write with the header `Idempotency-Key`
 (up to {KEY_CHARS_MAX} printable characters) is done once in a day, however often it is sent.
 
-Who asks is known by a token: `Authorization: Bearer TOKEN`. A server on loopback may do without.
+A caller is known by a token: `Authorization: Bearer TOKEN`. A server on loopback may do without.
 
 `{FRAMED}` is one line of JSON and bytes behind it. A request that brings a body comes framed, its
 fields on that line, or bare, with its fields in the query. A reply with a body is framed for those
@@ -58,10 +58,10 @@ _IN_QUERY_AS_JSON = ("object", "array")
 
 
 def add_to(paths: Paths) -> None:
-    paths.add("GET", "/openapi.json", tell)
+    paths.add("GET", "/openapi.json", show)
 
 
-async def tell(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def show(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     body, tag = _spelled()
     headers = [(b"etag", tag), (b"cache-control", b"no-cache")]
     if has_tag(exchange, tag):
@@ -115,7 +115,7 @@ def _add(paths: dict[str, Json], operation: Operation) -> None:
     at = paths.setdefault(operation.path, {})
     method = operation.method.lower()
     assert method not in at, f"{operation.method} {operation.path} is described twice"
-    at[method] = operation.told()
+    at[method] = operation.described()
 
 
 # The operations of verbs
@@ -148,26 +148,30 @@ def _tag(route: Route) -> str:
 def _parameters(route: Route, asked: Json) -> list[Json]:
     """What stands in the path, the query and the headers."""
     properties: Json = asked["properties"]
-    told = [
+    parameters = [
         {"name": name, "in": "path", "required": True, "schema": properties[name]}
         for name in route.in_path
     ]
     # Many pushes come framed only.
     if route.in_query or (route.takes_body and route.verb is not verbs.PushMany):
         required: list[str] = asked["required"] if route.in_query else []
-        told += [
+        parameters += [
             _in_query(name, schema, name in required)
             for name, schema in properties.items()
             if name not in route.in_path
         ]
     if route.verb.traits.waits:
-        told.append(WAIT)
+        parameters.append(WAIT)
     if route.verb.traits.keyed:
-        told.append(KEY)
+        parameters.append(KEY)
     if route.verb is verbs.Pull:
-        told.append(header("range", {"type": "string"}, "One range of bytes, like bytes=0-99."))
-        told.append(header("if-none-match", {"type": "string"}, "Tags of what the client has."))
-    return told
+        parameters.append(
+            header("range", {"type": "string"}, "One range of bytes, like bytes=0-99.")
+        )
+        parameters.append(
+            header("if-none-match", {"type": "string"}, "Tags of what the client has.")
+        )
+    return parameters
 
 
 def _in_query(name: str, schema: Json, is_required: bool) -> Json:
@@ -245,9 +249,9 @@ def _cleaned(schema: Json) -> Json:
     return {**schema, "description": cleandoc(schema["description"])}
 
 
-def _used(schemas: dict[str, Json], told: Any) -> dict[str, Json]:
+def _used(schemas: dict[str, Json], paths: Any) -> dict[str, Json]:
     """The schemas that something refers to."""
-    wanted = _references([told, PROBLEMS])
+    wanted = _references([paths, PROBLEMS])
     used: dict[str, Json] = {}
     while wanted:
         name = wanted.pop()
@@ -257,5 +261,5 @@ def _used(schemas: dict[str, Json], told: Any) -> dict[str, Json]:
     return dict(sorted(used.items()))
 
 
-def _references(told: Any) -> list[str]:
-    return re.findall(r'"#/components/schemas/(\w+)"', encode(told).decode())
+def _references(value: Any) -> list[str]:
+    return re.findall(r'"#/components/schemas/(\w+)"', encode(value).decode())

@@ -1,4 +1,4 @@
-"""Operations: one method on one path, as OpenAPI tells it, and the pieces that they share."""
+"""Operations: one method on one path, as OpenAPI describes it, and the pieces that they share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATUSES = {
     406: "The client does not accept what there is.",
     408: "The client stopped in the middle of its request.",
     409: "Others changed it meanwhile, or a condition does not hold.",
-    410: "It is gone: `gone_at` and `reason` tell when and why.",
+    410: "It is gone: `gone_at` and `reason` say when and why.",
     412: "If-Match does not name the version of now.",
     413: "The request passes a limit, which the hint names.",
     415: "The body is said to be something else than what is taken.",
@@ -41,7 +41,7 @@ STATUSES = {
     422: "What it leads to is not allowed, or its key was used for another request.",
     423: "It is sealed, and its key is not here: look into it in a client.",
     426: "Only a WebSocket can be opened here.",
-    429: "What was asked is counted, and the count is used up; `retry-after` may tell till when.",
+    429: "What was asked is counted, and the count is used up; `retry-after` may say until when.",
     500: "The store is damaged, or the server is at fault.",
     502: "A capability, or a server that it asks, did not answer as it should.",
     503: "The store does not answer now; the same request may succeed later.",
@@ -58,7 +58,7 @@ _SUCCESSES = {
 }
 
 ASKED_ALWAYS = (401, 429)
-"""What may come of who asks, wherever that is asked."""
+"""What may come of the caller's key, on every path."""
 SECURITY_SCHEMES: Json = {
     "bearer": {
         "type": "http",
@@ -89,10 +89,10 @@ PROBLEM: Json = {
 
 
 def _problem(status: int, is_text: bool) -> Json:
-    told: Json = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
+    content: Json = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
     if is_text:
-        told = {TEXT: {"schema": {"type": "string"}}, **told}
-    return {"description": STATUSES[status], "content": told}
+        content = {TEXT: {"schema": {"type": "string"}}, **content}
+    return {"description": STATUSES[status], "content": content}
 
 
 PROBLEMS: Json = {
@@ -121,14 +121,14 @@ class Operation(Struct, frozen=True, kw_only=True):
     is_stream: bool = False
     """Whether the token may be in the query, for who cannot send it otherwise."""
 
-    def told(self) -> Json:
+    def described(self) -> Json:
         """As OpenAPI has it."""
         replies = {
             status: {
                 "description": _SUCCESSES.get(status) or STATUSES[int(status)],
-                **({"content": told} if told else {}),
+                **({"content": content} if content else {}),
             }
-            for status, told in self.replies.items()
+            for status, content in self.replies.items()
         }
         kind = "Text" if self.has_text_errors else "Problem"
         asked_always = () if self.path in OPEN else ASKED_ALWAYS
@@ -190,7 +190,7 @@ KEY = header(
 WAIT = query(
     "wait",
     {"type": "number", "minimum": 0, "maximum": WAIT_S_MAX},
-    "Seconds to wait until there is something to tell.",
+    "Seconds to wait until there is something new.",
 )
 
 

@@ -47,7 +47,7 @@ TAGS = {
     "keys": "Who may ask, for what, and what they did.",
     "store": "Looking after the store.",
     "threads, plain": "Threads under the paths of relay's own clients.",
-    "server": "What the server tells of itself.",
+    "server": "Health, version, documents, metrics.",
 }
 
 
@@ -155,7 +155,7 @@ _RELAY = [
         parameters=[
             REF_IN_PATH,
             query("raw", STRING, "1: the bare bytes."),
-            query("full", STRING, "1: if it is gone, tell when and why."),
+            query("full", STRING, "1: if it is gone, say when and why."),
             RANGE,
             TAGS_HELD,
         ],
@@ -174,7 +174,7 @@ _RELAY = [
         tag="relay",
         summary="See what content is before you load it",
         description="Its metadata alone; with full=1 everything but the content.",
-        parameters=[REF_IN_PATH, query("full", STRING, "1: tell all there is to tell.")],
+        parameters=[REF_IN_PATH, query("full", STRING, "1: everything that describes it.")],
         replies={"200": as_json({"anyOf": [schema("Described"), ANY_OBJECT]})},
         errors=FINDS,
         has_text_errors=True,

@@ -4,7 +4,7 @@ One thread works while there is work: what arrives during one sync to disk goes 
 under load a push costs neither a thread's turn nor a sync of its own. Bodies too large for a row
 have a lane of their own, so that small ones do not wait for their files.
 
-Rule: a push is answered when it is stored, and gets its own answer, whoever shared its commit.
+Rule: a push is answered when it is stored, and gets its own answer, also when it shared a commit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Pushing:
         self._large = _Lane(LARGE_PUSHERS_MAX, KEEPERS_MAX)
 
     async def push(self, relay: AsyncLocal, verb: Push, body: Body, key: str) -> Artifact:
-        """Store a body. Streams, and those told to a thread or done once, go by themselves."""
+        """Store a body. Streams, and those into a thread or with a key, are stored alone."""
         if (
             key
             or verb.thread is not None
@@ -100,7 +100,7 @@ def _is_plain(relay: AsyncLocal) -> bool:
 
 
 def _by_space(batch: list[Waiting]) -> list[list[Waiting]]:
-    """Pushes of the same tenant go together, whoever asks."""
+    """Pushes of the same tenant share a commit."""
     groups: dict[str | None, list[Waiting]] = {}
     for each in batch:
         caller = each[0].stores.caller

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from contextrelay.doors.http.server.router import Paths
 
 NOT_FOUND = "Context not found or expired"
-# Content types that say nothing about the content: what a tool sends when it was told nothing.
+# Content types that say nothing about the content: the defaults of HTTP tools.
 SAY_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencoded")
 
 
@@ -108,9 +108,9 @@ async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
 
 
 def _bare(exchange: Exchange, by: str) -> Push:
-    told = exchange.media_type()
-    is_told = told not in SAY_NOTHING and is_media_type(told)
-    return Push(created_by=by, media_type=told if is_told else None)
+    media_type = exchange.media_type()
+    is_known = media_type not in SAY_NOTHING and is_media_type(media_type)
+    return Push(created_by=by, media_type=media_type if is_known else None)
 
 
 async def _push_json(
@@ -149,7 +149,7 @@ def _from_json(raw: bytes, by: str) -> tuple[Push, bytes]:
 
 
 def _first(raw: Raw) -> bytes:
-    """The first sign of a value, which tells its kind."""
+    """The first character of a value, by which its kind is known."""
     return bytes(memoryview(raw)[:1])
 
 
@@ -215,7 +215,7 @@ async def pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
             return
         await _send_envelope(door, exchange, stream)
     except (NotFound, Gone) as error:
-        await _tell_gone(exchange, query, error)
+        await _refuse_gone(exchange, query, error)
 
 
 async def _send_envelope(door: Door, exchange: Exchange, stream: Stream[Artifact]) -> None:
@@ -276,7 +276,7 @@ async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
         else:
             artifact = await exchange.relay.ask(asked)
     except (NotFound, Gone) as error:
-        await _tell_gone(exchange, query, error)
+        await _refuse_gone(exchange, query, error)
         return
     if query.get("full") == "1":
         await exchange.reply_json(described(artifact))
@@ -285,7 +285,7 @@ async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
 
 
 def described(artifact: Artifact) -> dict[str, Any]:
-    """What `?full=1` tells of an artifact."""
+    """An artifact as `?full=1` shows it."""
     return {
         "metadata": artifact.metadata,
         "size": artifact.size_bytes,
@@ -306,8 +306,8 @@ def _ref(values: dict[str, str]) -> str:
     return values["ref"]
 
 
-async def _tell_gone(exchange: Exchange, query: dict[str, str], error: NotFound | Gone) -> None:
-    """Say in the seed's words that there is nothing; asked for all, tell what became of it."""
+async def _refuse_gone(exchange: Exchange, query: dict[str, str], error: NotFound | Gone) -> None:
+    """Answer 404 in the seed's words; with `?full=1`, when and why the artifact went."""
     if query.get("full") == "1" and isinstance(error, Gone):
         await exchange.reply_json({**error.details, "error": error.message}, error.status)
         return

@@ -3,7 +3,7 @@
 A task, an ASGI scope and two awaited sends cost several times what the ledger does; a request that
 needs none of them gets its reply at once. Everything else, errors too, goes the ordinary way.
 
-Rule: the same verbs, the same bytes: a quick answer differs from the ordinary one only in haste.
+Rule: the same verbs, the same bytes: a quick answer is the ordinary one, sooner.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Quick:
         return pair
 
 
-# What an entry takes beside its bytes, about.
+# What an entry takes besides its bytes, about.
 _ENTRY_BYTES = 500
 
 

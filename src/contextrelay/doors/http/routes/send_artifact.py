@@ -102,10 +102,10 @@ def has_tag(exchange: Exchange, tag: bytes) -> bool:
 
 
 def _media_type(artifact: Artifact) -> bytes:
-    told = "application/octet-stream" if artifact.sealed else artifact.media_type
-    if artifact.is_text and told.startswith("text/") and "charset" not in told:
-        told += "; charset=utf-8"
-    return told.encode("latin-1", "replace")
+    media_type = "application/octet-stream" if artifact.sealed else artifact.media_type
+    if artifact.is_text and media_type.startswith("text/") and "charset" not in media_type:
+        media_type += "; charset=utf-8"
+    return media_type.encode("latin-1", "replace")
 
 
 def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
@@ -199,11 +199,11 @@ def wants_gzip(exchange: Exchange, headers: Headers, size_bytes: int) -> bool:
 
 
 def is_worth_packing(headers: Headers, size_bytes: int) -> bool:
-    """Whether content of the type that the headers tell, and of that size, gets smaller."""
+    """Whether content of the type in the headers, and of that size, gets smaller."""
     if size_bytes < COMPRESS_BYTES_MIN:
         return False
-    told = next(value for name, value in headers if name == b"content-type").decode("latin-1")
-    return told.startswith(COMPRESSED_TYPES)
+    media_type = next(value for name, value in headers if name == b"content-type").decode("latin-1")
+    return media_type.startswith(COMPRESSED_TYPES)
 
 
 async def gzipped(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

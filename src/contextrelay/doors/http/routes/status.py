@@ -1,4 +1,4 @@
-"""What every server tells of itself: that it is there, ready, which version, and where to look."""
+"""Status: health, readiness, version, and the start page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def root(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
 
 
 async def health(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """The process is alive; whether its store is, /readyz tells."""
+    """The process is alive; for its store there is /readyz."""
     await exchange.reply_json({"status": "ok"}, more=FRESH)
 
 

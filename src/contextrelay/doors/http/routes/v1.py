@@ -161,7 +161,7 @@ def _bare(route: Route, values: dict[str, str], exchange: Exchange) -> Verb[Any]
 def _framed(
     route: Route, values: dict[str, str], exchange: Exchange, upload: Upload
 ) -> tuple[Verb[Any], Body]:
-    """A verb and the body beside it."""
+    """A verb and the body that came with it."""
     body = upload.body()
     chunks = iter((body,) if isinstance(body, bytes) else body)
     line, rest = _line(chunks)

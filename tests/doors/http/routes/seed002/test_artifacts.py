@@ -45,18 +45,18 @@ def test_content_in_json_becomes_an_artifact(web: httpx2.Client, thread: str) ->
         f"/threads/{thread}/artifacts", json={**sent, "created_by": "ann", "capability": "c.write"}
     )
 
-    told = reply.json()
+    made = reply.json()
     assert reply.status_code == 201
-    assert reply.headers["location"] == f"/threads/{thread}/artifacts/{told['ref']}"
-    assert told["artifact_ref"] == told["ref"]
-    assert (told["name"], told["type"], told["mime"]) == (sent["name"], "markdown", "text/markdown")
-    assert told["hash"] == told["sha256"] == hashlib.sha256("# é".encode()).hexdigest()
-    assert told["preview"]["text"] == "# é"
-    assert (told["provenance"]["created_by"], told["provenance"]["capability"]) == (
+    assert reply.headers["location"] == f"/threads/{thread}/artifacts/{made['ref']}"
+    assert made["artifact_ref"] == made["ref"]
+    assert (made["name"], made["type"], made["mime"]) == (sent["name"], "markdown", "text/markdown")
+    assert made["hash"] == made["sha256"] == hashlib.sha256("# é".encode()).hexdigest()
+    assert made["preview"]["text"] == "# é"
+    assert (made["provenance"]["created_by"], made["provenance"]["capability"]) == (
         "ann",
         "c.write",
     )
-    assert (told["size"], told["thread_id"], told["expires_at"]) == (4, thread, None)
+    assert (made["size"], made["thread_id"], made["expires_at"]) == (4, thread, None)
 
 
 def test_bytes_travel_in_json_as_base64(web: httpx2.Client, thread: str) -> None:
@@ -121,10 +121,10 @@ def test_a_file_in_a_form_becomes_an_artifact(web: httpx2.Client, thread: str) -
         data={"type": "image"},
     )
 
-    told = reply.json()
+    made = reply.json()
     assert reply.status_code == 201, reply.text
-    assert (told["name"], told["type"], told["mime"]) == ("Bild ü.png", "image", "image/png")
-    assert web.get(f"/artifacts/{told['ref']}/content", headers=BYTES).content == body
+    assert (made["name"], made["type"], made["mime"]) == ("Bild ü.png", "image", "image/png")
+    assert web.get(f"/artifacts/{made['ref']}/content", headers=BYTES).content == body
 
 
 def test_fields_may_come_after_the_content_and_go_before_what_it_says(
@@ -139,11 +139,11 @@ def test_fields_may_come_after_the_content_and_go_before_what_it_says(
         + b"--b--\r\n"
     )
 
-    told = form(web, thread, body).json()
+    made = form(web, thread, body).json()
 
-    assert (told["name"], told["mime"]) == ("Ω.csv", "text/csv")
-    assert told["provenance"]["created_by"] == "ann"
-    assert web.get(f"/artifacts/{told['ref']}?raw=1").content == b"a,b\r\n--c\r\n"
+    assert (made["name"], made["mime"]) == ("Ω.csv", "text/csv")
+    assert made["provenance"]["created_by"] == "ann"
+    assert web.get(f"/artifacts/{made['ref']}?raw=1").content == b"a,b\r\n--c\r\n"
 
 
 @pytest.mark.parametrize("boundary", ["b", "-" * 70, "a'()+_,-./:=?z", "0"])
@@ -196,15 +196,15 @@ def test_a_form_that_is_none_is_refused(web: httpx2.Client, thread: str, body: b
     assert web.get(f"/threads/{thread}/artifacts").json()["artifacts"] == []
 
 
-@pytest.mark.parametrize("told", ["", "; boundary=", "; boundary=" + "b" * 71, "; border=b"])
+@pytest.mark.parametrize("parameter", ["", "; boundary=", "; boundary=" + "b" * 71, "; border=b"])
 def test_a_form_without_a_usable_boundary_is_refused(
-    web: httpx2.Client, thread: str, told: str
+    web: httpx2.Client, thread: str, parameter: str
 ) -> None:
     """Promise A4."""
     reply = web.post(
         f"/threads/{thread}/artifacts",
         content=part("file", b"a") + b"--b--\r\n",
-        headers={"Content-Type": f"multipart/form-data{told}"},
+        headers={"Content-Type": f"multipart/form-data{parameter}"},
     )
 
     assert reply.status_code == 400

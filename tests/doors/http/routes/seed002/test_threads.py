@@ -390,7 +390,7 @@ def test_who_asks_is_taken_from_the_header_unless_the_verb_says(
     web: httpx2.Client, said: str
 ) -> None:
     headers = {"X-Relay-From": said} if said else {}
-    told = said or "http"
+    name = said or "http"
     thread = web.post("/v1/threads", json={"name": "a"}, headers=headers).json()["thread_id"]
     place = f"/v1/threads/{thread}/events"
 
@@ -404,9 +404,9 @@ def test_who_asks_is_taken_from_the_header_unless_the_verb_says(
     ).json()
 
     events = web.get(place).json()["events"]
-    assert [each["event"]["by"] for each in events] == [told, told, "bob"]
-    assert signal["from"] == told
-    assert [each["provenance"]["created_by"] for each in (pushed, *many)] == [told, told, "bob"]
+    assert [each["event"]["by"] for each in events] == [name, name, "bob"]
+    assert signal["from"] == name
+    assert [each["provenance"]["created_by"] for each in (pushed, *many)] == [name, name, "bob"]
 
 
 def test_a_client_of_ours_says_who_it_is(shared: Served) -> None:
