@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec.json import encode, format
 
-from bench import bodies, ledger, outline, project, seal, search, start, state, tokens
+from bench import bodies, ledger, libraries, outline, project, seal, search, start, state, tokens
 from bench.http import fanout, hearing, keyed, latency, pulls, pushes
 from bench.inside import pieces
 from bench.mcp import starting
@@ -43,6 +43,7 @@ FILES = {
     "tokens": tokens,
     "outline": outline,
     "search": search,
+    "libraries": libraries,
 }
 
 
