@@ -100,6 +100,24 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text, self.path)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def imported_names(self) -> dict[str, str]:
+        """What each imported name stands for, dotted in full."""
+        names: dict[str, str] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    first = alias.name.split(".")[0]
+                    names[alias.asname or first] = alias.name if alias.asname else first
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        return names
+
     @property
     def is_python(self) -> bool:
         return self.path.endswith(".py")
@@ -143,7 +161,7 @@ def is_short_enough(source: Source) -> Iterator[Finding]:
         return
     if source.lines > FILE_LINES_MAX and source.path not in LONG_FILES:
         yield source.found(1, f"{source.lines} lines; past {FILE_LINES_MAX} it wants to be two")
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX and f"{source.path}::{node.name}" not in LONG_FUNCTIONS:
@@ -171,8 +189,8 @@ def pure_rooms_are_pure(source: Source) -> Iterator[Finding]:
     """model, logic, wire and what is below open nothing, print nothing, read no clock."""
     if source.room not in PURE_ROOMS:
         return
-    names = imported_names(source.tree)
-    for node in ast.walk(source.tree):
+    names = source.imported_names
+    for node in source.nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for name in modules_of(node):
                 if IMPURE_IMPORTS.fullmatch(name):
@@ -189,20 +207,6 @@ def pure_rooms_are_pure(source: Source) -> Iterator[Finding]:
                 yield source.found(
                     node.lineno, f"uses {name} in a pure room; take the result as an argument"
                 )
-
-
-def imported_names(tree: ast.Module) -> dict[str, str]:
-    """What each imported name stands for, dotted in full."""
-    names: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                first = alias.name.split(".")[0]
-                names[alias.asname or first] = alias.name if alias.asname else first
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return names
 
 
 def modules_of(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
@@ -230,7 +234,7 @@ def is_synchronous_below_the_client(source: Source) -> Iterator[Finding]:
     """No `async def` below client."""
     if source.room not in SYNCHRONOUS_ROOMS:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.AsyncFunctionDef | ast.AsyncWith | ast.AsyncFor | ast.Await):
             yield source.found(node.lineno, "async below client; core and the stores do not await")
 
@@ -240,7 +244,7 @@ def catches_only_what_it_knows(source: Source) -> Iterator[Finding]:
     if not source.is_product or source.room in OUTERMOST:
         return
     allowed = nodes_of_functions(source, CATCHES_ALL)
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ExceptHandler) and catches_all(node.type):
             last = node.body[-1]
             raises_again = isinstance(last, ast.Raise) and last.exc is None
@@ -250,7 +254,7 @@ def catches_only_what_it_knows(source: Source) -> Iterator[Finding]:
                 )
         elif (
             isinstance(node, ast.Call)
-            and dotted(node.func, imported_names(source.tree)) == "contextlib.suppress"
+            and dotted(node.func, source.imported_names) == "contextlib.suppress"
             and any(catches_all(argument) for argument in node.args)
         ):
             yield source.found(node.lineno, "suppresses everything; name the exceptions")
@@ -260,7 +264,7 @@ def nodes_of_functions(source: Source, names: Container[str]) -> set[ast.AST]:
     """Every node inside the functions named "path::function"."""
     return {
         inner
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.FunctionDef) and f"{source.path}::{node.name}" in names
         for inner in ast.walk(node)
     }
@@ -277,7 +281,7 @@ def spells_storage_in_the_schema(source: Source) -> Iterator[Finding]:
     """Prefixes of logs and kinds of rows are spelled in core/schema.py alone."""
     if source.room not in SCHEMA_ROOMS or source.path == SCHEMA:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.JoinedStr):
             texts = node.values[:1]
         else:
@@ -317,7 +321,7 @@ def imports_at_the_top(source: Source) -> Iterator[Finding]:
     if not source.is_product:
         return
     allowed = LATE_IMPORTS.get(source.path.removeprefix("src/contextrelay/"), ())
-    found = {node.lineno: name for node in late_imports(source.tree) for name in modules(node)}
+    found = {node.lineno: name for node in late_imports(source) for name in modules(node)}
     for line, name in found.items():
         if name not in allowed:
             yield source.found(line, f"import {name} at the top, or name it in late_imports.py")
@@ -326,8 +330,8 @@ def imports_at_the_top(source: Source) -> Iterator[Finding]:
             yield source.found(1, f"take {name} out of tests/late_imports.py: it is at the top")
 
 
-def late_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    for function in ast.walk(tree):
+def late_imports(source: Source) -> Iterator[ast.Import | ast.ImportFrom]:
+    for function in source.nodes:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node in ast.walk(function):
                 if isinstance(node, ast.Import | ast.ImportFrom):
@@ -351,8 +355,8 @@ def import_cycles(files: Iterable[Source]) -> Iterator[Finding]:
     by_name = {path.replace("/", "."): source for path, source in paths.items()}
     order: TopologicalSorter[str] = TopologicalSorter()
     for name, source in by_name.items():
-        ignored = {node for each in type_checking(source.tree) for node in ast.walk(each)}
-        for node in ast.walk(source.tree):
+        ignored = {node for each in type_checking(source) for node in ast.walk(each)}
+        for node in source.nodes:
             if isinstance(node, ast.Import | ast.ImportFrom) and node not in ignored:
                 order.add(name, *({*modules_of(node)} & by_name.keys() - {name}))
     try:
@@ -362,8 +366,8 @@ def import_cycles(files: Iterable[Source]) -> Iterator[Finding]:
         yield by_name[cycle[0]].found(1, f"imports itself: {' <- '.join(cycle)}")
 
 
-def type_checking(tree: ast.Module) -> Iterator[ast.If]:
-    for node in ast.walk(tree):
+def type_checking(source: Source) -> Iterator[ast.If]:
+    for node in source.nodes:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             yield node
 
@@ -371,7 +375,7 @@ def type_checking(tree: ast.Module) -> Iterator[ast.If]:
 def has_few_errors(source: Source) -> Iterator[Finding]:
     """At most twelve error classes, all in errors.py."""
     if source.path == "src/contextrelay/errors.py":
-        classes = [node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)]
+        classes = [node for node in source.nodes if isinstance(node, ast.ClassDef)]
         if len(classes) > ERROR_CLASSES_MAX:
             yield source.found(1, f"{len(classes)} error classes; {ERROR_CLASSES_MAX} is the most")
 
