@@ -130,7 +130,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.logic.untrusted.hidden_chars",
     ),
     "doors/cli/thread_argument.py": ("difflib",),
-    "doors/http/metrics/metrics.py": ("fcntl",),
+    "doors/http/metrics.py": ("fcntl",),
     "doors/mcp/http_transport.py": (
         "contextrelay.doors.mcp.server",
         "contextrelay.doors.mcp.tool",

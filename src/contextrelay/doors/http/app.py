@@ -17,8 +17,8 @@ from typing import Any
 from msgspec.json import encode
 
 from contextrelay.client.transport.local import AsyncLocal, in_thread
-from contextrelay.doors.http.metrics import scrape
-from contextrelay.doors.http.metrics.metrics import NO_PLACE, SUBSCRIBERS, Metrics
+from contextrelay.doors.http import metrics
+from contextrelay.doors.http.metrics import NO_PLACE, SUBSCRIBERS, Metrics
 from contextrelay.doors.http.openapi import manual, openapi
 from contextrelay.doors.http.routes import seed000, v1
 from contextrelay.doors.http.routes import status as fixed
@@ -74,7 +74,17 @@ class Door:
         self.large_json = asyncio.Semaphore(LARGE_JSON_AT_ONCE_MAX)
         self.paths = Paths()
         self.mcp = Mounted()
-        for room in (seed000, threads, signals, v1, fixed, scrape, openapi, manual, http_transport):
+        for room in (
+            seed000,
+            threads,
+            signals,
+            v1,
+            fixed,
+            metrics,
+            openapi,
+            manual,
+            http_transport,
+        ):
             room.add_to(self.paths)
         self.metrics = Metrics(self.paths, figures)
         self.hub.counted = partial(self.metrics.add, SUBSCRIBERS)

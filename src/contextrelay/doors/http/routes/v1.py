@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.json import encode
 
 from contextrelay.client.transport.local import in_thread
-from contextrelay.doors.http.metrics.metrics import PUSHES, SIGNALS
+from contextrelay.doors.http.metrics import PUSHES, SIGNALS
 from contextrelay.doors.http.routes.send_artifact import (
     CHOSEN,
     OWN,
