@@ -1,4 +1,4 @@
-"""Arguments: argparse, with our errors, and the forms that several commands share."""
+"""What commands take: argparse with our errors, and the arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from importlib import import_module
 from keyword import iskeyword
 
 from contextrelay.errors import Invalid
-from contextrelay.limits import TTL_S_MAX
+from contextrelay.limits import LIST_ITEMS_MAX, TTL_S_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Action, Namespace
     from collections.abc import Callable
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
     from contextrelay.doors.cli.command_table import Entry
     from contextrelay.doors.cli.console import Console
+
+    Act = Callable[[Namespace, Console], None]
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _VERSION_DIGITS_MAX = 15
@@ -37,12 +39,63 @@ class Parser(ArgumentParser):
         return list(self._actions)
 
 
-def command(name: str, entry: Entry) -> tuple[Parser, Callable[[Namespace, Console], None]]:
+class Argument:
+    """An argument or option, as `ArgumentParser.add_argument` takes it."""
+
+    __slots__ = ("names", "options")
+
+    def __init__(self, names: tuple[str, ...], options: dict[str, Any]) -> None:
+        self.names = names
+        self.options = options
+
+    def declare(self, container: Any) -> None:
+        container.add_argument(*self.names, **self.options)
+
+
+class OneOf:
+    """Arguments of which at most one may be given."""
+
+    __slots__ = ("arguments", "title")
+
+    def __init__(self, arguments: tuple[Argument, ...], title: str) -> None:
+        self.arguments = arguments
+        self.title = title
+
+    def declare(self, container: Any) -> None:
+        place = container.add_argument_group(self.title) if self.title else container
+        group = place.add_mutually_exclusive_group()
+        for each in self.arguments:
+            each.declare(group)
+
+
+def arg(*names: str, **options: Any) -> Argument:
+    """Declare an argument or option of a command."""
+    return Argument(names, options)
+
+
+def one_of(*arguments: Argument, title: str = "") -> OneOf:
+    """Declare arguments of which at most one may be given."""
+    return OneOf(arguments, title)
+
+
+def takes(*arguments: Argument | OneOf) -> Callable[[Act], Act]:
+    """Declare what a command takes."""
+
+    def declared(act: Act) -> Act:
+        _ARGUMENTS[act] = arguments
+        return act
+
+    return declared
+
+
+_ARGUMENTS: dict[Act, tuple[Argument | OneOf, ...]] = {}
+
+
+def command(name: str, entry: Entry) -> tuple[Parser, Act]:
     """The parser of a command, and what it does: `state add` is state_add, `import` is import_."""
     module = import_module(f"contextrelay.doors.cli.commands.{entry.file}")
     function = name.replace(" ", "_")
-    declare: Callable[[ArgumentParser], None] = getattr(module, f"{function}_arguments")
-    act = getattr(module, f"{function}_" if iskeyword(function) else function)
+    act: Act = getattr(module, f"{function}_" if iskeyword(function) else function)
     parser = Parser(prog=f"relay {name}", description=act.__doc__ or "")
     everywhere = parser.add_argument_group("everywhere")
     if entry.takes_json:
@@ -54,21 +107,36 @@ def command(name: str, entry: Entry) -> tuple[Parser, Callable[[Namespace, Conso
     everywhere.add_argument(
         "--store", "--url", metavar="ADDRESS", help="a folder, or the URL of an engine or a server"
     )
-    declare(parser)
+    for argument in _ARGUMENTS.get(act, ()):
+        argument.declare(parser)
     return parser, act
 
 
-def thread_option(parser: ArgumentParser, help: str = "") -> None:
+def by(help: str) -> Argument:
+    """Take the name of who does it."""
+    return arg("--by", default="you", help=help)
+
+
+def thread_option(help: str = "else RELAY_THREAD, else the last used") -> Argument:
     """Take a thread by -t."""
-    parser.add_argument(
-        "-t", "--thread", metavar="THREAD", help=help or "else RELAY_THREAD, else the last used"
-    )
+    return arg("-t", "--thread", metavar="THREAD", help=help)
 
 
-def thread_arguments(parser: ArgumentParser, metavar: str = "THREAD") -> None:
+def thread_arguments(metavar: str = "THREAD") -> tuple[Argument, Argument]:
     """Take a thread by its place or by -t."""
-    parser.add_argument("place", nargs="?", metavar=metavar, help="an id, its beginning, or a name")
-    thread_option(parser)
+    place = arg("place", nargs="?", metavar=metavar, help="an id, its beginning, or a name")
+    return place, thread_option()
+
+
+def items(text: str) -> int:
+    """How many items of a list to show."""
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= LIST_ITEMS_MAX:
+        raise ArgumentTypeError(f"{text!r} is out of range: take 1 to {LIST_ITEMS_MAX}")
+    return int(text)
+
+
+LIMIT = arg("--limit", type=items, default=20, help="how many (20)")
+PAGE = (LIMIT, arg("--after", default="", metavar="NEXT", help="go on after another list"))
 
 
 def version(text: str) -> int:

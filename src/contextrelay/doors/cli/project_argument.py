@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.parser import Argument, arg, by
 from contextrelay.doors.project.files.folder import find_folder
 from contextrelay.doors.project.project import Project
 from contextrelay.doors.project.thread_link import Link, link_at
@@ -15,22 +16,21 @@ from contextrelay.model.project import as_fields as as_fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
 
     from contextrelay.model.project import Todo
 
 
-def project_options(parser: ArgumentParser, writes: bool = True) -> None:
+def project_options(writes: bool = True) -> tuple[Argument, ...]:
     """Take what every command about a project takes."""
-    parser.add_argument(
-        "--project", metavar="FOLDER", help="else RELAY_PROJECT, else from here upwards"
+    return (
+        arg("--project", metavar="FOLDER", help="else RELAY_PROJECT, else from here upwards"),
+        arg("--no-thread", action="store_true", help="leave the project's thread as it is"),
+        *((by("who does it"), STRICT) if writes else ()),
     )
-    parser.add_argument(
-        "--no-thread", action="store_true", help="leave the project's thread as it is"
-    )
-    if writes:
-        parser.add_argument("--by", default="you", help="who does it")
-        parser.add_argument("--strict", action="store_true", help="refuse what looks like a secret")
+
+
+STRICT = arg("--strict", action="store_true", help="refuse what looks like a secret")
 
 
 def open_project(args: Namespace, console: Console, folder: str | None = None) -> Project:

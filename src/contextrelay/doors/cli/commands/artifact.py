@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from contextrelay.doors.cli import display, thread_argument, url_argument
-from contextrelay.doors.cli.commands.push_pull import about, describe_arguments, pull, store
+from contextrelay.doors.cli.commands.push_pull import DESCRIPTION, about, pull, store
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import thread_option, ttl
+from contextrelay.doors.cli.parser import PAGE, arg, takes, thread_option, ttl
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.reports import Listing
 
 
-def artifact_put_arguments(parser: ArgumentParser) -> None:
-    describe_arguments(parser)
-    parser.add_argument(
-        "--ttl", type=ttl, default=None, metavar="TIME", help="90s, 30m, 24h, 7d; else for good"
-    )
-    thread_option(parser, "put it into a thread; else RELAY_THREAD")
-
-
+@takes(
+    *DESCRIPTION,
+    arg("--ttl", type=ttl, default=None, metavar="TIME", help="90s, 30m, 24h, 7d; else for good"),
+    thread_option("put it into a thread; else RELAY_THREAD"),
+)
 def artifact_put(args: Namespace, console: Console) -> None:
     """Store a file or stdin until it is removed, and print its ref."""
     chosen = thread_argument.thread_if_named(console, args, with_variable=True)
@@ -31,15 +28,14 @@ def artifact_put(args: Namespace, console: Console) -> None:
     console.answer(artifact, lines, artifact.ref)
 
 
-def artifact_get_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF")
-    parser.add_argument("--out", "-o", metavar="FILE", help="write to a file, whole or not at all")
-    thread_option(parser, "only if it is in that thread")
-    parser.set_defaults(bytes=None)
-
-
+@takes(
+    arg("ref", metavar="REF"),
+    arg("--out", "-o", metavar="FILE", help="write to a file, whole or not at all"),
+    thread_option("only if it is in that thread"),
+)
 def artifact_get(args: Namespace, console: Console) -> None:
     """Get an artifact's content, exactly as it was stored."""
+    args.bytes = None
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     if chosen is not None:
         given = url_argument.read(console, args.ref)
@@ -59,16 +55,9 @@ def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
     )
 
 
-def artifact_list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--limit", type=int, default=20, help="how many (20)")
-    parser.add_argument("--after", default="", metavar="NEXT", help="go on after another list")
-    thread_option(parser, "only those in a thread")
-
-
+@takes(*PAGE, thread_option("only those in a thread"))
 def artifact_list(args: Namespace, console: Console) -> None:
     """List artifacts, newest first."""
-    if not 1 <= args.limit <= LIST_ITEMS_MAX:
-        raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     if chosen is None:
         listing = console.relay.list(args.limit, args.after)
@@ -87,10 +76,7 @@ def artifact_list(args: Namespace, console: Console) -> None:
     console.answer(listing, lines, refs)
 
 
-def artifact_show_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF")
-
-
+@takes(arg("ref", metavar="REF"))
 def artifact_show(args: Namespace, console: Console) -> None:
     """Tell everything about an artifact, with its preview and what was made from it."""
     relay = console.relay_of(args.ref)
@@ -102,20 +88,14 @@ def artifact_show(args: Namespace, console: Console) -> None:
     console.answer({"artifact": artifact, "lineage": lineage}, lines)
 
 
-def artifact_pin_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF")
-
-
+@takes(arg("ref", metavar="REF"))
 def artifact_pin(args: Namespace, console: Console) -> None:
     """Keep an artifact until it is removed by hand."""
     artifact = console.relay.pin(display.resolve(console.relay, args.ref))
     console.answer(artifact, display.line(artifact), artifact.ref)
 
 
-def artifact_rm_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("refs", metavar="REF", nargs="+")
-
-
+@takes(arg("refs", metavar="REF", nargs="+"))
 def artifact_rm(args: Namespace, console: Console) -> None:
     """Remove artifacts. Tombstones tell of them for 30 days; the bytes go with the last ref."""
     refs = [display.resolve(console.relay, text) for text in args.refs]

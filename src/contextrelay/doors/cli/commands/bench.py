@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.parser import arg, takes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,24 +24,23 @@ def _sizes(text: str) -> tuple[int, ...]:
     return sizes
 
 
-def bench_context_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@takes(
+    arg(
         "--sizes",
         type=_sizes,
         default=(100, 1_000, 10_000, 100_000),
         metavar="N,N",
         help="how many blocks (100,1000,10000,100000)",
-    )
-    parser.add_argument(
+    ),
+    arg(
         "--article-max",
         type=int,
         default=10_000,
         metavar="N",
         help="the article's way only up to so many blocks (10,000, where it takes a minute)",
-    )
-    parser.add_argument("--out", metavar="FOLDER", help="write plots there: PNG and SVG")
-
-
+    ),
+    arg("--out", metavar="FOLDER", help="write plots there: PNG and SVG"),
+)
 def bench_context(args: Namespace, console: Console) -> None:
     """Measure add, format, prune, relevance, pack and export; ours beside the article's way."""
     from contextrelay.doors.bench.windows import lines

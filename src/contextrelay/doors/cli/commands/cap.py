@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any
 
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import pair, thread_option
+from contextrelay.doors.cli.parser import arg, by, one_of, pair, takes, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import ARGS_BYTES_MAX
 from contextrelay.logic.document.values import is_object, read_json
 from contextrelay.model.capability import Capability
-
-
-def cap_list_arguments(parser: ArgumentParser) -> None:
-    pass
 
 
 def cap_list(args: Namespace, console: Console) -> None:
@@ -49,23 +45,23 @@ def _takes(schema: dict[str, Any]) -> str:
     return display.clean(" ".join(names)) or "nothing"
 
 
-def cap_invoke_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
-    given = parser.add_mutually_exclusive_group()
-    given.add_argument("--json", dest="document", metavar="ARGS", help="the arguments as JSON")
-    given.add_argument(
-        "--arg",
-        dest="pairs",
-        action="append",
-        type=pair,
-        metavar="K=V",
-        help="one argument; V is JSON, or else text",
-    )
-    thread_option(parser, "put the result into a thread; else RELAY_THREAD, else into none")
-    parser.add_argument("--fresh", action="store_true", help="run it though a result is cached")
-    parser.add_argument("--by", default="you", help="who invokes it")
-
-
+@takes(
+    arg("name", metavar="NAME"),
+    one_of(
+        arg("--json", dest="document", metavar="ARGS", help="the arguments as JSON"),
+        arg(
+            "--arg",
+            dest="pairs",
+            action="append",
+            type=pair,
+            metavar="K=V",
+            help="one argument; V is JSON, or else text",
+        ),
+    ),
+    thread_option("put the result into a thread; else RELAY_THREAD, else into none"),
+    arg("--fresh", action="store_true", help="run it though a result is cached"),
+    by("who invokes it"),
+)
 def cap_invoke(args: Namespace, console: Console) -> None:
     """Run a capability, or take its cached result; the whole result is an artifact.
 
@@ -111,10 +107,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def cap_purge_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="only those of one capability")
-
-
+@takes(arg("name", nargs="?", metavar="NAME", help="only those of one capability"))
 def cap_purge(args: Namespace, console: Console) -> None:
     """Forget cached results; the artifacts stay as long as they would have."""
     purged = console.relay.purge_cache(args.name)

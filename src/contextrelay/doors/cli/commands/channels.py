@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from datetime import UTC, datetime
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
@@ -21,11 +21,10 @@ from msgspec.json import encode
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.channel_follow import follow, patiently, tell_gap
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import seconds
+from contextrelay.doors.cli.parser import PAGE, arg, by, one_of, seconds, takes
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Sealed, TooLarge
 from contextrelay.limits import (
     HELD_BODY_BYTES_MAX,
-    LIST_ITEMS_MAX,
     MESSAGE_BYTES_MAX,
     WAIT_S_DEFAULT,
 )
@@ -43,22 +42,20 @@ def _seq(text: str) -> int:
     return int(text)
 
 
-def _listen_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("channel", metavar="CHANNEL")
-    parser.add_argument(
-        "--since", type=_seq, metavar="SEQ", help="begin with what came after it; else with now"
-    )
+_LISTEN = (
+    arg("channel", metavar="CHANNEL"),
+    arg("--since", type=_seq, metavar="SEQ", help="begin with what came after it; else with now"),
+)
 
 
 # Sending
 
 
-def publish_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("channel", metavar="CHANNEL")
-    parser.add_argument("message", metavar="MESSAGE", help="a text; - for stdin")
-    parser.add_argument("--by", default="you", help="who sends it")
-
-
+@takes(
+    arg("channel", metavar="CHANNEL"),
+    arg("message", metavar="MESSAGE", help="a text; - for stdin"),
+    by("who sends it"),
+)
 def publish(args: Namespace, console: Console) -> None:
     """Send a message to a channel; print its seq."""
     message = _from_stdin() if args.message == "-" else args.message
@@ -84,17 +81,15 @@ def _from_stdin() -> str:
 # Hearing
 
 
-def subscribe_arguments(parser: ArgumentParser) -> None:
-    _listen_arguments(parser)
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--pull", action="store_true", help="print what was pushed, not its URL")
-    how.add_argument("--exec", metavar="CMD", help="run a command for each, the body on its stdin")
-    parser.add_argument("--once", action="store_true", help="end with the first one")
-    parser.add_argument(
-        "--timeout", type=seconds, metavar="S", help="end after so long without one"
-    )
-
-
+@takes(
+    *_LISTEN,
+    one_of(
+        arg("--pull", action="store_true", help="print what was pushed, not its URL"),
+        arg("--exec", metavar="CMD", help="run a command for each, the body on its stdin"),
+    ),
+    arg("--once", action="store_true", help="end with the first one"),
+    arg("--timeout", type=seconds, metavar="S", help="end after so long without one"),
+)
 def subscribe(args: Namespace, console: Console) -> None:
     """Hear what is sent to a channel, one line a signal, until Ctrl-C.
 
@@ -237,17 +232,16 @@ def _environment(console: Console, channel: str, signal: Signal) -> dict[str, st
 # Waiting, and what there is
 
 
-def wait_arguments(parser: ArgumentParser) -> None:
-    _listen_arguments(parser)
-    parser.add_argument(
+@takes(
+    *_LISTEN,
+    arg(
         "--timeout",
         type=seconds,
         default=float(WAIT_S_DEFAULT),
         metavar="S",
         help=f"how long ({WAIT_S_DEFAULT})",
-    )
-
-
+    ),
+)
 def wait(args: Namespace, console: Console) -> None:
     """Wait for signals, once, and print those that came, as subscribe does; exit 3 if none did.
 
@@ -267,15 +261,9 @@ def wait(args: Namespace, console: Console) -> None:
         console.exit_code = NOTHING_CAME
 
 
-def channels_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--limit", type=int, default=20, help="how many (20)")
-    parser.add_argument("--after", default="", metavar="NEXT", help="go on after another list")
-
-
+@takes(*PAGE)
 def channels(args: Namespace, console: Console) -> None:
     """List channels by name: how many signals each ever had, and when the last one came."""
-    if not 1 <= args.limit <= LIST_ITEMS_MAX:
-        raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
     listing = console.relay.channels(args.limit, args.after)
     names = [display.clean(each.name) for each in listing.channels]
     width = max(map(len, names), default=0)

@@ -5,7 +5,7 @@ Rule: a script is static. Completing starts no Python, and so costs nothing.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from shlex import quote
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from contextrelay.doors.cli.command_table import ALIASES, COMMANDS, GROUPS, every_command, followers
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import command
+from contextrelay.doors.cli.parser import arg, command, takes
 
 
 class Completed(Struct, frozen=True):
@@ -27,10 +27,7 @@ class Completed(Struct, frozen=True):
     """What can follow an option, or "" for the command itself, where that is known."""
 
 
-def completion_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-
-
+@takes(arg("shell", choices=("bash", "zsh", "fish")))
 def completion(args: Namespace, console: Console) -> None:
     """Print a script that completes commands and options; see its first lines for how to use it."""
     commands = list(_completed())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from msgspec.json import decode, encode, format
 from contextrelay.client.transport.local import SETTINGS_NAME, default_address
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.parser import arg, takes
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.model.settings import Settings
 from contextrelay.store.durable_files import make_folder
@@ -27,10 +28,6 @@ _MEANS = {
     "signals_kept_max": "how many signals a channel keeps",
 }
 _WORDS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
-
-
-def config_list_arguments(parser: ArgumentParser) -> None:
-    pass
 
 
 def config_list(args: Namespace, console: Console) -> None:
@@ -54,10 +51,7 @@ def _told(value: Any) -> str:
     return encode(value).decode()
 
 
-def config_get_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("key", metavar="KEY")
-
-
+@takes(arg("key", metavar="KEY"))
 def config_get(args: Namespace, console: Console) -> None:
     """Print one setting."""
     settings = _settings(_path(console))
@@ -65,11 +59,7 @@ def config_get(args: Namespace, console: Console) -> None:
     console.answer(value, _told(value), _told(value))
 
 
-def config_set_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("key", metavar="KEY")
-    parser.add_argument("value", metavar="VALUE", help="`default` takes it back")
-
-
+@takes(arg("key", metavar="KEY"), arg("value", metavar="VALUE", help="`default` takes it back"))
 def config_set(args: Namespace, console: Console) -> None:
     """Change a setting, for all who use this store from now on."""
     path, key = _path(console), _known(args.key)
@@ -85,10 +75,6 @@ def config_set(args: Namespace, console: Console) -> None:
     display.save(str(path), [format(encode(settings), indent=2) + b"\n"])
     told = _told(getattr(settings, key))
     console.answer(settings, f"{key} is {told}", told)
-
-
-def config_path_arguments(parser: ArgumentParser) -> None:
-    pass
 
 
 def config_path(args: Namespace, console: Console) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any
 
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import thread_option
+from contextrelay.doors.cli.parser import arg, by, takes, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import BUDGET_TOKENS_DEFAULT, BUDGET_TOKENS_MAX
 from contextrelay.logic.packing.candidates import BLOCK_METADATA
@@ -19,15 +19,14 @@ from contextrelay.model.package import BLOCK_TYPES, Block, Package
 PRUNE_AT, PRUNE_TO = 0.9, 0.8
 
 
-def context_add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("text", nargs="?", metavar="TEXT", help="the block, - or none for stdin")
-    thread_option(parser)
-    parser.add_argument("--type", choices=[each.lower() for each in BLOCK_TYPES], default="memory")
-    parser.add_argument("--group", help="what it was said in: its neighbours there help to find it")
-    parser.add_argument("--relevance", type=float, default=1.0, help="without a query (1.0)")
-    parser.add_argument("--by", default="you", help="who adds it")
-
-
+@takes(
+    arg("text", nargs="?", metavar="TEXT", help="the block, - or none for stdin"),
+    thread_option(),
+    arg("--type", choices=[each.lower() for each in BLOCK_TYPES], default="memory"),
+    arg("--group", help="what it was said in: its neighbours there help to find it"),
+    arg("--relevance", type=float, default=1.0, help="without a query (1.0)"),
+    by("who adds it"),
+)
 def context_add(args: Namespace, console: Console) -> None:
     """Add a block to a thread's context; print its ref."""
     chosen = thread_argument.choose_thread(console, args)
@@ -42,34 +41,32 @@ def context_add(args: Namespace, console: Console) -> None:
     console.answer(artifact, f"{artifact.ref}  {args.type}  {tokens:,} tok", artifact.ref)
 
 
-def context_pack_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("query", nargs="*", metavar="QUERY", help="what it is for")
-    _window_arguments(parser)
-    parser.add_argument("--why", action="store_true", help="why each block is in it, or is not")
-    parser.add_argument(
-        "--prefix",
-        type=int,
-        default=0,
-        metavar="TOKENS",
-        help="what stands before it in the prompt",
-    )
-    parser.add_argument(
-        "--calls", type=int, default=0, help="how often the model was called so far"
-    )
-
-
-def _window_arguments(parser: ArgumentParser) -> None:
-    thread_option(parser)
-    parser.add_argument(
+_WINDOW = (
+    thread_option(),
+    arg(
         "--budget",
         type=int,
         default=BUDGET_TOKENS_DEFAULT,
         metavar="TOKENS",
         help=f"never more ({BUDGET_TOKENS_DEFAULT:,})",
-    )
-    parser.add_argument("--pin", action="append", default=[], metavar="ID", help="must be in it")
+    ),
+    arg("--pin", action="append", default=[], metavar="ID", help="must be in it"),
+)
 
 
+@takes(
+    arg("query", nargs="*", metavar="QUERY", help="what it is for"),
+    *_WINDOW,
+    arg("--why", action="store_true", help="why each block is in it, or is not"),
+    arg(
+        "--prefix",
+        type=int,
+        default=0,
+        metavar="TOKENS",
+        help="what stands before it in the prompt",
+    ),
+    arg("--calls", type=int, default=0, help="how often the model was called so far"),
+)
 def context_pack(args: Namespace, console: Console) -> None:
     """Choose what of a thread goes into a window, and print it as a model is to read it."""
     chosen = thread_argument.choose_thread(console, args)
@@ -95,11 +92,7 @@ def _reasons(package: Package) -> list[str]:
     return [f"{block.id}  {package.why(block.id)}" for block in every]
 
 
-def context_score_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("query", nargs="+", metavar="QUERY", help="what it is for")
-    thread_option(parser)
-
-
+@takes(arg("query", nargs="+", metavar="QUERY", help="what it is for"), thread_option())
 def context_score(args: Namespace, console: Console) -> None:
     """How much each block of a thread says to a query, best first."""
     chosen = thread_argument.choose_thread(console, args)
@@ -112,10 +105,7 @@ def context_score(args: Namespace, console: Console) -> None:
     console.answer(package.reasons, lines)
 
 
-def context_show_arguments(parser: ArgumentParser) -> None:
-    thread_option(parser)
-
-
+@takes(thread_option())
 def context_show(args: Namespace, console: Console) -> None:
     """Every block of a thread, with what each would take."""
     chosen = thread_argument.choose_thread(console, args)
@@ -130,12 +120,7 @@ def context_show(args: Namespace, console: Console) -> None:
     console.answer(every, lines)
 
 
-def context_prune_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("query", nargs="*", metavar="QUERY", help="what it is for")
-    _window_arguments(parser)
-    parser.add_argument("--by", default="you", help="who prunes")
-
-
+@takes(arg("query", nargs="*", metavar="QUERY", help="what it is for"), *_WINDOW, by("who prunes"))
 def context_prune(args: Namespace, console: Console) -> None:
     """Take the least relevant blocks out of a context that is 90 % full, down to 80 %.
 
@@ -169,13 +154,12 @@ def _tell_state(thread: Thread, pruned: list[dict[str, Any]], by: str) -> None:
     thread.patch(operations, by=by)
 
 
-def context_export_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("query", nargs="*", metavar="QUERY", help="what it is for")
-    _window_arguments(parser)
-    parser.add_argument("--format", choices=("json", "protobuf"), default="json")
-    parser.add_argument("-o", "--out", metavar="FILE", help="write it there instead of printing it")
-
-
+@takes(
+    arg("query", nargs="*", metavar="QUERY", help="what it is for"),
+    *_WINDOW,
+    arg("--format", choices=("json", "protobuf"), default="json"),
+    arg("-o", "--out", metavar="FILE", help="write it there instead of printing it"),
+)
 def context_export(args: Namespace, console: Console) -> None:
     """Pack a thread and write the package, for other programs: JSON or protobuf."""
     from contextrelay.context.codec import session_of, to_json, to_protobuf
@@ -194,12 +178,11 @@ def context_export(args: Namespace, console: Console) -> None:
         raise Invalid("protobuf is no text", "name a file: --out FILE")
 
 
-def context_import_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a package: JSON or protobuf")
-    thread_option(parser)
-    parser.add_argument("--by", default="you", help="who adds its blocks")
-
-
+@takes(
+    arg("file", metavar="FILE", help="a package: JSON or protobuf"),
+    thread_option(),
+    by("who adds its blocks"),
+)
 def context_import(args: Namespace, console: Console) -> None:
     """Add the blocks of a package to a thread's context; print their refs."""
     from contextrelay.context.codec import from_json, from_protobuf

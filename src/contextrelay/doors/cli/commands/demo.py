@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from statistics import median
 
@@ -21,6 +21,7 @@ from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import default_address
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.parser import arg, one_of, takes
 from contextrelay.doors.cli.thread_argument import VARIABLE
 from contextrelay.doors.demo import agents
 from contextrelay.doors.demo.agents import Sent, Team
@@ -58,12 +59,12 @@ class Outcome(Struct, frozen=True, kw_only=True):
     took_s: float
 
 
-def demo_arguments(parser: ArgumentParser) -> None:
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--clean", action="store_true", help="remove what demos have made")
-    what.add_argument("--show-code", action="store_true", help="print the code of the agents")
-
-
+@takes(
+    one_of(
+        arg("--clean", action="store_true", help="remove what demos have made"),
+        arg("--show-code", action="store_true", help="print the code of the agents"),
+    )
+)
 def demo(args: Namespace, console: Console) -> None:
     """Let three scripted agents work on one incident: refs against pasting, and time travel."""
     if args.clean:

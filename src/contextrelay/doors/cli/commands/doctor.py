@@ -7,7 +7,7 @@ import shutil
 import sys
 import sysconfig
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -34,10 +34,6 @@ class Finding(Struct, frozen=True):
     state: str
     told: str
     next_step: str = ""
-
-
-def doctor_arguments(parser: ArgumentParser) -> None:
-    pass
 
 
 def doctor(args: Namespace, console: Console) -> None:

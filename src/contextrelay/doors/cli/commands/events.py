@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 
 from contextrelay.doors.cli import display, state_display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import seconds, thread_arguments, thread_option
+from contextrelay.doors.cli.parser import arg, by, seconds, takes, thread_arguments, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.thread import Numbered
@@ -15,13 +15,12 @@ from contextrelay.model.thread import Numbered
 _LAST_SHOWN = 10
 
 
-def events_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-    parser.add_argument("--after", type=int, default=0, metavar="SEQ", help="only later ones")
-    parser.add_argument("--limit", type=int, help="at most so many")
-    parser.add_argument("--jsonl", action="store_true", help="one JSON object a line, all of them")
-
-
+@takes(
+    *thread_arguments(),
+    arg("--after", type=int, default=0, metavar="SEQ", help="only later ones"),
+    arg("--limit", type=int, help="at most so many"),
+    arg("--jsonl", action="store_true", help="one JSON object a line, all of them"),
+)
 def events(args: Namespace, console: Console) -> None:
     """Show the events of a thread, oldest first."""
     chosen = thread_argument.choose_thread(console, args)
@@ -51,15 +50,12 @@ def line(told: Numbered) -> str:
     return f"{told.seq:>5}  {when}  {event.type:20}  {display.clean(event.by):10}  {said}".rstrip()
 
 
-def tail_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-    parser.add_argument("--after", type=int, metavar="SEQ", help="begin after it; else the last 10")
-    parser.add_argument("--once", action="store_true", help="end with the first new event")
-    parser.add_argument(
-        "--timeout", type=seconds, metavar="S", help="end after so long without one"
-    )
-
-
+@takes(
+    *thread_arguments(),
+    arg("--after", type=int, metavar="SEQ", help="begin after it; else the last 10"),
+    arg("--once", action="store_true", help="end with the first new event"),
+    arg("--timeout", type=seconds, metavar="S", help="end after so long without one"),
+)
 def tail(args: Namespace, console: Console) -> None:
     """Follow a thread's events as they come, whoever writes them, until Ctrl-C.
 
@@ -84,12 +80,7 @@ def tail(args: Namespace, console: Console) -> None:
         console.exit_code = 1
 
 
-def checkpoint_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("label", metavar="LABEL")
-    thread_option(parser)
-    parser.add_argument("--by", default="you", help="who makes it")
-
-
+@takes(arg("label", metavar="LABEL"), thread_option(), by("who makes it"))
 def checkpoint(args: Namespace, console: Console) -> None:
     """Give the version of now a label; `relay state log` shows it."""
     chosen = thread_argument.choose_thread(console, args)

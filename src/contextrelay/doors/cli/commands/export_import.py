@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from contextrelay.client.methods import build
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import thread_arguments
+from contextrelay.doors.cli.parser import arg, by, takes, thread_arguments
 from contextrelay.doors.cli.thread_argument import Chosen, label
 from contextrelay.wire.verbs import ExportThread, ImportThread
 
@@ -17,11 +17,7 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 _NAME_CHARS = 60
 
 
-def export_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-    parser.add_argument("-o", "--out", metavar="FILE", help="where to (NAME-ID.relay.zip)")
-
-
+@takes(*thread_arguments(), arg("-o", "--out", metavar="FILE", help="where to (NAME-ID.relay.zip)"))
 def export(args: Namespace, console: Console) -> None:
     """Write a thread to one zip: its history, events, and the bytes of its artifacts."""
     chosen = thread_argument.choose_thread(console, args)
@@ -47,12 +43,11 @@ def _file_name(chosen: Chosen) -> str:
     return f"{name or 'thread'}-{display.short(chosen.thread.id)}.relay.zip"
 
 
-def import_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="an exported zip; - for stdin")
-    parser.add_argument("--name", help="a name for the thread, if not its own")
-    parser.add_argument("--by", default="you", help="who imports it")
-
-
+@takes(
+    arg("file", metavar="FILE", help="an exported zip; - for stdin"),
+    arg("--name", help="a name for the thread, if not its own"),
+    by("who imports it"),
+)
 def import_(args: Namespace, console: Console) -> None:
     """Make a new thread from an exported zip; print its id."""
     verb = build(ImportThread, (args.name, args.by), {})

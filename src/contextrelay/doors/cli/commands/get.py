@@ -6,13 +6,13 @@ on from there.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any
 
 from contextrelay.client.relay import Relay
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import thread_option
+from contextrelay.doors.cli.parser import arg, one_of, takes, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import GREP_MATCHES_DEFAULT, PIECE_TOKENS_DEFAULT
 from contextrelay.model.inspect import Differing, Found, Piece
@@ -21,50 +21,49 @@ from contextrelay.model.tokens import Spent
 _WAYS = ("lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "heading", "symbol")
 
 
-def get_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF")
-    which = parser.add_argument_group("which piece (one of these)").add_mutually_exclusive_group()
-    which.add_argument("--outline", action="store_true", help="what it is made of")
-    which.add_argument("--digest", action="store_true", help="outline, errors, head and tail")
-    which.add_argument("--lines", metavar="A:B", help="lines, numbered from 1, B not included")
-    which.add_argument("--bytes", metavar="A:B", help="bytes, counted from 0")
-    which.add_argument("--tokens", metavar="A:B", help="tokens, counted from 0")
-    which.add_argument("--grep", metavar="RE", help="lines that match (RE2)")
-    which.add_argument("--json-pointer", metavar="P", help="a place in JSON: /orders/0/id")
-    which.add_argument("--json-path", metavar="P", help="places in JSON: $.orders[*].id (RFC 9535)")
-    which.add_argument("--rows", metavar="A:B", help="rows of a table, counted from 0")
-    which.add_argument("--heading", metavar="H", help="a section: its title, or 'Part > Title'")
-    which.add_argument("--symbol", metavar="S", help="a definition in code: name, or Class.name")
-    parser.add_argument("--columns", metavar="A,B", help="with --rows: only these columns")
-    _match_arguments(parser)
-    _budget(parser)
+_MATCH = (
+    arg("--context", type=int, default=0, metavar="N", help="lines beside a match"),
+    arg("--ignore-case", action="store_true", help="upper and lower case alike"),
+    arg("--fixed", action="store_true", help="the pattern is plain text"),
+    arg("--count", action="store_true", help="only count the matches"),
+    arg("--after-line", type=int, default=0, metavar="N", help="only behind line N"),
+    arg("--matches-max", type=int, default=GREP_MATCHES_DEFAULT, metavar="N", help="show no more"),
+)
 
 
-def _match_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--context", type=int, default=0, metavar="N", help="lines beside a match")
-    parser.add_argument("--ignore-case", action="store_true", help="upper and lower case alike")
-    parser.add_argument("--fixed", action="store_true", help="the pattern is plain text")
-    parser.add_argument("--count", action="store_true", help="only count the matches")
-    parser.add_argument("--after-line", type=int, default=0, metavar="N", help="only behind line N")
-    parser.add_argument(
-        "--matches-max", type=int, default=GREP_MATCHES_DEFAULT, metavar="N", help="show no more"
-    )
-
-
-def _budget(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--tokens-max",
-        "--max-tokens",
-        type=int,
-        metavar="N",
-        help=f"the piece is never longer ({PIECE_TOKENS_DEFAULT:,})",
-    )
+_BUDGET = arg(
+    "--tokens-max",
+    "--max-tokens",
+    type=int,
+    metavar="N",
+    help=f"the piece is never longer ({PIECE_TOKENS_DEFAULT:,})",
+)
 
 
 def _tokens_max(args: Namespace) -> int:
     return PIECE_TOKENS_DEFAULT if args.tokens_max is None else args.tokens_max
 
 
+@takes(
+    arg("ref", metavar="REF"),
+    one_of(
+        arg("--outline", action="store_true", help="what it is made of"),
+        arg("--digest", action="store_true", help="outline, errors, head and tail"),
+        arg("--lines", metavar="A:B", help="lines, numbered from 1, B not included"),
+        arg("--bytes", metavar="A:B", help="bytes, counted from 0"),
+        arg("--tokens", metavar="A:B", help="tokens, counted from 0"),
+        arg("--grep", metavar="RE", help="lines that match (RE2)"),
+        arg("--json-pointer", metavar="P", help="a place in JSON: /orders/0/id"),
+        arg("--json-path", metavar="P", help="places in JSON: $.orders[*].id (RFC 9535)"),
+        arg("--rows", metavar="A:B", help="rows of a table, counted from 0"),
+        arg("--heading", metavar="H", help="a section: its title, or 'Part > Title'"),
+        arg("--symbol", metavar="S", help="a definition in code: name, or Class.name"),
+        title="which piece (one of these)",
+    ),
+    arg("--columns", metavar="A,B", help="with --rows: only these columns"),
+    *_MATCH,
+    _BUDGET,
+)
 def get(args: Namespace, console: Console) -> None:
     """Get a piece of a ref: lines, bytes, tokens, matches, a place in JSON, rows, a section."""
     relay = console.relay_of(args.ref)
@@ -100,14 +99,13 @@ def _show_piece(console: Console, piece: Piece) -> None:
     _show(console, piece, piece.text, told, piece.left_out, piece.next, piece.notes)
 
 
-def grep_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("pattern", metavar="PATTERN", help="a regular expression (RE2)")
-    parser.add_argument("ref", metavar="REF", nargs="?", help="in one ref; else in all of them")
-    _match_arguments(parser)
-    thread_option(parser, "in a thread")
-    _budget(parser)
-
-
+@takes(
+    arg("pattern", metavar="PATTERN", help="a regular expression (RE2)"),
+    arg("ref", metavar="REF", nargs="?", help="in one ref; else in all of them"),
+    *_MATCH,
+    thread_option("in a thread"),
+    _BUDGET,
+)
 def grep(args: Namespace, console: Console) -> None:
     """Find lines that match, in one ref, in a thread, or in everything."""
     if args.ref is not None:
@@ -150,13 +148,12 @@ def _show_found(console: Console, found: Found) -> None:
 _SKIPPED_SHOWN = 3
 
 
-def diff_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("old", metavar="OLD")
-    parser.add_argument("new", metavar="NEW")
-    parser.add_argument("--context", type=int, default=3, metavar="N", help="lines beside a change")
-    _budget(parser)
-
-
+@takes(
+    arg("old", metavar="OLD"),
+    arg("new", metavar="NEW"),
+    arg("--context", type=int, default=3, metavar="N", help="lines beside a change"),
+    _BUDGET,
+)
 def diff(args: Namespace, console: Console) -> None:
     """Show what differs between two refs, as a unified diff."""
     old, new = (_place(console.relay, text) for text in (args.old, args.new))

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import thread_option
+from contextrelay.doors.cli.parser import PAGE, arg, takes, thread_option
 from contextrelay.limits import HANDOFF_TOKENS_DEFAULT
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.model.handoff import HandoffLine, HandoffView
 
 
-def handoff_give_arguments(parser: ArgumentParser) -> None:
-    thread_option(parser)
-    parser.add_argument("--from", dest="by", default="you", metavar="AGENT", help="who gives (you)")
-    parser.add_argument("--to", required=True, metavar="AGENT", help="who is to take it")
-    parser.add_argument("--ask", required=True, metavar="TEXT", help="what is to be done")
-    parser.add_argument(
+@takes(
+    thread_option(),
+    arg("--from", dest="by", default="you", metavar="AGENT", help="who gives (you)"),
+    arg("--to", required=True, metavar="AGENT", help="who is to take it"),
+    arg("--ask", required=True, metavar="TEXT", help="what is to be done"),
+    arg(
         "--budget",
         type=int,
         default=HANDOFF_TOKENS_DEFAULT,
         metavar="TOKENS",
         help=f"it never takes more ({HANDOFF_TOKENS_DEFAULT:,})",
-    )
-    parser.add_argument("--ref", action="append", default=[], help="goes along; may be repeated")
-    parser.add_argument("--pin", action="append", default=[], metavar="ID", help="must be in it")
-    parser.add_argument("--channel", help="who hears of it (handoff/AGENT)")
-    parser.add_argument("--file", metavar="FILE", help="also write it to a file, bodies and all")
-
-
+    ),
+    arg("--ref", action="append", default=[], help="goes along; may be repeated"),
+    arg("--pin", action="append", default=[], metavar="ID", help="must be in it"),
+    arg("--channel", help="who hears of it (handoff/AGENT)"),
+    arg("--file", metavar="FILE", help="also write it to a file, bodies and all"),
+)
 def handoff_give(args: Namespace, console: Console) -> None:
     """Hand a thread over to another agent; print the ref that it is accepted by."""
     chosen = thread_argument.choose_thread(console, args)
@@ -61,11 +60,10 @@ def handoff_give(args: Namespace, console: Console) -> None:
     console.answer(view, lines, view.ref)
 
 
-def handoff_accept_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF|FILE", help="the ref of a handoff, or its file")
-    parser.add_argument("--by", default="you", metavar="AGENT", help="who takes it (you)")
-
-
+@takes(
+    arg("ref", metavar="REF|FILE", help="the ref of a handoff, or its file"),
+    arg("--by", default="you", metavar="AGENT", help="who takes it (you)"),
+)
 def handoff_accept(args: Namespace, console: Console) -> None:
     """Take a handoff and print what it says, as a model is to read it."""
     if Path(args.ref).is_file():
@@ -82,13 +80,12 @@ def handoff_accept(args: Namespace, console: Console) -> None:
     console.note(f"done? relay handoff return {display.short(view.ref)} FILE --by {args.by}")
 
 
-def handoff_return_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF", help="the handoff")
-    parser.add_argument("file", nargs="?", metavar="FILE", help="what came of it, - for stdin")
-    parser.add_argument("--name", help="what to call it (the file's name)")
-    parser.add_argument("--by", default="you", metavar="AGENT", help="who did it (you)")
-
-
+@takes(
+    arg("ref", metavar="REF", help="the handoff"),
+    arg("file", nargs="?", metavar="FILE", help="what came of it, - for stdin"),
+    arg("--name", help="what to call it (the file's name)"),
+    arg("--by", default="you", metavar="AGENT", help="who did it (you)"),
+)
 def handoff_return(args: Namespace, console: Console) -> None:
     """Give back what came of a handoff: it goes into the giver's thread."""
     ref = display.resolve(console.relay, args.ref)
@@ -98,14 +95,12 @@ def handoff_return(args: Namespace, console: Console) -> None:
     console.answer(artifact, [display.line(artifact)], artifact.ref)
 
 
-def handoff_list_arguments(parser: ArgumentParser) -> None:
-    thread_option(parser, "only of this thread")
-    parser.add_argument("--to", metavar="AGENT", help="only those for this agent")
-    parser.add_argument("--open", action="store_true", help="only those that nobody has taken")
-    parser.add_argument("--limit", type=int, default=20, help="how many (20)")
-    parser.add_argument("--after", default="", metavar="NEXT", help="go on after another list")
-
-
+@takes(
+    thread_option("only of this thread"),
+    arg("--to", metavar="AGENT", help="only those for this agent"),
+    arg("--open", action="store_true", help="only those that nobody has taken"),
+    *PAGE,
+)
 def handoff_list(args: Namespace, console: Console) -> None:
     """List handoffs, newest first."""
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
@@ -129,11 +124,10 @@ def _line(each: HandoffLine) -> str:
     return f"{display.short(each.ref)}  {who}  {status}  {display.age(each.given_at)}  {ask}"
 
 
-def handoff_show_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF", help="the handoff")
-    parser.add_argument("--why", action="store_true", help="why each thing is in it, or is not")
-
-
+@takes(
+    arg("ref", metavar="REF", help="the handoff"),
+    arg("--why", action="store_true", help="why each thing is in it, or is not"),
+)
 def handoff_show(args: Namespace, console: Console) -> None:
     """Look at a handoff without taking it."""
     view = console.relay.handoff(display.resolve(console.relay, args.ref))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from datetime import UTC, datetime
 
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import ttl
+from contextrelay.doors.cli.parser import arg, takes, ttl
 from contextrelay.errors import Invalid
 from contextrelay.limits import KEY_RATE_MAX, LIST_ITEMS_MAX, NUMBER_MAX
 from contextrelay.model.key import Key, Usage
@@ -32,35 +32,28 @@ def _rate(text: str) -> int:
     return int(text)
 
 
-def keys_new_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--name", metavar="NAME", help="what it is for")
-    parser.add_argument(
-        "--scope", choices=SCOPES, default="write", help="what it may do (write, which may read)"
-    )
-    parser.add_argument("--tenant", metavar="NAME", help="whose it is: tenants see only their own")
-    parser.add_argument(
+@takes(
+    arg("--name", metavar="NAME", help="what it is for"),
+    arg("--scope", choices=SCOPES, default="write", help="what it may do (write, which may read)"),
+    arg("--tenant", metavar="NAME", help="whose it is: tenants see only their own"),
+    arg(
         "--threads",
         action="append",
         default=[],
         metavar="PREFIX",
         help="only threads whose names begin so, or of that id",
-    )
-    parser.add_argument(
+    ),
+    arg(
         "--channels",
         action="append",
         default=[],
         metavar="PREFIX",
         help="only channels whose names begin so",
-    )
-    parser.add_argument(
-        "--ttl", type=ttl, default=None, metavar="TIME", help="90s, 30m, 24h, 7d; else for good"
-    )
-    parser.add_argument(
-        "--quota", type=_size, metavar="SIZE", help="what may be pushed with it in all, like 1GB"
-    )
-    parser.add_argument("--rate", type=_rate, metavar="N", help="how many requests a minute")
-
-
+    ),
+    arg("--ttl", type=ttl, default=None, metavar="TIME", help="90s, 30m, 24h, 7d; else for good"),
+    arg("--quota", type=_size, metavar="SIZE", help="what may be pushed with it in all, like 1GB"),
+    arg("--rate", type=_rate, metavar="N", help="how many requests a minute"),
+)
 def keys_new(args: Namespace, console: Console) -> None:
     """Make a key and print its token, once: only a hash of it is kept.
 
@@ -82,10 +75,6 @@ def keys_new(args: Namespace, console: Console) -> None:
         "  it is not shown again; who asks sets: export CONTEXTRELAY_API_KEY=TOKEN",
     ]
     console.answer(made, lines, made.token)
-
-
-def keys_list_arguments(parser: ArgumentParser) -> None:
-    pass
 
 
 def keys_list(args: Namespace, console: Console) -> None:
@@ -127,10 +116,7 @@ def _state(key: Key) -> str:
     return f"expires in {display.span(left_s)}" if left_s > 0 else "expired"
 
 
-def keys_revoke_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="as relay keys list tells it")
-
-
+@takes(arg("id", metavar="ID", help="as relay keys list tells it"))
 def keys_revoke(args: Namespace, console: Console) -> None:
     """Let a key be good no more, at once and at every server; who listens with it is cut off."""
     key = console.relay.revoke_key(_id(args.id))
@@ -144,10 +130,7 @@ def _id(text: str) -> str:
     return text
 
 
-def keys_usage_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", metavar="ID", help="one key; else all of them")
-
-
+@takes(arg("id", nargs="?", metavar="ID", help="one key; else all of them"))
 def keys_usage(args: Namespace, console: Console) -> None:
     """Tell what was done with keys; servers write it down every second."""
     ids = [_id(args.id)] if args.id else [key.id for key in _all(console)]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from types import ModuleType
 
 from contextrelay.doors.cli.console import Console
 from contextrelay.errors import Unavailable
-
-
-def mcp_arguments(parser: ArgumentParser) -> None:
-    pass
 
 
 def mcp(args: Namespace, console: Console) -> None:

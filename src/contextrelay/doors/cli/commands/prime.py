@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.parser import arg, takes
 from contextrelay.doors.cli.project_argument import open_project, project_options, tell_warnings
 from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.limits import BRIEF_TOKENS_MIN, PRIME_TOKENS_DEFAULT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
 
 
-def prime_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@takes(
+    arg(
         "--budget",
         type=int,
         default=PRIME_TOKENS_DEFAULT,
         metavar="TOKENS",
         help=f"the most it may take ({PRIME_TOKENS_DEFAULT})",
-    )
-    project_options(parser, writes=False)
-
-
+    ),
+    *project_options(writes=False),
+)
 def prime(args: Namespace, console: Console) -> None:
     """Print what an agent is told: how to use relay, and the brief of the project it is in.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.parser import arg, takes
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
@@ -16,25 +17,24 @@ from contextrelay.limits import BRIEF_TOKENS_DEFAULT, NEXT_TODOS_MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import Namespace
     from typing import Any
 
     from contextrelay.doors.project.project import Project
     from contextrelay.model.project import Decision
 
 
-def project_start_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
+@takes(
+    arg(
         "--budget",
         type=int,
         default=BRIEF_TOKENS_DEFAULT,
         metavar="TOKENS",
         help=f"the most it may take ({BRIEF_TOKENS_DEFAULT})",
-    )
-    parser.add_argument("--agent", action="store_true", help="in the form for models")
-    project_options(parser, writes=False)
-
-
+    ),
+    arg("--agent", action="store_true", help="in the form for models"),
+    *project_options(writes=False),
+)
 def project_start(args: Namespace, console: Console) -> None:
     """Print the cold-start brief: what the project is, where it stands, what to do next.
 
@@ -69,10 +69,7 @@ def _age(moment: str) -> str:
     return f"{max(0, seconds):.0f} s ago"
 
 
-def project_status_arguments(parser: ArgumentParser) -> None:
-    project_options(parser, writes=False)
-
-
+@takes(*project_options(writes=False))
 def project_status(args: Namespace, console: Console) -> None:
     """Print where the project stands, with all its steps and counts."""
     project = open_project(args, console)
@@ -111,11 +108,10 @@ def _statuses(todos: list[Any]) -> list[str]:
     return list(dict.fromkeys(clean(todo.status) for todo in todos))
 
 
-def project_next_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--limit", type=int, default=NEXT_TODOS_MAX, help=f"({NEXT_TODOS_MAX})")
-    project_options(parser, writes=False)
-
-
+@takes(
+    arg("--limit", type=int, default=NEXT_TODOS_MAX, help=f"({NEXT_TODOS_MAX})"),
+    *project_options(writes=False),
+)
 def project_next(args: Namespace, console: Console) -> None:
     """Print what to do now: todos that are ready, by priority, at most five."""
     project = open_project(args, console)
@@ -124,20 +120,15 @@ def project_next(args: Namespace, console: Console) -> None:
     console.answer(as_fields(found), lines or "nothing is ready: relay project todo list")
 
 
-def project_decide_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("title", metavar="TITLE", help="what is decided, in one line")
-    parser.add_argument("--context", default="", help="why it had to be decided")
-    parser.add_argument("--decision", default="", help="what is decided, at length")
-    parser.add_argument(
-        "--consequence", "--consequences", dest="consequences", default="", help="what follows"
-    )
-    parser.add_argument("--status", default="Accepted", help="(Accepted)")
-    parser.add_argument(
-        "--supersedes", action="append", default=[], metavar="ADR", help="one that ends with it"
-    )
-    project_options(parser)
-
-
+@takes(
+    arg("title", metavar="TITLE", help="what is decided, in one line"),
+    arg("--context", default="", help="why it had to be decided"),
+    arg("--decision", default="", help="what is decided, at length"),
+    arg("--consequence", "--consequences", dest="consequences", default="", help="what follows"),
+    arg("--status", default="Accepted", help="(Accepted)"),
+    arg("--supersedes", action="append", default=[], metavar="ADR", help="one that ends with it"),
+    *project_options(),
+)
 def project_decide(args: Namespace, console: Console) -> None:
     """Append a decision to decisions.md, and print its number."""
     project = open_project(args, console)
@@ -153,12 +144,11 @@ def project_decide(args: Namespace, console: Console) -> None:
     console.answer({"id": id, "title": args.title}, f"{id}  {clean(args.title)}", id)
 
 
-def project_decisions_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", metavar="ADR", help="one of them, whole")
-    parser.add_argument("--search", metavar="WORDS", help="those that say most about it")
-    project_options(parser, writes=False)
-
-
+@takes(
+    arg("id", nargs="?", metavar="ADR", help="one of them, whole"),
+    arg("--search", metavar="WORDS", help="those that say most about it"),
+    *project_options(writes=False),
+)
 def project_decisions(args: Namespace, console: Console) -> None:
     """List the decisions, oldest first; or print one as it is written."""
     from contextrelay.logic.project.snapshot import mattering
@@ -184,11 +174,7 @@ def _decision_line(decision: Decision) -> str:
     return f"{decision.id}  {clean(decision.date):10}  {clean(decision.title)}  ({status})"
 
 
-def project_note_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("text", metavar="TEXT")
-    project_options(parser)
-
-
+@takes(arg("text", metavar="TEXT"), *project_options())
 def project_note(args: Namespace, console: Console) -> None:
     """Add a line to the notes in state.json."""
     project = open_project(args, console)

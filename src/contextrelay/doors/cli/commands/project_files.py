@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import version
+from contextrelay.doors.cli.parser import arg, takes, version
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
@@ -23,14 +23,13 @@ from contextrelay.errors import Conflict, Invalid, Refused
 MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
 
 
-def project_init_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="else this one")
-    parser.add_argument("--name", default="", help="else the folder's")
-    parser.add_argument("--description", default="", help="what it is, in one line")
-    parser.add_argument("--force", action="store_true", help="overwrite, after a copy")
-    project_options(parser)
-
-
+@takes(
+    arg("folder", nargs="?", metavar="FOLDER", help="else this one"),
+    arg("--name", default="", help="else the folder's"),
+    arg("--description", default="", help="what it is, in one line"),
+    arg("--force", action="store_true", help="overwrite, after a copy"),
+    *project_options(),
+)
 def project_init(args: Namespace, console: Console) -> None:
     """Make PROJECT.md, state.json, decisions.md and todos.json; files that are there are kept."""
     from contextrelay.doors.project.init import make_project
@@ -50,33 +49,6 @@ def project_init(args: Namespace, console: Console) -> None:
     lines = [f"made {', '.join(made.made)} in {made.folder}" if made.made else "nothing was made"]
     lines.append("next: write what it is into PROJECT.md; relay project todo add TITLE")
     console.answer(as_fields(made), lines, "\n".join(made.made))
-
-
-def project_finish_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("document", nargs="?", metavar="-", help="what changed, as JSON on stdin")
-    parser.add_argument("--phase")
-    parser.add_argument("--task", dest="current_task", help="what is worked on now")
-    parser.add_argument("--completed", action="append", metavar="STEP", help="add it; repeat")
-    parser.add_argument("--doing", dest="in_progress", metavar="STEP", help="what is half done")
-    parser.add_argument("--blocked", action="append", metavar="WHAT", help="instead of those there")
-    parser.add_argument(
-        "--next", dest="next_steps", action="append", metavar="STEP", help="instead of those there"
-    )
-    parser.add_argument("--notes", help="instead of those there")
-    parser.add_argument("--session", dest="session_id", metavar="ID", help="who worked")
-    parser.add_argument("--set", action="append", type=_field, metavar="FIELD=VALUE", default=[])
-    parser.add_argument("--add", action="append", metavar="TITLE", help="a new todo; repeat")
-    parser.add_argument("--start", action="append", metavar="TODO", help="begun; repeat")
-    parser.add_argument("--done", action="append", metavar="TODO", help="completed; repeat")
-    parser.add_argument(
-        "--block", action="append", type=_reason, metavar="TODO=WHY", help="held up; repeat"
-    )
-    parser.add_argument("--cancel", action="append", metavar="TODO", help="given up; repeat")
-    parser.add_argument("--decide", action="append", metavar="TITLE", help="decided; repeat")
-    parser.add_argument("--since", default="", metavar="STAMP", help="merge by what a brief said")
-    parser.add_argument("--commit", action="store_true", help="commit these files, and no others")
-    parser.add_argument("-m", "--message", default="", help="of the commit")
-    project_options(parser)
 
 
 def _field(text: str) -> tuple[str, Any]:
@@ -99,6 +71,30 @@ _LISTS = ("completed", "blocked", "next_steps")
 _ACTS = ("add", "start", "done", "block", "cancel")
 
 
+@takes(
+    arg("document", nargs="?", metavar="-", help="what changed, as JSON on stdin"),
+    arg("--phase"),
+    arg("--task", dest="current_task", help="what is worked on now"),
+    arg("--completed", action="append", metavar="STEP", help="add it; repeat"),
+    arg("--doing", dest="in_progress", metavar="STEP", help="what is half done"),
+    arg("--blocked", action="append", metavar="WHAT", help="instead of those there"),
+    arg(
+        "--next", dest="next_steps", action="append", metavar="STEP", help="instead of those there"
+    ),
+    arg("--notes", help="instead of those there"),
+    arg("--session", dest="session_id", metavar="ID", help="who worked"),
+    arg("--set", action="append", type=_field, metavar="FIELD=VALUE", default=[]),
+    arg("--add", action="append", metavar="TITLE", help="a new todo; repeat"),
+    arg("--start", action="append", metavar="TODO", help="begun; repeat"),
+    arg("--done", action="append", metavar="TODO", help="completed; repeat"),
+    arg("--block", action="append", type=_reason, metavar="TODO=WHY", help="held up; repeat"),
+    arg("--cancel", action="append", metavar="TODO", help="given up; repeat"),
+    arg("--decide", action="append", metavar="TITLE", help="decided; repeat"),
+    arg("--since", default="", metavar="STAMP", help="merge by what a brief said"),
+    arg("--commit", action="store_true", help="commit these files, and no others"),
+    arg("-m", "--message", default="", help="of the commit"),
+    *project_options(),
+)
 def project_finish(args: Namespace, console: Console) -> None:
     """Write what changed into state.json, todos.json and decisions.md: all of it, or nothing.
 
@@ -195,10 +191,7 @@ def _finished(done: Finished) -> list[str]:
     return [*lines, *(f"⚠ {clean(each)}" for each in told)]
 
 
-def project_doctor_arguments(parser: ArgumentParser) -> None:
-    project_options(parser, writes=False)
-
-
+@takes(*project_options(writes=False))
 def project_doctor(args: Namespace, console: Console) -> None:
     """Look at each file: is it right, and how to mend it if not; nothing is changed."""
     from contextrelay.doors.project.check import check
@@ -214,11 +207,9 @@ def project_doctor(args: Namespace, console: Console) -> None:
     console.exit_code = 2 if any(each.state == "failure" for each in findings) else 0
 
 
-def project_restore_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("version", type=version, metavar="vN", help="of the project's thread")
-    project_options(parser)
-
-
+@takes(
+    arg("version", type=version, metavar="vN", help="of the project's thread"), *project_options()
+)
 def project_restore(args: Namespace, console: Console) -> None:
     """Write the files as a version of the project's thread has them; copies are kept.
 

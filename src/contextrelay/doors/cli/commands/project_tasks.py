@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any
 
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import seconds
+from contextrelay.doors.cli.parser import arg, seconds, takes
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
@@ -18,36 +18,33 @@ from contextrelay.doors.project.project import Project
 from contextrelay.limits import HEARTBEAT_EXEC_S_DEFAULT, HEARTBEAT_TODOS_MAX
 
 
-def project_task_give_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("task", metavar="TASK")
-    parser.add_argument("--expect", default="", metavar="OUTPUT", help="what is to come of it")
-    project_options(parser)
-
-
+@takes(
+    arg("task", metavar="TASK"),
+    arg("--expect", default="", metavar="OUTPUT", help="what is to come of it"),
+    *project_options(),
+)
 def project_task_give(args: Namespace, console: Console) -> None:
     """Leave a task for a child, which reads nothing but the files; print its id."""
     project = open_project(args, console)
     _answer(project, console, project.tasks.give(args.task, args.expect))
 
 
-def project_task_take_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", nargs="?", default="", metavar="TASK", help="else the oldest given")
-    project_options(parser)
-
-
+@takes(
+    arg("id", nargs="?", default="", metavar="TASK", help="else the oldest given"),
+    *project_options(),
+)
 def project_task_take(args: Namespace, console: Console) -> None:
     """Take a task: nobody else can then."""
     project = open_project(args, console)
     _answer(project, console, project.tasks.take(args.id), is_whole=True)
 
 
-def project_task_return_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("result", metavar="RESULT", help="what came of it, or why nothing did")
-    parser.add_argument("--id", default="", metavar="TASK", help="else the one that was taken")
-    parser.add_argument("--failed", action="store_true", help="nothing came of it")
-    project_options(parser)
-
-
+@takes(
+    arg("result", metavar="RESULT", help="what came of it, or why nothing did"),
+    arg("--id", default="", metavar="TASK", help="else the one that was taken"),
+    arg("--failed", action="store_true", help="nothing came of it"),
+    *project_options(),
+)
 def project_task_return(args: Namespace, console: Console) -> None:
     """Return what came of a task."""
     project = open_project(args, console)
@@ -55,10 +52,7 @@ def project_task_return(args: Namespace, console: Console) -> None:
     _answer(project, console, task)
 
 
-def project_task_list_arguments(parser: ArgumentParser) -> None:
-    project_options(parser, writes=False)
-
-
+@takes(*project_options(writes=False))
 def project_task_list(args: Namespace, console: Console) -> None:
     """List the tasks: given, taken, done or failed, with what came of them."""
     found = open_project(args, console).tasks.list()
@@ -82,19 +76,16 @@ def _line(task: dict[str, Any]) -> str:
     return f"{id:9} {status:7} {told}{result}"
 
 
-def project_heartbeat_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--exec", default="", metavar="CMD", help="run for each, JSON on its stdin")
-    parser.add_argument(
+@takes(
+    arg("--exec", default="", metavar="CMD", help="run for each, JSON on its stdin"),
+    arg(
         "--limit", type=int, default=HEARTBEAT_TODOS_MAX, help=f"({HEARTBEAT_TODOS_MAX}, the most)"
-    )
-    parser.add_argument(
-        "--timeout", type=seconds, default=HEARTBEAT_EXEC_S_DEFAULT, metavar="S", help="for each"
-    )
-    project_options(parser, writes=False)
-    parser.add_argument("--by", default="heartbeat", help="who does it")
-    parser.add_argument("--strict", action="store_true", help="refuse what looks like a secret")
-
-
+    ),
+    arg("--timeout", type=seconds, default=HEARTBEAT_EXEC_S_DEFAULT, metavar="S", help="for each"),
+    *project_options(writes=False),
+    arg("--by", default="heartbeat", help="who does it"),
+    arg("--strict", action="store_true", help="refuse what looks like a secret"),
+)
 def project_heartbeat(args: Namespace, console: Console) -> None:
     """Take at most five todos that are ready; with --exec do them, and write what came of each.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.parser import arg, takes
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
@@ -17,21 +18,18 @@ from contextrelay.doors.project.project import Project
 from contextrelay.model.project import PRIORITIES, STATUSES, Todo
 
 
-def project_todo_add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("title", metavar="TITLE")
-    parser.add_argument("--priority", choices=PRIORITIES, default="medium", help="(medium)")
-    parser.add_argument("--description", default="")
-    parser.add_argument("--category", default="")
-    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="repeat")
-    parser.add_argument("--due", default="", metavar="DATE", help="such as 2026-05-01")
-    parser.add_argument("--assignee", default="", help="who is to do it")
-    parser.add_argument("--notes", default="")
-    parser.add_argument(
-        "--blocked-by", action="append", default=[], metavar="TODO", help="it waits for; repeat"
-    )
-    project_options(parser)
-
-
+@takes(
+    arg("title", metavar="TITLE"),
+    arg("--priority", choices=PRIORITIES, default="medium", help="(medium)"),
+    arg("--description", default=""),
+    arg("--category", default=""),
+    arg("--tag", action="append", default=[], metavar="TAG", help="repeat"),
+    arg("--due", default="", metavar="DATE", help="such as 2026-05-01"),
+    arg("--assignee", default="", help="who is to do it"),
+    arg("--notes", default=""),
+    arg("--blocked-by", action="append", default=[], metavar="TODO", help="it waits for; repeat"),
+    *project_options(),
+)
 def project_todo_add(args: Namespace, console: Console) -> None:
     """Add a todo, and print its id."""
     project = open_project(args, console)
@@ -61,26 +59,21 @@ def _answer(
     console.answer(value, lines, todo.id)
 
 
-def _one_todo(parser: ArgumentParser, note: str = "note") -> None:
-    parser.add_argument("id", metavar="TODO", help="TODO-003, or 3")
-    parser.add_argument(note, nargs="?", default="", metavar="NOTE", help="added to its notes")
-    project_options(parser)
+_ONE_TODO = (
+    arg("id", metavar="TODO", help="TODO-003, or 3"),
+    arg("note", nargs="?", default="", metavar="NOTE", help="added to its notes"),
+    *project_options(),
+)
 
 
-def project_todo_start_arguments(parser: ArgumentParser) -> None:
-    _one_todo(parser)
-
-
+@takes(*_ONE_TODO)
 def project_todo_start(args: Namespace, console: Console) -> None:
     """Begin with a todo: it is in_progress."""
     project = open_project(args, console)
     _answer(project, console, project.todos.start(args.id, args.note))
 
 
-def project_todo_done_arguments(parser: ArgumentParser) -> None:
-    _one_todo(parser)
-
-
+@takes(*_ONE_TODO)
 def project_todo_done(args: Namespace, console: Console) -> None:
     """End a todo that was begun: it is completed, and what waited for it alone can go on."""
     project = open_project(args, console)
@@ -88,47 +81,36 @@ def project_todo_done(args: Namespace, console: Console) -> None:
     _answer(project, console, todo, unblocked)
 
 
-def project_todo_block_arguments(parser: ArgumentParser) -> None:
-    _one_todo(parser)
-    parser.add_argument(
-        "--on", action="append", default=[], metavar="TODO", help="it waits for; repeat"
-    )
-
-
+@takes(
+    *_ONE_TODO,
+    arg("--on", action="append", default=[], metavar="TODO", help="it waits for; repeat"),
+)
 def project_todo_block(args: Namespace, console: Console) -> None:
     """Hold a todo up, by a reason, or by other todos that it waits for."""
     project = open_project(args, console)
     _answer(project, console, project.todos.block(args.id, args.note, args.on))
 
 
-def project_todo_unblock_arguments(parser: ArgumentParser) -> None:
-    _one_todo(parser)
-    parser.add_argument("--start", action="store_true", help="and begin with it")
-
-
+@takes(*_ONE_TODO, arg("--start", action="store_true", help="and begin with it"))
 def project_todo_unblock(args: Namespace, console: Console) -> None:
     """Let a todo go on; it waits for nobody then."""
     project = open_project(args, console)
     _answer(project, console, project.todos.unblock(args.id, args.note, args.start))
 
 
-def project_todo_cancel_arguments(parser: ArgumentParser) -> None:
-    _one_todo(parser)
-
-
+@takes(*_ONE_TODO)
 def project_todo_cancel(args: Namespace, console: Console) -> None:
     """Give a todo up: it is cancelled, and stays in the list."""
     project = open_project(args, console)
     _answer(project, console, project.todos.cancel(args.id, args.note))
 
 
-def project_todo_list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--status", choices=STATUSES, help="only these")
-    parser.add_argument("--all", action="store_true", help="those that have ended too")
-    parser.add_argument("--archived", action="store_true", help="those under completed instead")
-    project_options(parser, writes=False)
-
-
+@takes(
+    arg("--status", choices=STATUSES, help="only these"),
+    arg("--all", action="store_true", help="those that have ended too"),
+    arg("--archived", action="store_true", help="those under completed instead"),
+    *project_options(writes=False),
+)
 def project_todo_list(args: Namespace, console: Console) -> None:
     """List the todos that are open, in the order of the file."""
     found = open_project(args, console).todos.list(args.archived)
@@ -140,10 +122,7 @@ def project_todo_list(args: Namespace, console: Console) -> None:
     console.answer(as_fields(found), lines or "no todos: relay project todo add TITLE")
 
 
-def project_todo_review_arguments(parser: ArgumentParser) -> None:
-    project_options(parser)
-
-
+@takes(*project_options())
 def project_todo_review(args: Namespace, console: Console) -> None:
     """Look at all todos: what is late, stale or stuck; what was done a week ago is archived."""
     project = open_project(args, console)
@@ -161,10 +140,7 @@ def project_todo_review(args: Namespace, console: Console) -> None:
     console.answer(as_fields(found), lines)
 
 
-def project_todo_archive_arguments(parser: ArgumentParser) -> None:
-    project_options(parser)
-
-
+@takes(*project_options())
 def project_todo_archive(args: Namespace, console: Console) -> None:
     """Move what was completed over a week ago to the list `completed` of todos.json."""
     project = open_project(args, console)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import get_args
 
 from msgspec import UNSET, to_builtins
@@ -11,27 +11,20 @@ from msgspec import UNSET, to_builtins
 from contextrelay.client.seal.push import Pushed
 from contextrelay.doors.cli import display, thread_argument, url_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import pair, thread_option, ttl
+from contextrelay.doors.cli.parser import arg, by, one_of, pair, takes, thread_option, ttl
 from contextrelay.errors import Invalid
 from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
 
-
-def describe_arguments(parser: ArgumentParser) -> None:
-    """The options that describe what is stored."""
-    parser.add_argument("file", nargs="?", metavar="FILE", help="the file; - or none for stdin")
-    parser.add_argument("--name", help="its name, if not the file's")
-    types = get_args(ArtifactType)
-    parser.add_argument(
-        "--type", choices=types, metavar="TYPE", help=f"{', '.join(types)}; else found out"
-    )
-    parser.add_argument("--media-type", help="like text/markdown; else found out")
-    parser.add_argument(
-        "--meta", type=pair, action="append", default=[], metavar="KEY=VALUE", help="metadata"
-    )
-    parser.add_argument("--by", default="you", help="who made it")
-    parser.add_argument(
-        "--source", action="append", default=[], metavar="REF", help="what it was made from"
-    )
+_TYPES = get_args(ArtifactType)
+DESCRIPTION = (
+    arg("file", nargs="?", metavar="FILE", help="the file; - or none for stdin"),
+    arg("--name", help="its name, if not the file's"),
+    arg("--type", choices=_TYPES, metavar="TYPE", help=f"{', '.join(_TYPES)}; else found out"),
+    arg("--media-type", help="like text/markdown; else found out"),
+    arg("--meta", type=pair, action="append", default=[], metavar="KEY=VALUE", help="metadata"),
+    by("who made it"),
+    arg("--source", action="append", default=[], metavar="REF", help="what it was made from"),
+)
 
 
 def store(
@@ -58,26 +51,22 @@ def store(
     )
 
 
-def push_arguments(parser: ArgumentParser) -> None:
-    describe_arguments(parser)
-    life = parser.add_mutually_exclusive_group()
-    life.add_argument(
-        "--ttl", type=ttl, default=UNSET, metavar="TIME", help="90s, 30m, 24h, 7d or never"
-    )
-    life.add_argument("--pin", action="store_true", help="keep it until it is removed")
-    parser.add_argument("--channel", metavar="CHANNEL", help="tell those who subscribe to it")
-    thread_option(parser, "put it into a thread, where it does not expire")
-    parser.add_argument(
-        "--encrypt", action="store_true", help="seal it: only who has the URL printed can read it"
-    )
-    parser.add_argument(
+@takes(
+    *DESCRIPTION,
+    one_of(
+        arg("--ttl", type=ttl, default=UNSET, metavar="TIME", help="90s, 30m, 24h, 7d or never"),
+        arg("--pin", action="store_true", help="keep it until it is removed"),
+    ),
+    arg("--channel", metavar="CHANNEL", help="tell those who subscribe to it"),
+    thread_option("put it into a thread, where it does not expire"),
+    arg("--encrypt", action="store_true", help="seal it: only who has the URL printed can read it"),
+    arg(
         "--format",
         choices=get_args(SealFormat),
         help="with --encrypt: k2 for any body (what is taken), k1 for text that clients of "
         "ContextRelay 0.2 are to read",
-    )
-
-
+    ),
+)
 def push(args: Namespace, console: Console) -> None:
     """Store a file or stdin once and print the URL that stands for it."""
     if args.format and not args.encrypt:
@@ -99,12 +88,11 @@ def _fields(artifact: Artifact) -> dict[str, object]:
     return to_builtins(artifact)
 
 
-def pull_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF", help=url_argument.FROM_STDIN)
-    parser.add_argument("-o", "--out", metavar="FILE", help="write to a file, whole or not at all")
-    parser.add_argument("--bytes", metavar="A:B", help="only the bytes from A up to B")
-
-
+@takes(
+    arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
+    arg("-o", "--out", metavar="FILE", help="write to a file, whole or not at all"),
+    arg("--bytes", metavar="A:B", help="only the bytes from A up to B"),
+)
 def pull(args: Namespace, console: Console) -> None:
     """Get a body back, exactly as it was stored, or opened if REF is a URL with a key; from its own
     server where REF is a URL of one."""
@@ -134,11 +122,10 @@ def _range(text: str | None) -> tuple[int, int | None]:
     return int(start or 0), int(stop) if stop else None
 
 
-def peek_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("ref", metavar="REF", help=url_argument.FROM_STDIN)
-    parser.add_argument("--full", action="store_true", help="everything, not the metadata alone")
-
-
+@takes(
+    arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
+    arg("--full", action="store_true", help="everything, not the metadata alone"),
+)
 def peek(args: Namespace, console: Console) -> None:
     """Tell what a ref is without loading it: its metadata, or with --full all about it."""
     relay, ref = url_argument.resolved(console, url_argument.read(console, args.ref))

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from shlex import quote
 
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import thread_option
+from contextrelay.doors.cli.parser import arg, takes, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import PIECE_TOKENS_DEFAULT, SEARCH_RESULTS_MAX
 from contextrelay.model.inspect import Hit, Hits
 
 
-def search_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("query", nargs="*", metavar="QUERY", help="words to look for")
-    thread_option(parser, "only in this thread")
-    parser.add_argument("--ref", metavar="REF", help="only in this ref")
-    parser.add_argument(
+@takes(
+    arg("query", nargs="*", metavar="QUERY", help="words to look for"),
+    thread_option("only in this thread"),
+    arg("--ref", metavar="REF", help="only in this ref"),
+    arg(
         "--limit",
         type=int,
         default=10,
         metavar="N",
         help=f"how many to show, best first (10; at most {SEARCH_RESULTS_MAX})",
-    )
-    parser.add_argument(
+    ),
+    arg(
         "--tokens-max",
         "--max-tokens",
         type=int,
         default=PIECE_TOKENS_DEFAULT,
         metavar="N",
         help=f"the answer is never longer ({PIECE_TOKENS_DEFAULT:,})",
-    )
-    parser.add_argument(
-        "--rebuild", action="store_true", help="first make the search index anew, all of it"
-    )
-
-
+    ),
+    arg("--rebuild", action="store_true", help="first make the search index anew, all of it"),
+)
 def search(args: Namespace, console: Console) -> None:
     """Search by words: in everything, in a thread, or in one ref; best first."""
     if args.rebuild:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from importlib import import_module
 from ipaddress import ip_address
 from types import FrameType, ModuleType
@@ -19,6 +19,7 @@ from msgspec.structs import asdict
 from contextrelay.client.transport.local import default_address, open_stores
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.parser import arg, takes
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import SERVER_WORKERS_MAX
 from contextrelay.model.key import IssuedKey, KeptKey
@@ -43,34 +44,25 @@ def _workers(text: str) -> int:
     return int(text)
 
 
-def serve_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1)")
-    parser.add_argument(
-        "--port", type=_port, default=PORT, help=f"the port ({PORT}); 0 for any that is free"
-    )
-    parser.add_argument(
-        "--public-url", default="", metavar="URL", help="how it is called, if not by its address"
-    )
-    parser.add_argument(
+@takes(
+    arg("--host", default="127.0.0.1", help="where to listen (127.0.0.1)"),
+    arg("--port", type=_port, default=PORT, help=f"the port ({PORT}); 0 for any that is free"),
+    arg("--public-url", default="", metavar="URL", help="how it is called, if not by its address"),
+    arg(
         "--allow-host",
         action="append",
         default=[],
         metavar="HOST",
         help="another name that requests may call it by",
-    )
-    parser.add_argument(
-        "--workers", type=_workers, default=1, metavar="N", help="how many processes (1)"
-    )
-    parser.add_argument(
-        "--require-token", action="store_true", help="ask for a key on this machine too"
-    )
-    parser.add_argument(
+    ),
+    arg("--workers", type=_workers, default=1, metavar="N", help="how many processes (1)"),
+    arg("--require-token", action="store_true", help="ask for a key on this machine too"),
+    arg(
         "--token",
         choices=("auto",),
         help="auto: make an admin key if there is none, and print its token once",
-    )
-
-
+    ),
+)
 def serve(args: Namespace, console: Console) -> None:
     """Serve a store over HTTP until Ctrl-C or SIGTERM; what was begun is answered first.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Any
 
 from msgspec import Raw
@@ -11,7 +11,16 @@ from msgspec.json import decode, encode, format
 
 from contextrelay.doors.cli import display, state_display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import thread_arguments, thread_option, version
+from contextrelay.doors.cli.parser import (
+    LIMIT,
+    arg,
+    by,
+    one_of,
+    takes,
+    thread_arguments,
+    thread_option,
+    version,
+)
 from contextrelay.doors.cli.thread_argument import Chosen
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused
 from contextrelay.limits import LIST_ITEMS_MAX, STATE_BYTES_MAX
@@ -32,10 +41,7 @@ _VERSION_EVENTS = ("state.created", "state.patch.applied")
 _CHANGES_SHOWN = 10
 
 
-def state_header_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser, "THREAD[@vN]")
-
-
+@takes(*thread_arguments("THREAD[@vN]"))
 def state_header(args: Namespace, console: Console) -> None:
     """Show the bounded view of a state that goes into a prompt; piped, its exact JSON."""
     chosen = _at(console, args, None)
@@ -75,11 +81,10 @@ def _said(item: dict[str, Any]) -> str:
     return state_display.key_of(item) + display.cut(told, state_display.LINE_CHARS)
 
 
-def state_show_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser, "[THREAD][@vN][:/PATH]")
-    parser.add_argument("--at", type=version, metavar="vN", help="as it was at a version")
-
-
+@takes(
+    *thread_arguments("[THREAD][@vN][:/PATH]"),
+    arg("--at", type=version, metavar="vN", help="as it was at a version"),
+)
 def state_show(args: Namespace, console: Console) -> None:
     """Show a whole state as JSON, as it is or was at a version, or a place in it."""
     chosen = _at(console, args, args.at)
@@ -104,19 +109,17 @@ def _at(console: Console, args: Namespace, at: int | None) -> Chosen:
     return chosen._replace(version=at or chosen.version)
 
 
-def state_patch_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("source", nargs="?", metavar="-", help="the patch comes from stdin")
-    given = parser.add_mutually_exclusive_group()
-    given.add_argument("--json", dest="document", metavar="PATCH", help="the patch itself")
-    given.add_argument("--file", metavar="FILE", help="the patch is in a file")
-    thread_option(parser)
-    parser.add_argument("--expected", type=version, metavar="vN", help="only if that is the newest")
-    parser.add_argument(
-        "--merge", action="store_true", help="or if what changed since is elsewhere"
-    )
-    parser.add_argument("--by", default="you", help="who changes it")
-
-
+@takes(
+    arg("source", nargs="?", metavar="-", help="the patch comes from stdin"),
+    one_of(
+        arg("--json", dest="document", metavar="PATCH", help="the patch itself"),
+        arg("--file", metavar="FILE", help="the patch is in a file"),
+    ),
+    thread_option(),
+    arg("--expected", type=version, metavar="vN", help="only if that is the newest"),
+    arg("--merge", action="store_true", help="or if what changed since is elsewhere"),
+    by("who changes it"),
+)
 def state_patch(args: Namespace, console: Console) -> None:
     """Change a state by a JSON Patch (RFC 6902): all of its operations, or none.
 
@@ -181,12 +184,11 @@ def show_patched(console: Console, patched: Patched, by: str) -> None:
     console.answer(patched, lines, f"v{patched.version}")
 
 
-def state_diff_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("old", type=version, metavar="vA")
-    parser.add_argument("new", type=version, nargs="?", metavar="vB", help="else the newest")
-    thread_option(parser)
-
-
+@takes(
+    arg("old", type=version, metavar="vA"),
+    arg("new", type=version, nargs="?", metavar="vB", help="else the newest"),
+    thread_option(),
+)
 def state_diff(args: Namespace, console: Console) -> None:
     """Show what leads from one version of a state to another."""
     chosen = thread_argument.choose_thread(console, args)
@@ -199,15 +201,9 @@ def state_diff(args: Namespace, console: Console) -> None:
     console.answer(changes, lines if changes.operations else [*lines, "no difference"])
 
 
-def state_log_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-    parser.add_argument("--limit", type=int, default=20, help="how many (20)")
-
-
+@takes(*thread_arguments(), LIMIT)
 def state_log(args: Namespace, console: Console) -> None:
     """List the versions of a state, newest first: when, who, what, and their checkpoints."""
-    if not 1 <= args.limit <= LIST_ITEMS_MAX:
-        raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
     chosen = thread_argument.choose_thread(console, args)
     labels: dict[int, list[str]] = {}
     versions: list[Numbered] = []
@@ -241,34 +237,21 @@ def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
     return f"{f'v{number}':6} {when}  {display.clean(event.by):10}  {told}{flags}"
 
 
-def state_restore_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("version", type=version, metavar="vN")
-    thread_option(parser)
-    parser.add_argument("--by", default="you", help="who does it")
-
-
+@takes(arg("version", type=version, metavar="vN"), thread_option(), by("who does it"))
 def state_restore(args: Namespace, console: Console) -> None:
     """Make an old version the newest one, as a new version."""
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.restore(args.version, args.by), args.by)
 
 
-def state_compact_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-    parser.add_argument("--by", default="you", help="who does it")
-
-
+@takes(*thread_arguments(), by("who does it"))
 def state_compact(args: Namespace, console: Console) -> None:
     """Shorten the lists that grow by themselves; older versions stay readable."""
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.compact(args.by), args.by)
 
 
-def state_adopt_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-    parser.add_argument("--by", default="you", help="who edited it")
-
-
+@takes(*thread_arguments(), by("who edited it"))
 def state_adopt(args: Namespace, console: Console) -> None:
     """Take a hand edit of state.json, as `relay thread files` wrote it, in as a patch."""
     console.own_address("state.json is beside the store")

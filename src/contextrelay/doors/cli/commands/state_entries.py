@@ -7,7 +7,7 @@ version that its id was chosen in, and is tried again on the next one.
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display, state_display, thread_argument
 from contextrelay.doors.cli.commands.state import show_patched
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import thread_option
+from contextrelay.doors.cli.parser import arg, by, takes, thread_option
 from contextrelay.errors import Conflict, Invalid, NotFound, Unavailable
 from contextrelay.limits import RETRIES_MAX
 from contextrelay.logic.document.patch import Operation
@@ -44,18 +44,6 @@ KINDS = {
 _ENDINGS = (("open_questions", "open", "resolved"), ("plan", "pending", "done"))
 
 
-def state_add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("kind", choices=tuple(KINDS))
-    parser.add_argument("text", metavar="TEXT")
-    thread_option(parser)
-    parser.add_argument("--key", help="of a fact; note, if there is none")
-    parser.add_argument("--severity", choices=("hard", "soft"), help="of a constraint (hard)")
-    parser.add_argument("--reason", action="append", metavar="CODE", help="of a decision")
-    parser.add_argument("--evidence", action="append", metavar="REF", help="of a decision")
-    parser.add_argument("--confidence", type=_share, help="of a decision, 0 to 1 (1)")
-    parser.add_argument("--by", default="you", help="who adds it")
-
-
 def _share(text: str) -> float:
     try:
         share = float(text)
@@ -66,6 +54,17 @@ def _share(text: str) -> float:
     return share
 
 
+@takes(
+    arg("kind", choices=tuple(KINDS)),
+    arg("text", metavar="TEXT"),
+    thread_option(),
+    arg("--key", help="of a fact; note, if there is none"),
+    arg("--severity", choices=("hard", "soft"), help="of a constraint (hard)"),
+    arg("--reason", action="append", metavar="CODE", help="of a decision"),
+    arg("--evidence", action="append", metavar="REF", help="of a decision"),
+    arg("--confidence", type=_share, help="of a decision, 0 to 1 (1)"),
+    by("who adds it"),
+)
 def state_add(args: Namespace, console: Console) -> None:
     """Add a fact, a constraint, a question, a step of the plan, or a decision."""
     kind = KINDS[args.kind]
@@ -116,12 +115,7 @@ def _patched(thread: Thread, made: Callable[[dict[str, Any]], list[Operation]], 
     raise Unavailable(f"others keep changing thread {thread.id}", "try again")
 
 
-def state_resolve_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="like q3 or s2")
-    thread_option(parser)
-    parser.add_argument("--by", default="you", help="who did it")
-
-
+@takes(arg("id", metavar="ID", help="like q3 or s2"), thread_option(), by("who did it"))
 def state_resolve(args: Namespace, console: Console) -> None:
     """Mark a question as resolved, or a step of the plan as done."""
     chosen = thread_argument.choose_thread(console, args)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from msgspec.structs import asdict
 
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import thread_arguments
+from contextrelay.doors.cli.parser import arg, by, takes, thread_arguments
 from contextrelay.errors import Invalid
 from contextrelay.model.savings import Savings
 from contextrelay.model.thread import Stats
 
 
-def stats_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-    parser.add_argument("--all", action="store_true", help="of the whole store, not of a thread")
-
-
+@takes(
+    *thread_arguments(),
+    arg("--all", action="store_true", help="of the whole store, not of a thread"),
+)
 def stats(args: Namespace, console: Console) -> None:
     """Tell what refs have saved: by the seed's formula, and as it was counted, costs taken off."""
     if args.all:
@@ -68,13 +67,12 @@ def _counted(told: Savings) -> list[str]:
     ]
 
 
-def report_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-    parser.add_argument("--format", choices=("md", "json", "html"), help="md, unless --json")
-    parser.add_argument("-o", "--out", metavar="FILE", help="write to a file, whole or not at all")
-    parser.add_argument("--by", default="you", help="who asks for it")
-
-
+@takes(
+    *thread_arguments(),
+    arg("--format", choices=("md", "json", "html"), help="md, unless --json"),
+    arg("-o", "--out", metavar="FILE", help="write to a file, whole or not at all"),
+    by("who asks for it"),
+)
 def report(args: Namespace, console: Console) -> None:
     """Write a thread down to read: state, decisions, artifacts, timeline, savings."""
     from contextrelay.doors.report.contents import gather

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,13 +11,10 @@ from msgspec.json import encode, format
 from contextrelay.client.transport.local import SETTINGS_NAME
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.parser import arg, takes
 from contextrelay.errors import Invalid
 from contextrelay.model.settings import Settings
 from contextrelay.store.durable_files import write_whole
-
-
-def init_arguments(parser: ArgumentParser) -> None:
-    pass
 
 
 def init(args: Namespace, console: Console) -> None:
@@ -37,10 +34,6 @@ def init(args: Namespace, console: Console) -> None:
     )
 
 
-def gc_arguments(parser: ArgumentParser) -> None:
-    pass
-
-
 def gc(args: Namespace, console: Console) -> None:
     """Expire what is due, free the bytes that nothing holds, mend what a crash left over."""
     with console.busy("sweeping"):
@@ -56,10 +49,6 @@ def gc(args: Namespace, console: Console) -> None:
             *([] if report.is_done else ["  more is due: relay gc again"]),
         ],
     )
-
-
-def verify_arguments(parser: ArgumentParser) -> None:
-    pass
 
 
 def verify(args: Namespace, console: Console) -> None:
@@ -88,10 +77,7 @@ def verify(args: Namespace, console: Console) -> None:
         console.exit_code = 1
 
 
-def backup_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("-o", "--out", metavar="FILE", help="where to (relay-DATE.tar)")
-
-
+@takes(arg("-o", "--out", metavar="FILE", help="where to (relay-DATE.tar)"))
 def backup(args: Namespace, console: Console) -> None:
     """Write the whole store to one file, consistent while others go on writing."""
     path = Path(args.out or f"relay-{datetime.now(UTC):%Y-%m-%d-%H%M%S}.tar")
@@ -107,15 +93,14 @@ def backup(args: Namespace, console: Console) -> None:
     )
 
 
-def restore_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="?")
-    parser.add_argument(
+@takes(
+    arg("file", metavar="FILE", nargs="?"),
+    arg(
         "--abandon",
         action="store_true",
         help="give up a restore that was cut short: erase what it wrote, and nothing else",
-    )
-
-
+    ),
+)
 def restore(args: Namespace, console: Console) -> None:
     """Fill an empty store from a backup, checking every hash.
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import thread_arguments, thread_option
+from contextrelay.doors.cli.parser import PAGE, arg, by, takes, thread_arguments, thread_option
 from contextrelay.doors.cli.thread_argument import label
 from contextrelay.errors import Invalid
-from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.thread import ThreadView
 from contextrelay.wire.verbs import ReadStats
 
 
-def thread_new_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--name", help="a name to call it by")
-    parser.add_argument("--by", default="you", help="who makes it")
-
-
+@takes(arg("--name", help="a name to call it by"), by("who makes it"))
 def thread_new(args: Namespace, console: Console) -> None:
     """Make a thread and print its id; it is then the last used one in this folder."""
     thread = console.relay.new_thread(args.name, args.by)
@@ -30,15 +25,9 @@ def _made(console: Console, view: ThreadView) -> None:
     console.answer(view, [f"thread_id  {view.thread_id}"], view.thread_id)
 
 
-def thread_list_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--limit", type=int, default=20, help="how many (20)")
-    parser.add_argument("--after", default="", metavar="NEXT", help="go on after another list")
-
-
+@takes(*PAGE)
 def thread_list(args: Namespace, console: Console) -> None:
     """List threads, newest first; the last used one in this folder is marked."""
-    if not 1 <= args.limit <= LIST_ITEMS_MAX:
-        raise Invalid(f"--limit {args.limit} is out of range", f"take 1 to {LIST_ITEMS_MAX}")
     listing = console.relay.threads(args.limit, args.after)
     lines: list[str] = []
     if console.is_human and not console.is_json:
@@ -68,10 +57,7 @@ def _table(console: Console, views: list[ThreadView]) -> list[str]:
     return lines
 
 
-def thread_show_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-
-
+@takes(*thread_arguments())
 def thread_show(args: Namespace, console: Console) -> None:
     """Show a thread as it stands."""
     view = thread_argument.choose_thread(console, args).view
@@ -92,12 +78,11 @@ def thread_show(args: Namespace, console: Console) -> None:
     )
 
 
-def thread_fork_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser, "THREAD[@vN]")
-    parser.add_argument("--name", help="a name to call the new one by")
-    parser.add_argument("--by", default="you", help="who makes it")
-
-
+@takes(
+    *thread_arguments("THREAD[@vN]"),
+    arg("--name", help="a name to call the new one by"),
+    by("who makes it"),
+)
 def thread_fork(args: Namespace, console: Console) -> None:
     """Begin a thread with the state of another, as it is or was at a version; print its id."""
     chosen = thread_argument.choose(console, args)
@@ -108,11 +93,7 @@ def thread_fork(args: Namespace, console: Console) -> None:
     _made(console, thread.show())
 
 
-def thread_close_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-    parser.add_argument("--by", default="you", help="who closes it")
-
-
+@takes(*thread_arguments(), by("who closes it"))
 def thread_close(args: Namespace, console: Console) -> None:
     """Close a thread: it can be read, and no longer changed."""
     chosen = thread_argument.choose_thread(console, args)
@@ -120,14 +101,11 @@ def thread_close(args: Namespace, console: Console) -> None:
     console.answer(view, f"closed {label(view)} at v{view.version}", view.thread_id)
 
 
-def thread_rm_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "place", nargs="?", metavar="THREAD", help="an id, its beginning, or a name"
-    )
-    thread_option(parser, "the same")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-
-
+@takes(
+    arg("place", nargs="?", metavar="THREAD", help="an id, its beginning, or a name"),
+    thread_option("the same"),
+    arg("--yes", action="store_true", help="do not ask"),
+)
 def thread_rm(args: Namespace, console: Console) -> None:
     """Remove a thread with its history, and the artifacts that only it holds."""
     if bool(args.place) == bool(args.thread):
@@ -139,10 +117,7 @@ def thread_rm(args: Namespace, console: Console) -> None:
     console.answer(view, f"removed {label(view)} ({holds})", view.thread_id)
 
 
-def thread_files_arguments(parser: ArgumentParser) -> None:
-    thread_arguments(parser)
-
-
+@takes(*thread_arguments())
 def thread_files(args: Namespace, console: Console) -> None:
     """Write state.json, events.log and the artifacts of a thread as files; print their folder."""
     console.own_address("these files are written beside the store")

@@ -7,11 +7,7 @@ from contextrelay.doors.cli.console import Console
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-
-def version_arguments(parser: ArgumentParser) -> None:
-    pass
+    from argparse import Namespace
 
 
 def version(args: Namespace, console: Console) -> None:
