@@ -45,15 +45,15 @@ def _commit(root: str) -> str:
         return "unknown"
     command = ["git", "-C", root, "rev-parse", "--verify", "HEAD"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    commit = told.stdout.strip()
+    commit = done.stdout.strip()
     return commit if commit.isalnum() else "unknown"
 
 
 def _built() -> str:
     """When; what builds packages reproducibly says so itself."""
-    told = os.environ.get("SOURCE_DATE_EPOCH", "")
-    at = datetime.fromtimestamp(int(told), UTC) if told.isdigit() else datetime.now(UTC)
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    at = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,1 +1,1 @@
-"""Benchmarks: each beside what a user would use instead, in one run, as a ratio."""
+"""Benchmarks: each against what a user would use instead, in one run, as a ratio."""

@@ -70,20 +70,20 @@ def _line(each: Result | Curve) -> str:
     if isinstance(each, Curve):
         points = "  ".join(f"{size}: {value:.1f}" for size, value in each.points.items())
         return f"{mark} {each.name}: {points} {each.unit} {each.target}"
-    told = f"{each.ours:.1f} / {each.anchor:.1f} {each.unit}"
-    return f"{mark} {each.name}: {told} = {each.ratio:.2f} (asked {each.target})"
+    figures = f"{each.ours:.1f} / {each.anchor:.1f} {each.unit}"
+    return f"{mark} {each.name}: {figures} = {each.ratio:.2f} (asked {each.target})"
 
 
 def _write(name: str, found: list[Result | Curve]) -> None:
     RESULTS.mkdir(exist_ok=True)
-    told = {
+    record = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "machine": platform.machine(),
         "results": found,
     }
-    (RESULTS / f"{name}.json").write_bytes(format(encode(told), indent=2) + b"\n")
+    (RESULTS / f"{name}.json").write_bytes(format(encode(record), indent=2) + b"\n")
 
 
 if __name__ == "__main__":

@@ -90,13 +90,13 @@ def _log(size: int) -> str:
     while taken < size:
         second = len(lines) % 60
         level = "ERROR" if lot.random() < 0.01 else lot.choice(["INFO", "DEBUG", "WARN"])
-        told = lot.choice(_TOLD).format(lot.randrange(10**6), lot.choice("abcdefgh"))
-        lines.append(f"2026-01-05 10:{second:02}:{second:02},123 {level} [worker-{second}] {told}")
+        text = lot.choice(_MESSAGES).format(lot.randrange(10**6), lot.choice("abcdefgh"))
+        lines.append(f"2026-01-05 10:{second:02}:{second:02},123 {level} [worker-{second}] {text}")
         taken += len(lines[-1]) + 1
     return "\n".join(lines)
 
 
-_TOLD = (
+_MESSAGES = (
     "request {} took 12 ms for user {}",
     "cache miss for key {}:{}",
     'GET /items/{}/{} HTTP/1.1" 200',

@@ -58,7 +58,7 @@ def scenarios(folder: Path) -> Iterator[Result | Curve]:
 
 
 def edit(folder: Path) -> None:
-    """What a person does between two starts; the work of a moment, beside what is measured."""
+    """What a person does between two starts; short next to what is measured."""
     path = folder / "todos.json"
     path.write_text(path.read_text().replace("of the login", "of the new login", 1))
 

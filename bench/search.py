@@ -1,4 +1,4 @@
-"""Search: beside a scan of the same passages, and how updates, memory and the file grow."""
+"""Search: against a scan of the same passages, and how updates, memory and the file grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States: patches by the size of the state, cold and warm, and history beside LangGraph's saver."""
+"""State: patches by the size of the state, cold and warm, and history against LangGraph's saver."""
 
 from __future__ import annotations
 

@@ -63,10 +63,10 @@ class RealModel:
             "temperature": 0,
             "response_format": {"type": "json_object"},
         }
-        told: Any = await asyncio.to_thread(self._server.handle_chat_completions, asked)
-        if isinstance(told, str):
-            told = json.loads(told)
-        return str(told["choices"][0]["message"]["content"])
+        answer: Any = await asyncio.to_thread(self._server.handle_chat_completions, asked)
+        if isinstance(answer, str):
+            answer = json.loads(answer)
+        return str(answer["choices"][0]["message"]["content"])
 
 
 class Network:
@@ -103,19 +103,19 @@ async def main(is_real: bool) -> None:
         )
         metrics = MetricsCollector()
         service = await start_service(coordinator, metrics)
-        told = await service.handle(QUERY, "c42")
+        result = await service.handle(QUERY, "c42")
         await service.stop()
         print("customer   ", QUERY)
-        print("intent     ", told["intent"].get("primary_intent", told["intent"]))
-        if diagnosis := told.get("diagnosis"):
+        print("intent     ", result["intent"].get("primary_intent", result["intent"]))
+        if diagnosis := result.get("diagnosis"):
             print("cause      ", diagnosis.get("root_cause", diagnosis))
             print("to do      ", diagnosis.get("recommended_solution", "?"))
-        session = manager.sessions[told["session_id"]]
+        session = manager.sessions[result["session_id"]]
         print(
             f"session     {len(session.blocks)} blocks, {session.metrics.total_tokens} tokens,"
             f" {session.metrics.context_saturation:.0%} full, version {session.version}"
         )
-        saved = ContextMemoryOptimizer(manager).optimize_memory_usage(told["session_id"])
+        saved = ContextMemoryOptimizer(manager).optimize_memory_usage(result["session_id"])
         print(f"memory      {saved * 1024 * 1024:.0f} bytes saved; {model.sent_chars} sent in all")
 
 

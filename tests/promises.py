@@ -741,7 +741,7 @@ PROMISES: tuple[Promise, ...] = (
     not_yet("H3", "discover says what refs would have saved in past transcripts, honestly"),
     kept(
         "H4",
-        "prime prints what an agent is told, under a budget",
+        "prime prints what an agent starts with, under a budget",
         "tests/doors/project/test_skill.py::test_a_primer_is_within_its_budget_and_tells_what_it_left_out",
         "tests/doors/project/test_skill.py::test_prime_tells_of_the_project_it_is_in",
     ),
@@ -828,7 +828,7 @@ PROMISES: tuple[Promise, ...] = (
     # U  Insight
     kept(
         "U1",
-        "stats: the published formula, and beside it the honest ledger",
+        "stats: the published formula, and next to it the honest ledger",
         "tests/client/test_capabilities.py::test_figures_of_the_cache_are_told_live_and_by_each_version",
         "tests/client/test_savings.py::test_an_estimate_is_corrected_once_somebody_has_counted",
         "tests/client/test_savings.py::test_every_look_is_counted_and_what_is_pulled_is_taken_off",

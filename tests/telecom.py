@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Scripted:
-    """A model that says what it is told to, and remembers what it was asked."""
+    """A model with a script of answers, which remembers what it was asked."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)

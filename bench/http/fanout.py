@@ -1,4 +1,4 @@
-"""Fan-out: from a push to the last of 1,000 subscribers, beside a bare picows loop.
+"""Fan-out: from a push to the last of 1,000 subscribers, against a bare picows loop.
 
 The same client program holds both sides' subscribers, in a process of its own, and its clock takes
 the time. A push is stored first; the picows server passes a frame on, and keeps nothing.
@@ -34,7 +34,7 @@ class Heard(Struct, frozen=True):
 
 
 Hear = Callable[[int], Heard]
-"""Has something told to all subscribers, some times, one after the other."""
+"""Sends something to all subscribers, some times, one after the other."""
 
 
 def scenarios(folder: Path) -> Iterator[Result | Curve]:

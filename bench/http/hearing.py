@@ -59,7 +59,7 @@ def _once(pusher: ContextRelay, hear: Hear, number: int) -> float:
 
 
 def _until_heard(pusher: ContextRelay, hear: Hear) -> None:
-    """Push until the subscription is there, and has told of all that it heard."""
+    """Push until the subscription is there, and has reported all that it received."""
     for number in range(TRIES_MAX):
         url = pusher.push(f"warm {number}", CHANNEL)
         try:

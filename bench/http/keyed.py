@@ -1,4 +1,4 @@
-"""What it costs to know who asks: the same requests with a key, and without one.
+"""What a key costs: the same requests with a key, and without one.
 
 One server, which takes both; 16 connections that stay open. A key of the owner, and one of a
 tenant, whose part of the store has the same content.

@@ -126,20 +126,20 @@ def _wrk(server: Served, script: str, seconds: float, connections: int) -> Load:
         file.write(script + _DONE)
         file.flush()
         before_us = server.cpu_us()
-        told = subprocess.run(
+        done = subprocess.run(
             [*words, "-s", file.name, server.url], check=True, capture_output=True, text=True
         )
         used_us = server.cpu_us() - before_us
-    found = decode(told.stdout.strip().splitlines()[-1], type=Load)
+    found = decode(done.stdout.strip().splitlines()[-1], type=Load)
     if found.failed or not found.requests:
-        raise RuntimeError(f"{found.failed} requests failed: {told.stdout}")
+        raise RuntimeError(f"{found.failed} requests failed: {done.stdout}")
     return replace(found, cpu_us=used_us / found.requests)
 
 
 def compared(name: str, ours: Run, anchor: Run, at_least: float) -> Iterator[Result]:
     """Ours and the anchor in turn: rates, then processor time a request.
 
-    The ratio is the median of those of the runs, each of which had its anchor beside it.
+    The ratio is the median of those of the runs, each of which had its anchor.
     """
     ours(WARM_SECONDS)
     anchor(WARM_SECONDS)

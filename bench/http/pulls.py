@@ -1,4 +1,4 @@
-"""Pulls beside nginx serving the same bytes from files, and peeks beside a constant reply of it.
+"""Pulls against nginx serving the same bytes from files, and peeks against a constant reply of it.
 
 16 connections that stay open, one process each. The bodies are asked for in turn, so no side lives
 from a single one. An envelope's anchor is a file with that envelope in it.
@@ -35,8 +35,8 @@ def scenarios(folder: Path) -> Iterator[Result | Curve]:
                 place = folder / f"{kind}{size}"
                 with nginx(place) as anchor:
                     files = _saved(ours, paths, place / "files", size, is_raw=bool(query))
-                    told = f"pull {name}, {kind} / nginx, sendfile"
-                    yield from compared(told, gets(ours, paths), gets(anchor, files), at_least)
+                    title = f"pull {name}, {kind} / nginx, sendfile"
+                    yield from compared(title, gets(ours, paths), gets(anchor, files), at_least)
         yield from peeks(folder, ours)
 
 

@@ -1,4 +1,4 @@
-"""Durable pushes: small ones beside the same server without a store, large ones beside plain files.
+"""Durable pushes: small against the same server without a store, large against plain files.
 
 Every body is a new one. A push is answered when it is on disk.
 """

@@ -79,7 +79,7 @@ class Served(Struct, frozen=True):
 
 
 def check_parts(*commands: str) -> None:
-    """Raise Skipped unless all commands are there, and /proc, which tells what servers use."""
+    """Raise Skipped unless all commands are there, and /proc, which has what servers use."""
     if not Path("/proc/self/stat").exists():
         raise Skipped("there is no /proc here: measure on Linux")
     for command in commands:

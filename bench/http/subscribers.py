@@ -96,9 +96,9 @@ async def _pushing(host: str) -> Trigger:
         body = encode({"data": f"news {number}", "channel": CHANNEL})
         head = f"POST /push HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
         writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-        told = await reader.readuntil(b"\r\n\r\n")
-        assert told.startswith(b"HTTP/1.1 200"), told
-        lines = told.lower().split(b"\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+        lines = head.lower().split(b"\r\n")
         size = next(line.partition(b":")[2] for line in lines if line.startswith(b"content-length"))
         await reader.readexactly(int(size))
 

@@ -1,4 +1,4 @@
-"""Pieces: grep beside GNU grep, slices of a large body, and how both grow."""
+"""Pieces: grep against GNU grep, slices of a large body, and how both grow."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def greps(relay: Relay, folder: Path) -> Iterator[Result]:
             relay.grep(pattern, ref)
 
         ours_s, theirs_s = interleaved(lambda: timed(ours), lambda: timed(theirs))
-        told = f"grep 10 MB for {name} ({found.count} lines) / GNU grep"
-        yield within(told, ours_s * 1000, theirs_s * 1000, "ms", 5)
+        title = f"grep 10 MB for {name} ({found.count} lines) / GNU grep"
+        yield within(title, ours_s * 1000, theirs_s * 1000, "ms", 5)
 
 
 def slices(relay: Relay) -> Iterator[Result]:

@@ -1,4 +1,4 @@
-"""Starting: from the start of the process to the answer to the first message, beside an empty
+"""Starting: from the start of the process to the answer to the first message, against an empty
 server on the same SDK.
 
 An agent starts an MCP server with every conversation, and waits for it.

@@ -74,8 +74,8 @@ def read_talks() -> list[Talk]:
     return [_talk(each) for each in decode(DATA.read_bytes(), type=list[dict[str, Any]])]
 
 
-def _talk(told: dict[str, Any]) -> Talk:
-    conversation: dict[str, Any] = told["conversation"]
+def _talk(record: dict[str, Any]) -> Talk:
+    conversation: dict[str, Any] = record["conversation"]
     blocks: list[Block] = []
     number = 1
     while turns := conversation.get(f"session_{number}"):
@@ -96,11 +96,11 @@ def _talk(told: dict[str, Any]) -> Talk:
         number += 1
     ids = {block.id for block in blocks}
     questions: list[tuple[str, set[str]]] = []
-    for each in told["qa"]:
+    for each in record["qa"]:
         evidence = {name for text in each["evidence"] for name in re.split(r"[;, ]+", text)} & ids
         if evidence:
             questions.append((each["question"], evidence))
-    return Talk(str(told["sample_id"]), blocks, questions)
+    return Talk(str(record["sample_id"]), blocks, questions)
 
 
 def recall(

@@ -1,6 +1,6 @@
-"""Acts: a seeded mix of verbs on one relay, each told before it begins and after it is answered.
+"""Acts: a seeded mix of verbs on one relay, reported before and after each.
 
-Rule: a line is told only once the verb has returned. Whatever it says has to survive anything.
+Rule: an entry is written only once the verb has returned. What it says has to survive anything.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from random import Random
 
 from contextrelay import Relay
 from contextrelay.model.artifact import Artifact, in_ms
-from tests.crash.report import Mine, Told, What
+from tests.crash.report import Entry, Mine, What
 from tests.crash.thread_acts import ThreadActs
 
 POOL_BODIES = 24
@@ -46,12 +46,14 @@ def pool_body(number: int) -> bytes:
 class Acts:
     """One writer's doings; `mine` is kept up to date."""
 
-    def __init__(self, relay: Relay, seed: int, tell: Callable[[Told], None], mine: Mine) -> None:
+    def __init__(
+        self, relay: Relay, seed: int, report: Callable[[Entry], None], mine: Mine
+    ) -> None:
         self._relay = relay
         self._chance = Random(seed)
-        self._tell = tell
+        self._report = report
         self._mine = mine.refs
-        threads = ThreadActs(relay, self._chance, tell, mine.threads)
+        threads = ThreadActs(relay, self._chance, report, mine.threads)
         self._weights: dict[Callable[[], None], int] = {
             self.push_small: 20,
             self.push_row: 6,
@@ -93,7 +95,7 @@ class Acts:
         bodies = [pool_body(self._chance.randrange(POOL_BODIES)) for _ in range(3)]
         bodies += [small_body(self._new_number()) for _ in range(5)]
         ttl_s = self._chance.choice(TTLS_S)
-        self._tell(Told("push"))
+        self._report(Entry("push"))
         for body, artifact in zip(
             bodies,
             self._relay.push_many([(body, {"ttl_s": ttl_s}) for body in bodies]),
@@ -104,28 +106,28 @@ class Acts:
     def pin(self) -> None:
         if ref := self._any_of_mine("pin"):
             self._relay.pin(ref)
-            self._tell(Told("pin", is_done=True, ref=ref))
+            self._report(Entry("pin", is_done=True, ref=ref))
 
     def extend(self) -> None:
         if ref := self._any_of_mine("extend"):
             ttl_s = self._chance.randrange(2 * DAY_S, 9 * DAY_S)
             expires_ms = _expires_ms(self._relay.extend(ref, ttl_s))
-            self._tell(Told("extend", is_done=True, ref=ref, expires_ms=expires_ms))
+            self._report(Entry("extend", is_done=True, ref=ref, expires_ms=expires_ms))
 
     def remove(self) -> None:
         if ref := self._any_of_mine("remove"):
             self._relay.remove(ref)
             self._mine.remove(ref)
-            self._tell(Told("remove", is_done=True, ref=ref))
+            self._report(Entry("remove", is_done=True, ref=ref))
 
     def sweep(self) -> None:
-        self._tell(Told("sweep"))
+        self._report(Entry("sweep"))
         self._relay.sweep()
-        self._tell(Told("sweep", is_done=True))
+        self._report(Entry("sweep", is_done=True))
 
     def _push(self, body: bytes, in_chunks: bool = False) -> None:
         ttl_s = self._chance.choice(TTLS_S)
-        self._tell(Told("push"))
+        self._report(Entry("push"))
         sent = _chunks(body) if in_chunks else body
         self._pushed(body, self._relay.push(sent, ttl_s=ttl_s))
 
@@ -135,14 +137,14 @@ class Acts:
             self._mine.append(artifact.ref)
         sha256 = hashlib.sha256(body).hexdigest()
         expires_ms = _expires_ms(artifact)
-        told = Told("push", is_done=True, ref=artifact.ref, sha256=sha256, expires_ms=expires_ms)
-        self._tell(told)
+        entry = Entry("push", is_done=True, ref=artifact.ref, sha256=sha256, expires_ms=expires_ms)
+        self._report(entry)
 
     def _any_of_mine(self, what: What) -> str | None:
         if not self._mine:
             return None
         ref = self._chance.choice(self._mine)
-        self._tell(Told(what, ref=ref))
+        self._report(Entry(what, ref=ref))
         return ref
 
     def _new_number(self) -> int:

@@ -54,7 +54,7 @@ def fast_folder() -> Path | None:
     return shm if shm.is_dir() else None
 
 
-def kill_rounds(count: int, seed: int, tell: Callable[[str], None] = lambda line: None) -> Tally:
+def kill_rounds(count: int, seed: int, report: Callable[[str], None] = lambda line: None) -> Tally:
     """Do so many rounds.
 
     Raises:
@@ -70,7 +70,7 @@ def kill_rounds(count: int, seed: int, tell: Callable[[str], None] = lambda line
         except Lost as lost:
             raise Lost(f"seed {seed}, round {tally.rounds}, {home}: {lost}") from lost
         shutil.rmtree(home)
-        tell(
+        report(
             f"{tally.rounds} rounds, {tally.kills} kills, {tally.acknowledged} acknowledged,"
             f" {tally.mended} leftovers mended"
         )
@@ -123,10 +123,10 @@ class _Writer:
             return -1
         lines = (self._rest + read).split(b"\n")
         self._rest = lines.pop()
-        told = [decode(line) for line in lines]
-        for each in told:
+        entries = [decode(line) for line in lines]
+        for each in entries:
             witness.hear(each, self.number)
-        return sum(each.is_done for each in told)
+        return sum(each.is_done for each in entries)
 
     def kill(self) -> None:
         self._process.kill()
@@ -134,7 +134,7 @@ class _Writer:
         self._stdin.close()
 
     def bury(self, witness: Witness) -> int:
-        """Kill it, and take down what it told last."""
+        """Kill it, and take down its last entries."""
         self.kill()
         heard = 0
         while (more := self.hear(witness)) >= 0:

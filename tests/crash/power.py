@@ -16,7 +16,7 @@ from contextrelay.core.stores import Stores, clock_ms
 from tests.crash.disk import EVERYTHING, NOTHING, Call, Disk, Fate, Image, Synced
 from tests.crash.killing import fast_folder
 from tests.crash.recording import calls_in, record
-from tests.crash.report import Lost, Told
+from tests.crash.report import Entry, Lost
 from tests.crash.witness import Witness, check_verified
 
 # Around a sync or an answer most is at stake: points there are that much likelier.
@@ -27,7 +27,7 @@ STAKE_REACH = 3
 class Film:
     """A recording, read once."""
 
-    def __init__(self, root: Path, calls: list[Call | Told], began_ms: int, ended_ms: int) -> None:
+    def __init__(self, root: Path, calls: list[Call | Entry], began_ms: int, ended_ms: int) -> None:
         self.root = root
         self.calls = calls
         self.began_ms = began_ms
@@ -44,7 +44,9 @@ def shoot(seed: int, kind: str = "safe") -> Film:
         recording = home / "calls"
         record(["tests.crash.recorded", str(root / "store"), str(seed), kind], recording)
         disk = Disk(str(root))
-        calls = [call for call in calls_in(recording) if isinstance(call, Told) or disk.apply(call)]
+        calls = [
+            call for call in calls_in(recording) if isinstance(call, Entry) or disk.apply(call)
+        ]
     finally:
         shutil.rmtree(home)
     return Film(root, calls, began_ms, clock_ms())
@@ -54,7 +56,7 @@ def points_in(film: Film, count: int, chance: Random) -> list[int]:
     """Where to stop: after so many calls, in order; some more than once."""
     weights = [1] * len(film.calls)
     for index, call in enumerate(film.calls):
-        if isinstance(call, Synced | Told):
+        if isinstance(call, Synced | Entry):
             start = max(0, index - STAKE_REACH)
             stop = min(len(weights), index + STAKE_REACH)
             weights[start:stop] = [STAKE] * (stop - start)
@@ -70,7 +72,7 @@ def losses_in(film: Film, points: list[int], chance: Random) -> list[str]:
     try:
         for number, point in enumerate(points):
             for call in film.calls[done:point]:
-                if isinstance(call, Told):
+                if isinstance(call, Entry):
                     witness.hear(call)
                 else:
                     disk.apply(call)

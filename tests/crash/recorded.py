@@ -21,7 +21,7 @@ from contextrelay.store.ledger.sqlite import SqliteLedger, connect
 from contextrelay.store.reserve import Reserve
 from tests.crash.acts import Acts
 from tests.crash.report import Mine
-from tests.crash.writer import tell
+from tests.crash.writer import report
 
 SESSIONS = 3
 ACTS_A_SESSION = 35
@@ -36,7 +36,7 @@ def main(folder: Path, seed: int, kind: str) -> None:
     mine = Mine([], [])
     for session in range(SESSIONS):
         with _opened(folder, kind) as relay:
-            acts = Acts(relay, seed * SESSIONS + session, tell, mine)
+            acts = Acts(relay, seed * SESSIONS + session, report, mine)
             for _ in range(ACTS_A_SESSION):
                 acts.one()
 

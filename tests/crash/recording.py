@@ -1,6 +1,6 @@
 """Recordings: a real writer run under strace, and its calls as disk.py understands them.
 
-This sees what SQLite itself writes and syncs, in the build that Python comes with, beside our own
+This sees what SQLite itself writes and syncs, in the build that Python comes with, next to our own
 files; a VFS of our own (as apsw offers) would see neither. What it cannot show:
 
 - memory-mapped writes: only the wal-index (-shm) is mapped, and SQLite rebuilds that after a crash;
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tests.crash import disk
 from tests.crash.disk import Call
-from tests.crash.report import Told, decode
+from tests.crash.report import Entry, decode
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,8 +47,8 @@ def record(arguments: list[str], recording: Path) -> None:
     )
 
 
-def calls_in(recording: Path) -> Iterator[Call | Told]:
-    """The calls of a recording that matter, and the lines told in between, in order."""
+def calls_in(recording: Path) -> Iterator[Call | Entry]:
+    """The calls of a recording that matter, and the entries in between, in order."""
     with recording.open() as lines:
         for line in lines:
             found = _parse(line)
@@ -62,7 +62,7 @@ _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
 _STDOUT = "1"
 
 
-def _parse(line: str) -> Call | Told | None:
+def _parse(line: str) -> Call | Entry | None:
     if "unfinished" in line or "resumed" in line:
         raise AssertionError("a recorded writer must have one thread and no children")
     match = _LINE.match(line)

@@ -1,4 +1,4 @@
-"""What writers tell: a line for each verb that begins, and one for each that was answered."""
+"""What writers report: a line for each verb that begins, and one for each that was answered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ThreadWhat = Literal["thread", "patch", "restore", "put", "checkpoint", "close",
 """`thread`: one is made, new or forked."""
 
 
-class Told(Struct, frozen=True, omit_defaults=True):
+class Entry(Struct, frozen=True, omit_defaults=True):
     """One line of a writer: a verb it begins, or the answer that it got."""
 
     what: What | ThreadWhat
@@ -42,7 +42,7 @@ class Lost(AssertionError):
 
 
 encode = Encoder().encode
-decode = Decoder(Told).decode
+decode = Decoder(Entry).decode
 _in_order = Encoder(order="deterministic").encode
 
 

@@ -72,10 +72,10 @@ def problems_of(relay: Relay) -> list[Problem]:
     try:
         return relay.verify().problems
     except Broken as broken:
-        return [Problem(what=told(broken), next_step=broken.hint)]
+        return [Problem(what=error_text(broken), next_step=broken.hint)]
 
 
-def told(error: RelayError) -> str:
+def error_text(error: RelayError) -> str:
     """What an error says; one without a next step is not good enough."""
     assert error.hint, error
     return error.message
@@ -177,7 +177,7 @@ def use(store: Path) -> str:
             heard = [_tried(act) for act in acts]
             heard += [problem.what for problem in problems_of(relay)]
     except RelayError as error:
-        return told(error)
+        return error_text(error)
     return "; ".join(each for each in heard if each) or "all is well"
 
 
@@ -199,7 +199,7 @@ def _tried(act: Callable[[], object]) -> str:
     try:
         act()
     except RelayError as error:
-        return told(error)
+        return error_text(error)
     return ""
 
 

@@ -1,4 +1,4 @@
-"""SIGKILL: whatever moment a writer dies at, what it was told stays true."""
+"""SIGKILL: whenever a writer dies, what was acknowledged stays true."""
 
 from __future__ import annotations
 

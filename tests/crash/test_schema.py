@@ -58,7 +58,7 @@ def test_there_is_a_step_for_every_version() -> None:
 
 
 def test_a_store_of_the_first_schema_opens_with_all_it_holds(tmp_path: Path) -> None:
-    """Promise G1. This store never changes; whoever changes the schema must still read it."""
+    """Promise G1. This store never changes; every later schema must still read it."""
     v1_store(tmp_path)
 
     with Relay(tmp_path) as relay:

@@ -42,7 +42,7 @@ def _expecting(ledger: SqliteLedger, number: int) -> None:
 
 
 def _write(folder: Path, number: int, is_expecting: bool, line: Connection) -> None:
-    """Commit COMMITS times, and tell when each was done."""
+    """Commit COMMITS times, and report when each was done."""
     ledger = SqliteLedger(folder / "relay.db")
     act = _expecting if is_expecting else _plainly
     line.send("ready")
@@ -90,8 +90,9 @@ def test_sixteen_processes_commit_to_one_log_and_none_starves(
     """Promise G1. Every seq once, no error, and nobody is left behind.
 
     Fairness is counted, not timed: by the moment the first writer is done with all its commits,
-    each of the others, which had the same time, is at a fifth or more of the median. Whoever only
-    retries on `expect` takes turns at trying; who wins those is chance, so only starving counts.
+    each of the others, which had the same time, is at a fifth or more of the median. A writer
+    that only retries on `expect` takes turns at trying; which one wins is chance, so only starving
+    counts.
     """
     done_at = write_together(tmp_path, is_expecting)
 
@@ -204,8 +205,8 @@ def test_a_forked_child_does_not_keep_the_turn_of_its_dead_parent(tmp_path: Path
     assert parent.pid is not None
     # Not join: it waits for the end of a pipe that the child has open as well.
     os.waitid(os.P_PID, parent.pid, os.WEXITED | os.WNOWAIT)
-    pushed, told = _processes.Pipe()
-    other = _processes.Process(target=_push_one, args=(tmp_path, told))
+    pushed, child_end = _processes.Pipe()
+    other = _processes.Process(target=_push_one, args=(tmp_path, child_end))
     other.start()
     try:
         assert pushed.poll(20), "a push waits for the turn of a process that is dead"

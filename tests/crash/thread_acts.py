@@ -1,4 +1,4 @@
-"""Acts on threads: a seeded mix of what can be done to one, told like all others."""
+"""Acts on threads: a seeded mix of what can be done to one, reported like all others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 from contextrelay import Relay
 from contextrelay.client.thread import Thread
-from tests.crash.report import ThreadWhat, Told, digest_of
+from tests.crash.report import Entry, ThreadWhat, digest_of
 
 MINE_MAX = 6
 
@@ -17,11 +17,11 @@ class ThreadActs:
     """One writer's doings with threads. `mine` are the open ones that no other writer changes."""
 
     def __init__(
-        self, relay: Relay, chance: Random, tell: Callable[[Told], None], mine: list[str]
+        self, relay: Relay, chance: Random, report: Callable[[Entry], None], mine: list[str]
     ) -> None:
         self._relay = relay
         self._chance = chance
-        self._tell = tell
+        self._report = report
         self._mine = mine
         self.weights: dict[Callable[[], None], int] = {
             self.new: 5,
@@ -37,7 +37,7 @@ class ThreadActs:
     def new(self) -> None:
         if len(self._mine) >= MINE_MAX:
             self.remove()
-        self._tell(Told("thread"))
+        self._report(Entry("thread"))
         self._made(self._relay.new_thread(self._chance.choice((None, "notes", "plan"))))
 
     def fork(self) -> None:
@@ -78,8 +78,8 @@ class ThreadActs:
         if thread := self._any_of_mine("checkpoint"):
             label = f"c{self._chance.getrandbits(32)}"
             seq = thread.checkpoint(label).seq
-            told = Told("checkpoint", is_done=True, thread=thread.id, version=seq, digest=label)
-            self._tell(told)
+            entry = Entry("checkpoint", is_done=True, thread=thread.id, version=seq, digest=label)
+            self._report(entry)
 
     def close(self) -> None:
         if thread := self._any_of_mine("close"):
@@ -93,7 +93,7 @@ class ThreadActs:
 
     def _ended(self, what: ThreadWhat, thread: Thread) -> None:
         self._mine.remove(thread.id)
-        self._tell(Told(what, is_done=True, thread=thread.id))
+        self._report(Entry(what, is_done=True, thread=thread.id))
 
     def _made(self, thread: Thread) -> None:
         self._mine.append(thread.id)
@@ -103,8 +103,8 @@ class ThreadActs:
         self, what: ThreadWhat, thread: Thread, version: int, ref: str = "", sha256: str = ""
     ) -> None:
         digest = digest_of(thread.state(version))
-        self._tell(
-            Told(
+        self._report(
+            Entry(
                 what,
                 is_done=True,
                 ref=ref,
@@ -120,7 +120,7 @@ class ThreadActs:
             return None
         thread = self._chance.choice(self._mine)
         # A fork changes nothing of the thread that it comes from.
-        self._tell(Told(what, thread="" if what == "thread" else thread))
+        self._report(Entry(what, thread="" if what == "thread" else thread))
         return Thread(self._relay, thread)
 
     def _some_version(self, thread: Thread) -> int:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from contextrelay import Gone, NotFound, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.limits import LIST_ITEMS_MAX
-from tests.crash.report import Lost, Told, digest_of
+from tests.crash.report import Entry, Lost, digest_of
 
 
 class KeptThread(Struct, frozen=True):
@@ -46,22 +46,22 @@ class ThreadWitness:
         other.put_into = dict(self.put_into)
         return other
 
-    def hear(self, told: Told) -> None:
+    def hear(self, entry: Entry) -> None:
         """Take down an answer."""
-        thread = told.thread
-        match told.what:
+        thread = entry.thread
+        match entry.what:
             case "thread":
-                self.kept[thread] = KeptThread((told.digest,))
+                self.kept[thread] = KeptThread((entry.digest,))
             case "patch" | "restore" | "put":
                 kept = self.kept[thread]
-                if told.version == len(kept.digests) + 1:
-                    self.kept[thread] = replace(kept, digests=(*kept.digests, told.digest))
-                elif told.version != len(kept.digests):
-                    raise Lost(f"{thread} went from v{len(kept.digests)} to v{told.version}")
-                if told.what == "put":
-                    self.put_into[told.ref] = thread
+                if entry.version == len(kept.digests) + 1:
+                    self.kept[thread] = replace(kept, digests=(*kept.digests, entry.digest))
+                elif entry.version != len(kept.digests):
+                    raise Lost(f"{thread} went from v{len(kept.digests)} to v{entry.version}")
+                if entry.what == "put":
+                    self.put_into[entry.ref] = thread
             case "checkpoint":
-                labels = (*self.kept[thread].labels, (told.version, told.digest))
+                labels = (*self.kept[thread].labels, (entry.version, entry.digest))
                 self.kept[thread] = replace(self.kept[thread], labels=labels)
             case "close":
                 self.kept[thread] = replace(self.kept[thread], is_closed=True)
@@ -71,7 +71,7 @@ class ThreadWitness:
             case _:
                 pass
 
-    def check(self, relay: Relay, doubtful: dict[str, Told]) -> bool:
+    def check(self, relay: Relay, doubtful: dict[str, Entry]) -> bool:
         """Compare with the store; whether a removal that was under way has been begun.
 
         Raises:
@@ -85,7 +85,7 @@ class ThreadWitness:
             except Gone as gone:
                 doubt = doubtful.get(thread)
                 if doubt is None or doubt.what != "remove_thread":
-                    raise Lost(f"thread {thread} is gone, and nobody was told so") from gone
+                    raise Lost(f"thread {thread} is gone; no writer removed it") from gone
                 del self.kept[thread]
                 self.removed[thread] = None
                 is_removing = True
@@ -100,7 +100,7 @@ class ThreadWitness:
                 self._adopt(relay, thread)
         return is_removing
 
-    def _check_kept(self, relay: Relay, thread: str, doubt: Told | None) -> None:
+    def _check_kept(self, relay: Relay, thread: str, doubt: Entry | None) -> None:
         kept, handle = self.kept[thread], Thread(relay, thread)
         view = handle.show()
         digests = self._digests(handle)
@@ -109,7 +109,7 @@ class ThreadWitness:
         if digests[:acknowledged] != kept.digests:
             raise Lost(f"thread {thread} has other versions than those that were acknowledged")
         if len(digests) > acknowledged + may_be_new:
-            raise Lost(f"thread {thread} has v{len(digests)}; v{acknowledged} was the last told")
+            raise Lost(f"thread {thread} has v{len(digests)}; v{acknowledged} was acknowledged")
         if digest_of(handle.state()) != digests[-1] or view.version != len(digests):
             raise Lost(f"thread {thread} shows another state than its events lead to")
         # One by way of the snapshots too: another each time, as versions come in.
@@ -122,7 +122,7 @@ class ThreadWitness:
                 raise Lost(f"thread {thread} has lost its checkpoint {label}")
         is_closed = view.status == "closed"
         if is_closed != kept.is_closed and (doubt is None or doubt.what != "close"):
-            raise Lost(f"thread {thread} is {view.status}, and was told otherwise")
+            raise Lost(f"thread {thread} is {view.status}, and the acknowledged status differs")
         self.kept[thread] = replace(kept, digests=digests, is_closed=is_closed)
 
     def _adopt(self, relay: Relay, thread: str) -> None:

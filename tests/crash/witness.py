@@ -1,4 +1,4 @@
-"""The witness: what writers were told by a store, and whether the store still says so.
+"""The witness: what a store acknowledged to its writers, and whether it still holds.
 
 Rule: what was acknowledged has to be there to the byte. A verb that was under way when its writer
 died may have happened or not; which of the two is read from the store, and holds from then on.
@@ -14,7 +14,7 @@ from msgspec import Struct
 from contextrelay import Gone, NotFound, Relay
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.artifact import Artifact, in_ms
-from tests.crash.report import Lost, Told
+from tests.crash.report import Entry, Lost
 from tests.crash.thread_witness import ThreadWitness
 
 
@@ -34,7 +34,7 @@ class Witness:
         self.threads = ThreadWitness()
         self._dying: set[str] = set()
         """What goes with a thread whose removal was cut short; a sweep finishes it."""
-        self._under_way: dict[int, Told] = {}
+        self._under_way: dict[int, Entry] = {}
 
     def copy(self) -> Witness:
         """One that can be asked without this one settling anything."""
@@ -46,22 +46,22 @@ class Witness:
         other._under_way = dict(self._under_way)
         return other
 
-    def hear(self, told: Told, writer: int = 0) -> None:
+    def hear(self, entry: Entry, writer: int = 0) -> None:
         """Take down a line; a writer has one verb under way at a time."""
-        if told.what == "failed":
-            raise Lost(f"a writer met an error:\n{told.error}")
-        if not told.is_done:
-            self._under_way[writer] = told
+        if entry.what == "failed":
+            raise Lost(f"a writer met an error:\n{entry.error}")
+        if not entry.is_done:
+            self._under_way[writer] = entry
             return
         self._under_way.pop(writer, None)
-        self.threads.hear(told)
-        match told.what:
+        self.threads.hear(entry)
+        match entry.what:
             case "push" | "pin" | "extend" | "put":
-                sha256 = told.sha256 or self.kept[told.ref].sha256
-                self.kept[told.ref] = Kept(sha256, told.expires_ms)
+                sha256 = entry.sha256 or self.kept[entry.ref].sha256
+                self.kept[entry.ref] = Kept(sha256, entry.expires_ms)
             case "remove":
-                del self.kept[told.ref]
-                self.removed[told.ref] = None
+                del self.kept[entry.ref]
+                self.removed[entry.ref] = None
             case _:
                 pass
 
@@ -71,8 +71,8 @@ class Witness:
         Raises:
             Lost: something acknowledged is not there, or not as it was.
         """
-        doubtful = {told.ref: told for told in self._under_way.values() if told.ref}
-        in_doubt = {told.thread: told for told in self._under_way.values() if told.thread}
+        doubtful = {entry.ref: entry for entry in self._under_way.values() if entry.ref}
+        in_doubt = {entry.thread: entry for entry in self._under_way.values() if entry.thread}
         self._under_way.clear()
         self._check_threads(relay, in_doubt, is_mended)
         listed = {artifact.ref: artifact for artifact in _listed(relay)}
@@ -90,7 +90,7 @@ class Witness:
             elif ref not in self.kept:
                 self._adopt(relay, artifact)
 
-    def _check_threads(self, relay: Relay, doubtful: dict[str, Told], is_mended: bool) -> None:
+    def _check_threads(self, relay: Relay, doubtful: dict[str, Entry], is_mended: bool) -> None:
         """Check the threads, and let go of what went with them."""
         is_removing = self.threads.check(relay, doubtful)
         for ref, thread in tuple(self.threads.put_into.items()):
@@ -110,7 +110,7 @@ class Witness:
         ref: str,
         kept: Kept,
         now_ms: Callable[[], int],
-        doubt: Told | None,
+        doubt: Entry | None,
         is_listed: bool,
     ) -> None:
         try:
@@ -131,7 +131,7 @@ class Witness:
         self.kept[ref] = Kept(kept.sha256, expires_ms)
 
     def _check_gone(
-        self, ref: str, kept: Kept, now_ms: int, doubt: Told | None, reason: str
+        self, ref: str, kept: Kept, now_ms: int, doubt: Entry | None, reason: str
     ) -> None:
         if reason == "expired" and kept.expires_ms is not None and kept.expires_ms <= now_ms:
             del self.kept[ref]
@@ -139,7 +139,7 @@ class Witness:
             del self.kept[ref]
             self.removed[ref] = None
         else:
-            raise Lost(f"{ref} is gone ({reason}), and nobody was told so")
+            raise Lost(f"{ref} is gone ({reason}), and no writer reported its removal")
 
     def _adopt(self, relay: Relay, artifact: Artifact) -> None:
         """An artifact of a push that was not acknowledged: it is whole, or it is a bug."""

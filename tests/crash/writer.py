@@ -1,4 +1,4 @@
-"""A writer: acts on one store until it is killed, and tells on its standard output.
+"""A writer: acts on one store until it is killed, and reports on its standard output.
 
     python -m tests.crash.writer FOLDER SEED [ACTS_MAX]
 
@@ -16,25 +16,25 @@ from msgspec.json import decode
 
 from contextrelay import Relay
 from tests.crash.acts import Acts
-from tests.crash.report import Mine, Told, encode
+from tests.crash.report import Entry, Mine, encode
 
 STDOUT = 1
 
 
-def tell(told: Told) -> None:
+def report(entry: Entry) -> None:
     """One write a line: a pipe takes up to 4,096 bytes whole, or not at all."""
-    os.write(STDOUT, encode(told) + b"\n")
+    os.write(STDOUT, encode(entry) + b"\n")
 
 
 def main(folder: str, seed: int, acts_max: int) -> None:
     mine = decode(sys.stdin.readline(), type=Mine)
     try:
         with Relay(folder) as relay:
-            acts = Acts(relay, seed, tell, mine)
+            acts = Acts(relay, seed, report, mine)
             for _ in range(acts_max):
                 acts.one()
     except Exception:
-        tell(Told("failed", is_done=True, error=traceback.format_exc()[-3_000:]))
+        report(Entry("failed", is_done=True, error=traceback.format_exc()[-3_000:]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Killing a server under load: real clients go on by themselves, and remember what they were told.
+"""Killing a server under load: real clients go on by themselves, and keep what was acknowledged.
 
 Rule: an act counts as acknowledged when its client returned, and only then. What was asked but not
 answered may have happened, once.

@@ -138,15 +138,15 @@ class Soak:
         return self.soaked
 
     async def _until_done(
-        self, working: list[asyncio.Task[None]], beside: list[asyncio.Task[None]]
+        self, working: list[asyncio.Task[None]], others: list[asyncio.Task[None]]
     ) -> None:
-        """Wait for the workers; whoever else ends before them ended by mistake."""
-        left = {*working, *beside}
+        """Wait for the workers; any other task that ends before them ended by mistake."""
+        left = {*working, *others}
         while not all(each.done() for each in working):
             done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
             for each in done:
                 each.result()
-                if each in beside:
+                if each in others:
                     raise Wrong("a listener's connection ended")
 
     # Working
@@ -186,8 +186,8 @@ class Soak:
             if decode(await self._asked("peek", wire, "GET", f"/peek/{ref}")) != metadata:
                 raise Wrong(f"{ref} has other metadata")
             return
-        told = decode(await self._asked("pull", wire, "GET", f"/pull/{ref}"))
-        if sha256(told["data"].encode()).digest() != digest or told["metadata"] != metadata:
+        answer = decode(await self._asked("pull", wire, "GET", f"/pull/{ref}"))
+        if sha256(answer["data"].encode()).digest() != digest or answer["metadata"] != metadata:
             raise Wrong(f"{ref} is not what was pushed")
 
     async def _new_thread(self, wire: Wire) -> str:
@@ -232,7 +232,7 @@ class Soak:
             self.soaked.heard += 1
 
     async def _until_all_heard(self, listening: list[asyncio.Task[None]]) -> None:
-        """Wait for the last signals; what is missing then is told by the check that follows."""
+        """Wait for the last signals; the check that follows reports what is missing."""
         for _ in range(int(ANSWER_S_MAX / HEARD_LOOK_S)):
             if all(len(refs) >= len(self.pushed[channel]) for channel, refs in self.heard):
                 return

@@ -1,4 +1,4 @@
-"""Faults: a server that is killed again and again, and one that is told to end, both under load."""
+"""Faults: a server that is killed again and again, and one asked to end, both under load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ending under load: what was begun is answered, who waits is told, and it does not take long."""
+"""Ending under load: what was begun and those who wait are answered, in a short time."""
 
 from __future__ import annotations
 

@@ -86,5 +86,5 @@ async def by_events(port: int, channel: str) -> AsyncIterator[tuple[int, str]]:
 
 
 def _signal(text: str | bytes) -> tuple[int, str]:
-    told = decode(text)
-    return told["seq"], told["url"].rpartition("/")[2]
+    frame = decode(text)
+    return frame["seq"], frame["url"].rpartition("/")[2]

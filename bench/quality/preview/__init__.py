@@ -1,1 +1,1 @@
-"""Previews: how many facts about files of others an outline answers, beside heads and tails."""
+"""Previews: how many facts about files of others an outline answers, against heads and tails."""

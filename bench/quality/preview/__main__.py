@@ -18,13 +18,13 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         if "languages" in sys.argv:
             for language, ours, lines in shares(Path(folder)):
-                print(f"{language:11} outline  {ours.told()}")
-                print(f"{'':11} by lines {lines.told()}")
+                print(f"{language:11} outline  {ours.summary()}")
+                print(f"{'':11} by lines {lines.summary()}")
             sys.exit()
         judged = judge(collect(which, Path(folder)))
     for way, kinds in total(judged).items():
         for kind, share in kinds.items():
-            print(f"{way:12} {kind:9} {share.told()}")
+            print(f"{way:12} {kind:9} {share.summary()}")
     if which == "dev":
         for each in judged:
             if each.way == "outline" and each.missed:

@@ -44,7 +44,7 @@ def structural(file: File) -> list[Fact]:
 def details(file: File) -> list[Fact]:
     """Facts that stand on one line: a word of it, to be found by the longest of its other words.
 
-    The longest, because who asks about a line says what is special about it.
+    The longest, because a question about a line says what is special about it.
     """
     lot = random.Random(f"detail {file.name} {len(file.body)}")
     lines = [line for line in file.text.split("\n") if len(_WORD.findall(line)) >= 3]

@@ -49,7 +49,7 @@ class Share(Struct):
     grep_tokens: int = 0
     files: int = 0
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return (
             f"structural {self.structural_share:5.1f} % of {self.structural_asked:3}"
             f"  detail {self.detail_share:5.1f} % of {self.details_asked:3}"

@@ -3,7 +3,7 @@
 
     python3 init_context.py [FOLDER] [--name NAME] [--description TEXT] [--force]
 
-Needs nothing but Python. With --force, files are overwritten after a copy beside them. A link that
+Needs nothing but Python. With --force, files are overwritten after a copy is kept. A link that
 stands in the place of a file is never written through.
 """
 
