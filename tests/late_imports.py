@@ -2,8 +2,8 @@
 
 An import belongs at the top of its file. It is inside a function only where the module is needed by
 few calls and takes a while to load, so that a short command starts quickly (bench/start.py,
-tests/doors/cli/test_cli.py, tests/client/test_names.py), or where its package is an extra that may
-not be installed, or a part that a platform does not have.
+tests/doors/cli/test_cli.py, tests/client/test_public_names.py), or where its package is an extra
+that may not be installed, or a part that a platform does not have.
 """
 
 from __future__ import annotations

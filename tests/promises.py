@@ -751,7 +751,7 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "G1",
         "embedded SQLite and files, no daemon, many processes, no network unasked",
-        "tests/client/test_names.py::test_a_client_needs_no_network_and_no_heavy_module",
+        "tests/client/test_public_names.py::test_a_client_needs_no_network_and_no_heavy_module",
         "tests/crash/test_full.py::test_a_full_disk_refuses_pushes_and_still_reads_and_removes",
         "tests/crash/test_kill.py::test_nothing_acknowledged_is_lost_when_writers_are_killed",
         "tests/crash/test_power.py::test_nothing_acknowledged_is_lost_when_the_power_goes",

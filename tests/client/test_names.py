@@ -1,112 +1,123 @@
-"""The public names, pinned: changing one is changing everybody's code."""
+"""What a person or a model writes, and the ref, thread or place that it leads to."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import asyncio
 
-import contextrelay
-from contextrelay.client.thread import AsyncThread, Thread
+import pytest
 
+from contextrelay import AsyncRelay, Invalid, NotFound, Relay
+from contextrelay.client.flow import run, run_awaited
+from contextrelay.client.names import (
+    Door,
+    Place,
+    find_place,
+    find_ref,
+    find_thread,
+    other_server,
+)
 
-def test_the_public_names_are_these() -> None:
-    assert sorted(contextrelay.__all__) == [
-        "AgentBridge",
-        "Artifact",
-        "AsyncRelay",
-        "Block",
-        "Broken",
-        "Budget",
-        "BudgetTooSmall",
-        "Conflict",
-        "ContextRelay",
-        "Failed",
-        "Full",
-        "Gone",
-        "Invalid",
-        "Limited",
-        "NotFound",
-        "Package",
-        "Preview",
-        "Provenance",
-        "Refused",
-        "Relay",
-        "RelayError",
-        "Sealed",
-        "Settings",
-        "TooLarge",
-        "Unavailable",
-        "capability",
-        "pack",
-    ]
+DOOR = Door("ls", "threads", "new")
+WITH_LAST = Door("ls", "threads", "new", has_last=True)
 
 
-def test_every_public_name_can_be_had_and_no_other() -> None:
-    for name in contextrelay.__all__:
-        assert getattr(contextrelay, name).__name__ == name
-    assert not hasattr(contextrelay, "Nothing")
+@pytest.fixture
+def relay() -> Relay:
+    return Relay("memory:")
 
 
-def test_the_verbs_of_both_clients_are_these() -> None:
-    verbs = {"backup", "close", "extend", "find", "list", "peek", "pin", "pull", "push"}
-    verbs |= {
-        "abandon_restore",
-        "push_many",
-        "remove",
-        "restore",
-        "stream",
-        "survey",
-        "sweep",
-        "trace",
-        "verify",
-    }
-    verbs |= {"find_threads", "import_thread", "last_used_thread", "new_thread", "thread"}
-    verbs |= {"threads", "use_thread"}
-    verbs |= {"slice", "grep", "diff", "outline", "digest"}
-    verbs |= {"search", "rebuild_search", "savings"}
-    verbs |= {"accept", "give_back", "handoff", "handoffs"}
-    verbs |= {"capabilities", "invoke", "purge_cache"}
-    verbs |= {"keys", "new_key", "revoke_key", "usage"}
-    verbs |= {"channels", "handle", "once", "publish", "signals", "subscribe", "wait"}
+def test_every_form_of_a_ref_leads_to_the_same_artifact(relay: Relay) -> None:
+    ref = relay.push("a report", name="report.md").ref
 
-    for client in (contextrelay.Relay, contextrelay.AsyncRelay):
-        names = {name for name in dir(client) if not name.startswith("_")}
-        assert names - {"is_async", "over"} == verbs
+    forms = [ref, ref[:6], ref[:8].upper(), f"relay:///pull/{ref}", f"ctx://{ref}", f" {ref}\n"]
+    found = {run(relay.transport, find_ref(form, DOOR)) for form in forms}
+
+    assert found == {ref}
+    assert run(relay.transport, find_ref("@last", WITH_LAST)) == ref
 
 
-def test_the_verbs_of_both_thread_handles_are_these() -> None:
-    verbs = {"adopt", "add_event", "artifacts", "ask", "checkpoint", "close", "compact", "diff"}
-    verbs |= {"events", "export", "fork", "header", "history", "mirror", "patch", "put", "remove"}
-    verbs |= {"hand_off", "invoke", "once", "pack", "restore", "show", "state", "stats", "tail"}
+def test_an_unknown_ref_is_not_found_with_the_one_that_was_probably_meant(relay: Relay) -> None:
+    made = relay.push("a report", name="report.md")
 
-    for handle in (Thread, AsyncThread):
-        names = {name for name in dir(handle) if not name.startswith("_")}
-        assert names - {"is_async", "over"} == verbs
+    with pytest.raises(NotFound) as by_name:
+        run(relay.transport, find_ref("raport.md", DOOR))
+    with pytest.raises(NotFound, match="too short"):
+        run(relay.transport, find_ref("abc", DOOR))
+    with pytest.raises(NotFound) as far:
+        run(relay.transport, find_ref("@last", DOOR))
 
-
-def test_every_verb_says_what_it_does_and_takes() -> None:
-    for name in ("push", "pull", "peek", "sweep"):
-        told = str(getattr(contextrelay.Relay, name).__doc__)
-        assert len(told) > 40
-        assert ("ttl_s" in told) == (name == "push")
+    assert by_name.value.hint == f"did you mean {made.ref[:8]} (report.md)?"
+    assert far.value.hint.endswith("or see: ls")
 
 
-def test_importing_loads_nothing_until_a_name_is_used() -> None:
-    code = "import sys, contextrelay; print(sorted(m for m in sys.modules if 'relay' in m))"
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == "['contextrelay']"
+def test_a_url_that_holds_no_ref_is_invalid(relay: Relay) -> None:
+    with pytest.raises(Invalid, match="is not a ref"):
+        run(relay.transport, find_ref("https://relay.example.com/pull/nothing", DOOR))
 
 
-def test_a_client_needs_no_network_and_no_heavy_module() -> None:
-    """Promise G1: no network traffic unless it is asked for."""
-    code = (
-        "import sys; from contextrelay import Relay; r = Relay('memory:');"
-        "r.pull(r.push('x').ref); print(sorted(set(sys.modules)"
-        " & {'asyncio', 'socket', 'ssl', 'redis', 'tarfile', 'argparse', 'urllib.request'}))"
-    )
+def test_every_form_of_a_thread_leads_to_the_same_thread(relay: Relay) -> None:
+    thread = relay.new_thread("release")
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    forms = [thread.id, thread.id[:6], thread.id[:8].upper(), "release", " release "]
+    found = {run(relay.transport, find_thread(form, DOOR)).thread_id for form in forms}
 
-    assert done.stdout.strip() == "[]"
+    assert found == {thread.id}
+
+
+def test_an_older_thread_is_found_when_the_newest_of_its_name_is_gone(relay: Relay) -> None:
+    older = relay.new_thread("release")
+    relay.new_thread("release").remove()
+
+    assert run(relay.transport, find_thread("release", DOOR)).thread_id == older.id
+
+
+def test_an_unknown_thread_is_not_found_with_the_one_that_was_probably_meant(relay: Relay) -> None:
+    thread = relay.new_thread("release notes")
+
+    with pytest.raises(NotFound, match="there is no thread 'relase notes'") as meant:
+        run(relay.transport, find_thread("relase notes", DOOR))
+    with pytest.raises(NotFound) as empty:
+        run(relay.transport, find_thread("", DOOR))
+
+    assert meant.value.hint == f"did you mean {thread.id[:8]} (release notes)?"
+    assert empty.value.hint == "see: threads; or make it: new"
+
+
+def test_a_place_is_a_thread_a_version_and_a_pointer(relay: Relay) -> None:
+    relay.new_thread("release")
+    odd = relay.new_thread("api@v2")
+
+    def place(text: str) -> Place:
+        return run(relay.transport, find_place(text))
+
+    assert place("release@v7:/facts/0") == Place("release", 7, "/facts/0")
+    assert place("release") == Place("release")
+    assert place("v3") == place("@v3") == Place("", 3)
+    assert place(":/facts") == Place("", None, "/facts")
+    assert place("api@v2") == Place(odd.id)
+    with pytest.raises(Invalid, match="is no version"):
+        place("release@v0")
+
+
+def test_the_same_forms_are_read_through_a_client_that_is_awaited() -> None:
+    async def act() -> None:
+        async with AsyncRelay("memory:") as relay:
+            made = await relay.push("a report")
+            thread = await relay.new_thread("release")
+
+            assert await run_awaited(relay.transport, find_ref(made.ref[:6], DOOR)) == made.ref
+            found = await run_awaited(relay.transport, find_thread("release", DOOR))
+            assert found.thread_id == thread.id
+            with pytest.raises(NotFound, match="no thread"):
+                await run_awaited(relay.transport, find_thread("other", DOOR))
+
+    asyncio.run(act())
+
+
+def test_the_server_of_a_url_is_another_one_only_where_its_address_is_not_ours() -> None:
+    url = "https://relay.example.com/pull/x"
+
+    assert other_server(url, None) == "https://relay.example.com"
+    assert other_server(url, "https://RELAY.example.com:443/") is None
+    assert other_server("relay:///pull/x", None) is None
+    assert other_server("abcdef", "https://relay.example.com") is None

@@ -68,14 +68,13 @@ class Console:
         Raises:
             Invalid: it is no URL of a server.
         """
-        place, pull, _ = text.rpartition("/pull/")
-        if not pull or not place.startswith(("http://", "https://")):
+        if "/pull/" not in text:
             return self.relay
+        from contextrelay.client.names import other_server
         from contextrelay.client.relay import Relay
-        from contextrelay.client.transport.address import is_server, server_at
 
-        address = self.address
-        if is_server(address) and server_at(address or "", "").url == server_at(place, "").url:
+        place = other_server(text, self.address)
+        if place is None:
             return self.relay
         self._others.append(Relay(place, api_key=""))
         return self._others[-1]

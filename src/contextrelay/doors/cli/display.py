@@ -7,16 +7,22 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from contextrelay.client import names
+from contextrelay.client.flow import run
 from contextrelay.client.relay import Relay
-from contextrelay.errors import Invalid, NotFound, RelayError
+from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import CHUNK_BYTES
-from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.ref import is_ref, parse_ref
 from contextrelay.store.durable_files import write_whole
 
 SHORT_REF_CHARS = 8
-PREFIX_CHARS_MIN = 6
+DOOR = names.Door(
+    list_artifacts="relay artifact list",
+    list_threads="relay thread list",
+    new_thread="relay thread new",
+    has_last=True,
+)
+clean = names.clean
 
 
 def size(size_bytes: int) -> str:
@@ -69,11 +75,6 @@ def short(ref: str) -> str:
     return ref[:SHORT_REF_CHARS]
 
 
-def clean(text: str) -> str:
-    """Somebody's text in one line, with nothing in it that would command a terminal."""
-    return spell_hidden(" ".join(text.split()))
-
-
 def quoted(text: str) -> str:
     """Somebody's text as one word of a command that a person may copy."""
     escaped = clean(text).replace("'", "'\"'\"'")
@@ -103,44 +104,10 @@ def resolve(relay: Relay, text: str) -> str:
     """The ref that a person means: a ref, its beginning, a URL, or @last.
 
     Raises:
-        NotFound: nothing starts so.
-        Invalid: several things do, or it is no form of a ref.
+        NotFound: there is none.
+        Invalid: several refs start so, or it is a malformed URL.
     """
-    if is_ref(text) or "/pull/" in text:
-        return parse_ref(text)
-    if text == "@last":
-        newest = relay.list(limit=1).artifacts
-        if not newest:
-            raise NotFound("there is no artifact yet", "make one: relay push FILE")
-        return newest[0].ref
-    prefix = text.lower()
-    if len(prefix) < PREFIX_CHARS_MIN or len(prefix) > 36 or set(prefix) - set("0123456789abcdef-"):
-        raise _unknown(relay, text)
-    found = relay.find(prefix)
-    if not found:
-        raise _unknown(relay, text)
-    if len(found) > 1:
-        raise Invalid(
-            f"{len(found)} refs start with {text}",
-            "say more of it: " + ", ".join(artifact.ref[: len(text) + 4] for artifact in found[:3]),
-        )
-    return found[0].ref
-
-
-def _unknown(relay: Relay, text: str) -> NotFound:
-    from difflib import get_close_matches
-
-    recent = relay.list(limit=200).artifacts
-    names = {(artifact.name or artifact.ref): artifact for artifact in reversed(recent)}
-    starts = {artifact.ref[: max(len(text), PREFIX_CHARS_MIN)]: artifact for artifact in recent}
-    close = [known[match] for known in (names, starts) for match in get_close_matches(text, known)]
-    message = f"no ref starts with {text[:40]}"
-    if len(text) < PREFIX_CHARS_MIN:
-        message = f"{text[:40]!r} is too short for a ref"
-    if not close:
-        return NotFound(message, "see what there is with: relay artifact list")
-    name = f" ({close[0].name})" if close[0].name else ""
-    return NotFound(message, f"did you mean {short(close[0].ref)}{name}?")
+    return run(relay.transport, names.find_ref(text, DOOR))
 
 
 def read_body(file: str | None) -> Iterator[bytes]:

@@ -1,34 +1,26 @@
-"""Choosing: which thread a person means, and which version and place in it.
+"""The thread argument: which thread a person means, and which version and place in it.
 
-A thread is named by its id, the first six characters of it or more, or its name; `THREAD@v7` is a
-version of it, `THREAD@v7:/facts/0` a place in that. Where no thread is named it is RELAY_THREAD, or
-else the one last used in this folder.
+The forms are those of client/names.py. Where no thread is named it is RELAY_THREAD, or else the one
+last used in this folder.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from argparse import Namespace
 from contextlib import suppress
 from typing import NamedTuple
 
+from contextrelay.client import names
+from contextrelay.client.flow import run
 from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
-from contextrelay.errors import Full, Invalid, NotFound, Unavailable
-from contextrelay.limits import LABEL_CHARS_MAX, LIST_ITEMS_MAX
-from contextrelay.model.ref import is_ref
+from contextrelay.errors import Full, Invalid, Unavailable
 from contextrelay.model.thread import ThreadView
-from contextrelay.wire.verbs import ShowThread
 
 VARIABLE = "RELAY_THREAD"
-_FORM = re.compile(
-    r"(?P<thread>.*?)(?:@v(?P<version>[0-9]{1,15}))?(?::(?P<pointer>/.*))?", re.DOTALL
-)
-_BARE_VERSION = re.compile(r"v[0-9]{1,15}")
-_SHORT_CHARS = 6
 
 
 class Chosen(NamedTuple):
@@ -57,9 +49,11 @@ def choose(console: Console, args: Namespace) -> Chosen:
         Invalid: no thread is named, or two are, or several could be meant.
     """
     place, named = getattr(args, "place", None) or "", args.thread or ""
-    text, version, pointer = _split(console.relay, place)
+    text, version, pointer = run(console.relay.transport, names.find_place(place))
     if named:
-        option, option_version, option_pointer = _split(console.relay, named)
+        option, option_version, option_pointer = run(
+            console.relay.transport, names.find_place(named)
+        )
         if text and text != option:
             raise Invalid(f"two threads are named: {place} and {named}", "name one")
         text, version, pointer = option, version or option_version, pointer or option_pointer
@@ -106,28 +100,6 @@ def _folder(relay: Relay) -> str:
     return folder[-4096:]
 
 
-def _split(relay: Relay, text: str) -> tuple[str, int | None, str | None]:
-    """A thread, a version and a place out of THREAD@v7:/facts/0; each may be missing."""
-    if _BARE_VERSION.fullmatch(text):
-        text = f"@{text}"
-    match = _FORM.fullmatch(text)
-    assert match is not None
-    version = None if match["version"] is None else int(match["version"])
-    if version == 0:
-        raise Invalid(f"{text} is no version", "versions count from v1")
-    thread, pointer = match["thread"], match["pointer"]
-    # A name may look like a version, as in api@v2.
-    if (
-        thread
-        and thread != text
-        and len(text) <= LABEL_CHARS_MAX
-        and not relay.find_threads(thread)
-    ):
-        for view in relay.find_threads(text):
-            return view.thread_id, None, None
-    return thread, version, pointer
-
-
 def _view(relay: Relay, text: str) -> ThreadView:
     text = text or os.environ.get(VARIABLE, "")
     if text:
@@ -143,35 +115,4 @@ def _view(relay: Relay, text: str) -> ThreadView:
 
 def find(relay: Relay, text: str) -> ThreadView:
     """The thread of an id, a beginning of one, or a name."""
-    if is_ref(text):
-        return relay.transport.ask(ShowThread(text))
-    if len(text) > LABEL_CHARS_MAX:
-        raise NotFound(f"no thread is called {display.cut(text, 40)}", "see: relay thread list")
-    found = relay.find_threads(text)
-    named = [view for view in found if view.name == text]
-    if not found and text != text.lower():
-        found = relay.find_threads(text.lower())
-    if named or len(found) == 1:
-        return (named or found)[0]
-    if found:
-        some = ", ".join(view.thread_id[: len(text) + 4] for view in found[:3])
-        raise Invalid(f"{len(found)} threads start with {text}", f"say more of it: {some}")
-    # The name may have been taken over by a thread that is gone; and who mistypes needs them all.
-    recent = relay.threads(limit=LIST_ITEMS_MAX).threads
-    for view in recent:
-        if view.name == text:
-            return view
-    raise _unknown(text, recent)
-
-
-def _unknown(text: str, recent: list[ThreadView]) -> NotFound:
-    from difflib import get_close_matches
-
-    names = {view.name: view for view in reversed(recent) if view.name}
-    starts = {view.thread_id[: max(len(text), _SHORT_CHARS)]: view for view in recent}
-    close = [known[match] for known in (names, starts) for match in get_close_matches(text, known)]
-    message = f"no thread is called {display.clean(text)}, or starts so"
-    if not close:
-        return NotFound(message, "see what there is with: relay thread list")
-    name = f" ({display.clean(close[0].name)})" if close[0].name else ""
-    return NotFound(message, f"did you mean {display.short(close[0].thread_id)}{name}?")
+    return run(relay.transport, names.find_thread(text, display.DOOR))

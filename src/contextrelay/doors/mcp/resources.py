@@ -11,8 +11,8 @@ import re
 from msgspec import Struct
 from msgspec.json import encode
 
+from contextrelay.client.names import SCHEME
 from contextrelay.doors.mcp import ref_argument
-from contextrelay.doors.mcp.ref_argument import SCHEME
 from contextrelay.doors.mcp.tool import Visit, untrusted
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, SUMMARY_CHARS_MAX

@@ -27,6 +27,7 @@ from contextrelay.limits import LIST_ITEMS_MAX, STATE_BYTES_MAX
 from contextrelay.logic.document.patch import read_operations
 from contextrelay.logic.document.pointer import find, parse
 from contextrelay.logic.document.values import is_object, read_json
+from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.thread import Numbered, Patched
 from contextrelay.wire.verbs import ReadHeader, ReadState
 
@@ -95,10 +96,10 @@ def state_show(args: Namespace, console: Console) -> None:
         except Refused as error:
             raise NotFound(error.message, error.hint) from error
         if isinstance(value, str):
-            console.answer(value, display.spell_hidden(value), value)
+            console.answer(value, spell_hidden(value), value)
             return
         raw = Raw(encode(value))
-    human = display.spell_hidden(format(bytes(raw), indent=2).decode())
+    human = spell_hidden(format(bytes(raw), indent=2).decode())
     console.answer(raw, human, bytes(raw).decode())
 
 

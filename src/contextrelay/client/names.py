@@ -1,0 +1,188 @@
+"""Names: from what a person or a model writes to a ref, a thread, or a version of its state.
+
+- An artifact: its ref, the first six characters of it or more, a URL that ends in `/pull/<ref>`,
+  `ctx://<ref>`, or `@last`.
+- A thread: its id, the first six characters of it or more, or its name.
+- A place: `THREAD@v7` is a version of a thread, `THREAD@v7:/facts/0` a place in that version.
+
+Rule: these forms are read here and nowhere else; every door asks these flows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
+
+from contextrelay.client.flow import Flow
+from contextrelay.client.transport.address import is_server, server_at
+from contextrelay.errors import Invalid, NotFound, RelayError
+from contextrelay.limits import LABEL_CHARS_MAX, LIST_ITEMS_MAX
+from contextrelay.logic.untrusted.hidden_chars import spell_hidden
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import is_ref, parse_ref
+from contextrelay.model.thread import ThreadView
+from contextrelay.wire.verbs import Find, FindThreads, List, ListThreads, ShowThread
+
+Item = TypeVar("Item")
+
+SCHEME = "ctx://"
+LAST = "@last"
+PULL = "/pull/"
+PREFIX_CHARS_MIN = 6
+REF_CHARS = 36
+# Among how many of the newest artifacts is looked for one that was meant.
+RECENT_ITEMS = 200
+_DIGITS = frozenset("0123456789abcdef-")
+_PLACE = re.compile(
+    r"(?P<thread>.*?)(?:@v(?P<version>[0-9]{1,15}))?(?::(?P<pointer>/.*))?", re.DOTALL
+)
+_BARE_VERSION = re.compile(r"v[0-9]{1,15}")
+
+
+class Door(Struct, frozen=True):
+    """How a door names its commands in hints, and whether it has an `@last`."""
+
+    list_artifacts: str
+    list_threads: str
+    new_thread: str
+    has_last: bool = False
+
+
+class Place(NamedTuple):
+    """A thread as it was written ("": none), and a version and a pointer into its state."""
+
+    thread: str
+    version: int | None = None
+    pointer: str | None = None
+
+
+def other_server(text: str, own: str | None) -> str | None:
+    """The address of the server that a URL names; None where it is our own, or no URL of a server.
+
+    Raises:
+        Invalid: it is a malformed URL.
+    """
+    address, pull, _ = text.rpartition(PULL)
+    if not pull or not is_server(address):
+        return None
+    is_own = is_server(own) and server_at(own or "", "").url == server_at(address, "").url
+    return None if is_own else address
+
+
+def find_ref(text: str, door: Door) -> Flow[str]:
+    """The ref of an artifact; a key in a URL is not looked at.
+
+    Raises:
+        NotFound: there is none.
+        Invalid: it is a malformed URL, or several refs start so.
+    """
+    text = text.strip().removeprefix(SCHEME)
+    if is_ref(text) or PULL in text:
+        return parse_ref(text)
+    if text == LAST and door.has_last:
+        newest = (yield List(limit=1)).artifacts
+        if not newest:
+            raise NotFound("there is no artifact yet", "make one: relay push FILE")
+        return newest[0].ref
+    prefix = text.lower()
+    found: list[Artifact] = []
+    if PREFIX_CHARS_MIN <= len(prefix) <= REF_CHARS and not set(prefix) - _DIGITS:
+        found = yield Find(prefix)
+    if len(found) > 1:
+        raise _ambiguous("refs", text, [artifact.ref for artifact in found])
+    if found:
+        return found[0].ref
+    message = f"no ref starts with {clean(text)[:40]}"
+    if len(text) < PREFIX_CHARS_MIN:
+        message = f"{clean(text)!r} is too short for a ref"
+    try:
+        recent: list[Artifact] = (yield List(limit=RECENT_ITEMS)).artifacts
+    except RelayError:  # Who may not list is still to learn that there is no such ref.
+        recent = []
+    names = {artifact.name: artifact for artifact in reversed(recent) if artifact.name}
+    close = _closest(text, names, {artifact.ref: artifact for artifact in recent})
+    hint = f"give a ref, a URL that ends in {PULL}<ref>, or see: {door.list_artifacts}"
+    raise NotFound(message, hint if close is None else _meant(close.ref, close.name))
+
+
+def find_thread(text: str, door: Door) -> Flow[ThreadView]:
+    """A thread by its id, a beginning of one, or its name: the newest of that name.
+
+    Raises:
+        NotFound: there is none.
+        Invalid: several ids start so.
+    """
+    text = text.strip()
+    if is_ref(text):
+        return (yield ShowThread(text))
+    message = f"there is no thread {clean(text)[:80]!r}"
+    hint = f"see: {door.list_threads}; or make it: {door.new_thread}"
+    if not 0 < len(text) <= LABEL_CHARS_MAX:
+        raise NotFound(message, hint)
+    found: list[ThreadView] = yield FindThreads(text)
+    named = [view for view in found if view.name == text]
+    if not found and text != text.lower():
+        found = yield FindThreads(text.lower())
+    if named or len(found) == 1:
+        return (named or found)[0]
+    if found:
+        raise _ambiguous("threads", text, [view.thread_id for view in found])
+    # The newest thread of this name may have been removed, and an older one have it still.
+    recent: list[ThreadView] = (yield ListThreads(limit=LIST_ITEMS_MAX)).threads
+    names = {view.name: view for view in reversed(recent) if view.name}
+    if text in names:
+        return names[text]
+    close = _closest(text, names, {view.thread_id: view for view in recent})
+    raise NotFound(message, hint if close is None else _meant(close.thread_id, close.name))
+
+
+def find_place(text: str) -> Flow[Place]:
+    """The parts of `THREAD@v7:/facts/0`, of which each may be missing.
+
+    Raises:
+        Invalid: it names version 0.
+    """
+    text = text.strip()
+    if _BARE_VERSION.fullmatch(text):
+        text = f"@{text}"
+    match = _PLACE.fullmatch(text)
+    assert match is not None
+    version = None if match["version"] is None else int(match["version"])
+    if version == 0:
+        raise Invalid(f"{text} is no version", "versions count from v1")
+    thread, pointer = match["thread"], match["pointer"]
+    # A name may look like a version, as in api@v2.
+    may_be_name = thread and thread != text and len(text) <= LABEL_CHARS_MAX
+    if may_be_name and not (yield FindThreads(thread)):
+        for view in (yield FindThreads(text)):
+            return Place(view.thread_id)
+    return Place(thread, version, pointer)
+
+
+def _ambiguous(what: str, text: str, ids: list[str]) -> Invalid:
+    some = ", ".join(each[: len(text) + 4] for each in ids[:3])
+    return Invalid(f"{len(ids)} {what} start with {clean(text)}", f"say more of it: {some}")
+
+
+def _closest(text: str, names: Mapping[str, Item], ids: Mapping[str, Item]) -> Item | None:
+    """What was probably meant, by its name or by the beginning of its id."""
+    from difflib import get_close_matches
+
+    starts = {each[: max(len(text), PREFIX_CHARS_MIN)]: each for each in ids}
+    for match in get_close_matches(text, names):
+        return names[match]
+    for match in get_close_matches(text, starts):
+        return ids[starts[match]]
+    return None
+
+
+def _meant(ref: str, name: str | None) -> str:
+    return f"did you mean {ref[:8]}{f' ({clean(name)})' if name else ''}?"
+
+
+def clean(text: str) -> str:
+    """A text in one line, with nothing hidden in it and nothing that acts on a terminal."""
+    return spell_hidden(" ".join(text.split()))

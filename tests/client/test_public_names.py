@@ -1,0 +1,112 @@
+"""The public names, pinned: changing one is changing everybody's code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import contextrelay
+from contextrelay.client.thread import AsyncThread, Thread
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(contextrelay.__all__) == [
+        "AgentBridge",
+        "Artifact",
+        "AsyncRelay",
+        "Block",
+        "Broken",
+        "Budget",
+        "BudgetTooSmall",
+        "Conflict",
+        "ContextRelay",
+        "Failed",
+        "Full",
+        "Gone",
+        "Invalid",
+        "Limited",
+        "NotFound",
+        "Package",
+        "Preview",
+        "Provenance",
+        "Refused",
+        "Relay",
+        "RelayError",
+        "Sealed",
+        "Settings",
+        "TooLarge",
+        "Unavailable",
+        "capability",
+        "pack",
+    ]
+
+
+def test_every_public_name_can_be_had_and_no_other() -> None:
+    for name in contextrelay.__all__:
+        assert getattr(contextrelay, name).__name__ == name
+    assert not hasattr(contextrelay, "Nothing")
+
+
+def test_the_verbs_of_both_clients_are_these() -> None:
+    verbs = {"backup", "close", "extend", "find", "list", "peek", "pin", "pull", "push"}
+    verbs |= {
+        "abandon_restore",
+        "push_many",
+        "remove",
+        "restore",
+        "stream",
+        "survey",
+        "sweep",
+        "trace",
+        "verify",
+    }
+    verbs |= {"find_threads", "import_thread", "last_used_thread", "new_thread", "thread"}
+    verbs |= {"threads", "use_thread"}
+    verbs |= {"slice", "grep", "diff", "outline", "digest"}
+    verbs |= {"search", "rebuild_search", "savings"}
+    verbs |= {"accept", "give_back", "handoff", "handoffs"}
+    verbs |= {"capabilities", "invoke", "purge_cache"}
+    verbs |= {"keys", "new_key", "revoke_key", "usage"}
+    verbs |= {"channels", "handle", "once", "publish", "signals", "subscribe", "wait"}
+
+    for client in (contextrelay.Relay, contextrelay.AsyncRelay):
+        names = {name for name in dir(client) if not name.startswith("_")}
+        assert names - {"is_async", "over"} == verbs
+
+
+def test_the_verbs_of_both_thread_handles_are_these() -> None:
+    verbs = {"adopt", "add_event", "artifacts", "ask", "checkpoint", "close", "compact", "diff"}
+    verbs |= {"events", "export", "fork", "header", "history", "mirror", "patch", "put", "remove"}
+    verbs |= {"hand_off", "invoke", "once", "pack", "restore", "show", "state", "stats", "tail"}
+
+    for handle in (Thread, AsyncThread):
+        names = {name for name in dir(handle) if not name.startswith("_")}
+        assert names - {"is_async", "over"} == verbs
+
+
+def test_every_verb_says_what_it_does_and_takes() -> None:
+    for name in ("push", "pull", "peek", "sweep"):
+        told = str(getattr(contextrelay.Relay, name).__doc__)
+        assert len(told) > 40
+        assert ("ttl_s" in told) == (name == "push")
+
+
+def test_importing_loads_nothing_until_a_name_is_used() -> None:
+    code = "import sys, contextrelay; print(sorted(m for m in sys.modules if 'relay' in m))"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "['contextrelay']"
+
+
+def test_a_client_needs_no_network_and_no_heavy_module() -> None:
+    """Promise G1: no network traffic unless it is asked for."""
+    code = (
+        "import sys; from contextrelay import Relay; r = Relay('memory:');"
+        "r.pull(r.push('x').ref); print(sorted(set(sys.modules)"
+        " & {'asyncio', 'socket', 'ssl', 'redis', 'tarfile', 'argparse', 'urllib.request'}))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
