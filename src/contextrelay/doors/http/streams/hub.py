@@ -1,10 +1,10 @@
-"""The hub: whoever waits for news of a log waits here, and one look at the log serves them all.
+"""The hub: all listeners of a server wait for news of logs here; one read of a log serves them all.
 
-It listens to the ledger once. A hint makes it look at that log, if anybody waits for it, and wake
-those who do. A channel that somebody follows has a tail (tails.py), which the hub reads on.
+It listens to the ledger once. A notification makes it read that log, if anybody waits for it, and
+wake those who do. A followed channel has a tail (tails.py), which the hub lengthens.
 
-Rule: a hint may be lost, so every log that somebody waits for is looked at now and then anyway. A
-look is bounded, and none of them takes the event loop for long.
+Rule: a notification may be lost, so every watched log is polled now and then anyway. A read is
+bounded, and none of them takes the event loop for long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from contextrelay.core.answer import answer
 from contextrelay.core.channels.channels import check_channel
 from contextrelay.core.schema import channel_log, full_log
 from contextrelay.core.stores import Stores
-from contextrelay.doors.http.streams.tails import Batch, Spelling, Tail, all_told, batch
+from contextrelay.doors.http.streams.follower import Follower
+from contextrelay.doors.http.streams.tails import Encoder, Tail, notices_of
 from contextrelay.errors import Broken, RelayError, Unavailable
 from contextrelay.limits import (
     LISTENERS_MAX,
@@ -36,41 +37,37 @@ from contextrelay.wire.verbs import ReadSignals
 log = logging.getLogger("contextrelay.http")
 
 Result = TypeVar("Result")
-Take = Callable[[bytes], bool]
-"""Takes something, and tells whether it can take more."""
 
-# Looking at all logs rests this many times as long as it took: it costs a fifth of a core at most.
+# After polling all logs it rests this many times as long as that took: a fifth of a core at most.
 LOOK_REST = 4
 LOOK_REST_S_MIN = 0.002
 HANDED_OUT_AT_ONCE = 1_000
 
 
 class Watch:
-    """One log that somebody waits for."""
+    """One log with listeners."""
 
-    __slots__ = ("_head", "channel", "idle", "listeners", "log", "news", "space", "tail")
+    __slots__ = ("channel", "idle", "listeners", "log", "news", "seen", "space", "tail")
 
     def __init__(self, log: str, space: Stores) -> None:
         self.log = log
-        """As the store calls it, whosever it is."""
+        """Its full name in the store, tenant included."""
         self.space = space
-        """The part of the store that it is in, where it has its own name."""
+        """The tenant's part of the store."""
         self.listeners = 0
         self.news = asyncio.Event()
         self.idle: dict[Follower, None] = {}
         """Followers that have it all, and take what comes at once."""
         self.channel: str | None = None
-        """Its name, if somebody follows it."""
+        """Its name, if it has followers."""
         self.tail: Tail | None = None
-        self._head = -1
+        self.seen = -1
+        """The last seq that was seen, where it has no tail."""
 
     @property
     def head(self) -> int:
-        """As it was at the last look."""
-        return self._head if self.tail is None else self.tail.head
-
-    def move(self, head: int) -> None:
-        self._head = head
+        """The last seq that was seen."""
+        return self.seen if self.tail is None else self.tail.head
 
     def wake(self) -> None:
         self.news.set()
@@ -78,14 +75,13 @@ class Watch:
 
 
 class Hub:
-    """Those who wait, in one server."""
+    """The listeners of one server process."""
 
     def __init__(self, relay: AsyncLocal) -> None:
         self._relay = relay
         self._stores = relay.stores
         self._watched: dict[str, Watch] = {}
         self.listeners = 0
-        """How many wait here now."""
         self._tails_bytes = 0
         self._lock = Lock()
         self._heard: set[str] = set()
@@ -93,9 +89,7 @@ class Hub:
         self._stop_listening: Callable[[], None] = lambda: None
         self.is_closing = False
         self.counted: Callable[[int], None] = lambda amount: None
-        """Told of each who comes to wait (1) or leaves (-1)."""
-
-    # Beginning and ending
+        """Called with 1 for each listener that comes, with -1 for each that leaves."""
 
     def start(self) -> None:
         """Begin to listen; in the event loop that is to serve."""
@@ -109,7 +103,7 @@ class Hub:
         ]
 
     def close(self) -> None:
-        """Let nobody wait any longer; from any thread, and from a signal handler."""
+        """End all waits; from any thread, and from a signal handler."""
         with suppress(RuntimeError):  # The loop is closed: nobody waits any more.
             self._loop.call_soon_threadsafe(self._end_waits)
 
@@ -124,24 +118,26 @@ class Hub:
         self.is_closing = True
         for watch in self._watched.values():
             for follower in watch.idle:
-                follower.stir()
+                follower.wake()
             watch.wake()
 
     # Waiting
 
     @contextmanager
     def _watching(self, stores: Stores, log: str, channel: str | None = None) -> Generator[Watch]:
-        """Take part in watching a log, as who waits calls it.
+        """Count as a listener of a log while inside.
 
         Raises:
-            Unavailable: too many wait here already.
+            Unavailable: there are too many listeners, or the server closes.
         """
         if self.listeners >= LISTENERS_MAX or self.is_closing:
             raise Unavailable(
                 "the server is closing" if self.is_closing else f"{LISTENERS_MAX:,} listen already",
                 "try again later, or at another server of this store",
             )
-        space, log = _whole_space(stores, log)
+        space = stores
+        if stores.caller is not None:
+            space, log = stores.caller.space, full_log(stores.caller.key.tenant, log)
         watch = self._watched.get(log)
         if watch is None:
             watch = self._watched[log] = Watch(log, space)
@@ -163,15 +159,15 @@ class Hub:
     async def wait_for(self, stores: Stores, log: str, after: int, timeout_s: float) -> bool:
         """Wait until a log has facts after a seq; False if the time is up or the server closes.
 
-        Who may wait for it was found out when it was read before.
+        Permission to read the log was checked by the read before.
 
         Raises:
-            Unavailable: too many wait here already.
+            Unavailable: there are too many listeners, or the server closes.
         """
         with self._watching(stores, log) as watch, suppress(TimeoutError):
             head = await self._read(lambda: self._stores.ledger.last(watch.log))
             async with asyncio.timeout(timeout_s):
-                # What came while the head was read was perhaps heard before it.
+                # What came while the head was read was perhaps notified before it.
                 while max(head, watch.head) <= after and not self.is_closing:
                     await watch.news.wait()
                     head = watch.head
@@ -180,24 +176,24 @@ class Hub:
 
     @contextmanager
     def following(
-        self, stores: Stores, channel: str, origin: str, spelling: Spelling
+        self, stores: Stores, channel: str, origin: str, encoder: Encoder
     ) -> Generator[Follower]:
-        """Take part in following a channel; `origin` is where this server is, for this one.
+        """Follow a channel; `origin` is the address of this server, as this listener calls it.
 
         Raises:
-            Invalid: a channel cannot have this name; Unavailable: too many wait here already.
-            Refused: it is not for who asks.
+            Invalid: a channel cannot have this name; Unavailable: there are too many listeners.
+            Refused: the caller may not read it.
         """
         log = channel_log(check_channel(channel))
         if stores.caller is not None:
             stores.caller.check(ReadSignals(channel))
         with self._watching(stores, log, channel) as watch:
-            yield Follower(self, watch, channel, origin, spelling)
+            yield Follower(self, watch, channel, origin, encoder)
 
     # Hearing
 
     def _hear(self, log: str | None) -> None:
-        """Take a hint, in whatever thread it comes."""
+        """Take a notification of the ledger, in any thread."""
         if log is None:
             news = self._unsure
         elif log in self._watched:
@@ -213,7 +209,7 @@ class Hub:
             self._loop.call_soon_threadsafe(news.set)
 
     async def _attend(self) -> None:
-        """Look at logs as there are hints of them."""
+        """Read logs as they are notified."""
         while True:
             await self._some_heard.wait()
             self._some_heard.clear()
@@ -225,7 +221,7 @@ class Hub:
                 log.exception("a fault of ours in the hub")
 
     async def _look_around(self) -> None:
-        """Look at all logs: when a hint does not say which, and now and then."""
+        """Poll all logs: when a notification does not say which, and now and then."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY_S):
@@ -243,7 +239,7 @@ class Hub:
             await asyncio.sleep(max(LOOK_REST_S_MIN, LOOK_REST * took_s))
 
     async def _changed(self, logs: list[str]) -> list[str]:
-        """Which of some logs are not as they were."""
+        """Those of some logs whose head moved."""
         known = {each: self._watched[each].head for each in logs if each in self._watched}
         last = self._stores.ledger.last
         try:
@@ -255,7 +251,7 @@ class Hub:
     # Looking
 
     async def _look(self, logs: Iterable[str]) -> None:
-        """Read what is new in some logs, and wake those who wait for it."""
+        """Read what is new in some logs, and wake their listeners."""
         watches = [watch for each in logs if (watch := self._watched.get(each)) is not None]
         if not watches:
             return
@@ -265,25 +261,28 @@ class Hub:
                 lambda: [self._news_of(watch, after) for watch, after in asked]
             )
         except RelayError as error:
-            # It stays as it is, so it will be seen that it is not: there will be another look.
+            # The head that is known stays behind, so the next poll reads it again.
             log.warning("cannot read news: %s", error)
             return
         for (watch, after), news in zip(asked, found, strict=True):
             if isinstance(news, int):
-                watch.move(news)
+                watch.seen = news
                 watch.wake()
             elif watch.tail is not None and watch.tail.head == after:
-                self._go_on(watch, watch.tail, news)
-                await self._hand_out(watch)
+                self._lengthen(watch, watch.tail, news)
+                for number, follower in enumerate(tuple(watch.idle), 1):
+                    follower.offer()
+                    if number % HANDED_OUT_AT_ONCE == 0:
+                        await asyncio.sleep(0)  # Others get their turn.
             elif watch.tail is not None and watch.tail.head != news.head:
-                # Another look was faster, but this one saw more.
+                # Another read was faster, but this one saw more.
                 self._hear(watch.log)
 
     def _news_of(self, watch: Watch, after: int | None) -> SignalPage | int:
         if watch.channel is None or after is None:
             return self._stores.ledger.last(watch.log)
         try:
-            return page_of(watch.space, watch.channel, after, TAIL_SIGNALS_MAX)
+            return _page_of(watch.space, watch.channel, after, TAIL_SIGNALS_MAX)
         except Unavailable:
             raise
         except RelayError as error:
@@ -291,36 +290,25 @@ class Hub:
             log.warning("cannot read the channel %r: %s", watch.channel, error)
             return SignalPage(signals=[], head=after)
 
-    def _go_on(self, watch: Watch, tail: Tail, page: SignalPage) -> None:
-        """Lengthen a tail by a page of its log."""
-        told = all_told(page)
-        if not told:
+    def _lengthen(self, watch: Watch, tail: Tail, page: SignalPage) -> None:
+        notices = notices_of(page)
+        if not notices:
             return
         self._tails_bytes -= tail.size_bytes
-        if told[0].seq < tail.head:
-            # The channel was forgotten and counts anew: the log tells each listener of its gap.
+        if notices[0].seq < tail.head:
+            # The channel was forgotten and counts anew: each listener finds its gap in the log.
             watch.tail = Tail(page.head)
         else:
-            tail.add(told)
+            tail.add(notices)
             self._tails_bytes += tail.size_bytes
             if tail.head < page.head:
                 self._hear(watch.log)
         if self._tails_bytes > TAILS_BYTES_MAX:
-            self._shed()
+            for each in self._watched.values():
+                if each.tail is not None:
+                    each.tail.clear()
+            self._tails_bytes = 0
         watch.wake()
-
-    async def _hand_out(self, watch: Watch) -> None:
-        """Give followers what is new, some at a time, so that others get their turn."""
-        for number, follower in enumerate(tuple(watch.idle), 1):
-            follower.offer()
-            if number % HANDED_OUT_AT_ONCE == 0:
-                await asyncio.sleep(0)
-
-    def _shed(self) -> None:
-        for watch in self._watched.values():
-            if watch.tail is not None:
-                watch.tail.shed()
-        self._tails_bytes = 0
 
     async def _read(self, read: Callable[[], Result]) -> Result:
         """Read the ledger, in a thread if that may wait."""
@@ -329,133 +317,24 @@ class Hub:
     # For followers
 
     async def begin(self, watch: Watch) -> int:
-        """The head of a channel as it is now, where its tail begins if there is none yet."""
+        """The head of a channel; its tail begins there if it has none yet."""
         head = await self._read(lambda: self._stores.ledger.last(watch.log))
         if watch.tail is None:
             watch.tail = Tail(head)
-            # What came while the head was read was heard before there was a tail to lengthen.
+            # What came while the head was read was notified before there was a tail to lengthen.
             self._hear(watch.log)
         return head
 
     async def page(self, watch: Watch, channel: str, after: int) -> SignalPage:
-        return await self._read(lambda: page_of(watch.space, channel, after, TAIL_SIGNALS_MAX))
+        return await self._read(lambda: _page_of(watch.space, channel, after, TAIL_SIGNALS_MAX))
 
 
-class Follower:
-    """One who follows a channel: no more than the seq of what it was sent last."""
-
-    __slots__ = (
-        "_channel",
-        "_hub",
-        "_is_full",
-        "_origin",
-        "_spelling",
-        "_stirred",
-        "_take",
-        "_watch",
-        "seq",
-    )
-
-    def __init__(
-        self, hub: Hub, watch: Watch, channel: str, origin: str, spelling: Spelling
-    ) -> None:
-        self._hub = hub
-        self._watch = watch
-        self._channel = channel
-        self._origin = origin
-        self._spelling: Spelling = spelling
-        self._take: Take | None = None
-        self._is_full = False
-        """Whether what the hub handed over last was not taken at once."""
-        self._stirred = asyncio.Event()
-        self.seq = 0
-
-    async def begin(self, after: int | None) -> int:
-        """Begin after a seq, or at the head of now; the seq where it begins."""
-        head = await self._hub.begin(self._watch)
-        self.seq = head if after is None else after
-        return self.seq
-
-    async def next(self) -> bytes:
-        """What comes next, once it is there; b"" when the server closes."""
-        watch = self._watch
-        while not self._hub.is_closing and not self._is_full:
-            tail = watch.tail
-            assert tail is not None, "it was not begun"
-            head = tail.head
-            if self.seq != head:
-                found = tail.after(self.seq, self._origin, self._spelling) or await self._from_log()
-                if found is not None:
-                    self.seq = found.seq
-                    return found.text
-            # Unless it moved while the log was read, in which there was nothing then: the tail may
-            # be behind what the log had when this one began.
-            if tail is watch.tail and tail.head == head:
-                await self._news()
-        return b""
-
-    async def hand_to(self, take: Take) -> bool:
-        """Hand over what comes, until some of it is not taken at once; False: the server closes.
-
-        As long as all is taken, nobody wakes up for it: the hub hands it over.
-        """
-        self._take = take
-        try:
-            while text := await self.next():
-                if not take(text):
-                    return True
-            return self._is_full
-        finally:
-            self._take = None
-            self._is_full = False
-
-    async def _news(self) -> None:
-        if self._take is None:
-            await self._watch.news.wait()
-            return
-        self._stirred.clear()
-        self._watch.idle[self] = None
-        try:
-            await self._stirred.wait()
-        finally:
-            self._watch.idle.pop(self, None)
-
-    def offer(self) -> None:
-        """Take what is new from the tail, or wake up to see what to do."""
-        tail, take = self._watch.tail, self._take
-        if self._stirred.is_set() or tail is None or take is None:
-            return
-        found = tail.after(self.seq, self._origin, self._spelling)
-        if found is None:
-            if self.seq != tail.head:
-                self.stir()
-            return
-        self.seq = found.seq
-        if not take(found.text):
-            self._is_full = True
-            self.stir()
-
-    def stir(self) -> None:
-        self._stirred.set()
-
-    async def _from_log(self) -> Batch | None:
-        told = all_told(await self._hub.page(self._watch, self._channel, self.seq))
-        return batch(told, self._origin, self._spelling) if told else None
-
-
-def _whole_space(stores: Stores, log: str) -> tuple[Stores, str]:
-    """All of the space that some stores are a view of, and what the store calls a log of it."""
-    if stores.caller is None:
-        return stores, log
-    return stores.caller.space, full_log(stores.caller.key.tenant, log)
-
-
-def page_of(stores: Stores, channel: str, after: int, limit: int) -> SignalPage:
-    """Signals of a channel after a seq; one that is damaged is told as a gap."""
+def _page_of(stores: Stores, channel: str, after: int, limit: int) -> SignalPage:
+    """Signals of a channel after a seq; a damaged one comes back as a gap."""
     try:
         return answer(stores, ReadSignals(channel, after, limit))
     except Broken:
         if limit > 1:
-            return page_of(stores, channel, after, 1)
+            return _page_of(stores, channel, after, 1)
         head = stores.ledger.last(channel_log(channel))
         return SignalPage(signals=[], head=head, gap=(after + 1, after + 1))

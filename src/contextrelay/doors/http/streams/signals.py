@@ -1,7 +1,7 @@
 """Signals over HTTP: WebSockets, streams of events and long-polls.
 
-Rule: whoever listens holds a place in the hub and nothing else. It is let go the moment its client
-leaves, the server closes, or it stops reading; the seq tells it where to go on.
+Rule: a listener costs one entry in the hub and nothing else. It is let go the moment its client
+leaves, the server closes, or it stops reading; it resumes by the seq of what it got last.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ INTERNAL_ERROR = 1011
 NOT_ALLOWED = 1008
 
 TOKEN = "token"
-"""Where a browser, which can send no header with these, has its token in the query."""
+"""The query field for a browser's token: it can send no header with these."""
 STREAMS = frozenset(
     f"{route_of(verb).path}/{end}"
     for verb, end in ((ReadSignals, "events"), (ReadEvents, "stream"))
@@ -83,37 +83,29 @@ async def websocket(door: Door, scope: Scope, receive: Receive, send: Send) -> N
         )
         asked = _asked(scope, query)
         stores = visitor.relay.stores
-        guest = _Guest(scope["extensions"][EXTENSION])
+        socket: Socket = scope["extensions"][EXTENSION]
+        is_accepted = False
+        ended: RelayError | None = None
+
+        def end(error: RelayError) -> None:
+            nonlocal ended
+            ended = error
+            if is_accepted:
+                socket.cut(NOT_ALLOWED, error.message)
+
         # From here on, before anything is waited for: its key may end at any time.
         with (
-            visitor.staying(guest.leave),
+            visitor.staying(end),
             door.hub.following(stores, asked.channel, origin, tails.frame) as follower,
         ):
             seq = await follower.begin(asked.after)
             await send({"type": "websocket.accept", "headers": [(SEQ_HEADER, b"%d" % seq)]})
-            guest.enter()
-            await _follow(follower, guest.socket, receive)
+            is_accepted = True
+            if ended is not None:
+                end(ended)
+            await _follow(follower, socket, receive)
     except RelayError as error:
         await _refuse(send, error)
-
-
-class _Guest:
-    """Who is cut off when its key ends, or, where that is sooner, once it is let in."""
-
-    def __init__(self, socket: Socket) -> None:
-        self.socket = socket
-        self._is_in = False
-        self._ended: RelayError | None = None
-
-    def enter(self) -> None:
-        self._is_in = True
-        if self._ended is not None:
-            self.leave(self._ended)
-
-    def leave(self, error: RelayError) -> None:
-        self._ended = error
-        if self._is_in:
-            self.socket.cut(NOT_ALLOWED, error.message)
 
 
 def _asked(scope: Scope, query: dict[str, str]) -> ReadSignals:
@@ -188,10 +180,10 @@ async def _stream_signals(door: Door, exchange: Exchange, values: dict[str, str]
 
 
 async def _stream_events(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """A thread's events as they come; like `ReadEvents`, from the first one unless it is told."""
+    """A thread's events as they come, after a seq; from the first one where none is given."""
     asked = read(route_of(ReadEvents), values, _resumed(exchange), None)
     assert isinstance(asked, ReadEvents)
-    page = await _events_after(exchange, asked.thread, asked.after)
+    page = await exchange.relay.ask(ReadEvents(asked.thread, asked.after))
     seq = asked.after
 
     async def following() -> bytes:
@@ -199,22 +191,18 @@ async def _stream_events(door: Door, exchange: Exchange, values: dict[str, str])
         while not page.events and not door.hub.is_closing:
             log = thread_log(asked.thread)
             await door.hub.wait_for(exchange.relay.stores, log, seq, EVENTS_KEEPALIVE_S)
-            page = await _events_after(exchange, asked.thread, seq)
-        spelled = b"".join(b"id: %d\ndata: %s\n\n" % (e.seq, encode(e)) for e in page.events)
+            page = await exchange.relay.ask(ReadEvents(asked.thread, seq))
+        text = b"".join(b"id: %d\ndata: %s\n\n" % (e.seq, encode(e)) for e in page.events)
         if page.events:
             seq = page.events[-1].seq
             page = EventPage(events=[])
-        return spelled
+        return text
 
     await _stream(exchange, seq, following)
 
 
-async def _events_after(exchange: Exchange, thread: str, after: int) -> EventPage:
-    return await exchange.relay.ask(ReadEvents(thread, after))
-
-
 def _resumed(exchange: Exchange) -> dict[str, str]:
-    """The query; where a client comes back by itself, it says in a header where it was."""
+    """The query, with the Last-Event-ID of a client that reconnects by itself."""
     query = exchange.query()
     query.pop(TOKEN, None)
     last = exchange.header("last-event-id")
@@ -237,20 +225,19 @@ async def _stream(exchange: Exchange, seq: int, following: Callable[[], Awaitabl
     await exchange.send(b"id: %d\n\n" % seq)
 
     async def sending() -> None:
-        while (text := await _or_sign_of_life(following)) != b"":
+        while True:
+            try:
+                async with asyncio.timeout(EVENTS_KEEPALIVE_S):
+                    text = await following()
+            except TimeoutError:
+                text = b": still here\n\n"
+            if not text:
+                break
             async with asyncio.timeout(SLOW_READER_S):
                 await exchange.send(text)
         await exchange.send(b"", more=False)
 
     await _unless_left(exchange, sending())
-
-
-async def _or_sign_of_life(following: Callable[[], Awaitable[bytes]]) -> bytes:
-    try:
-        async with asyncio.timeout(EVENTS_KEEPALIVE_S):
-            return await following()
-    except TimeoutError:
-        return b": still here\n\n"
 
 
 # Long-polls
@@ -294,18 +281,18 @@ def _wait_s(query: dict[str, str]) -> float:
     Raises:
         Invalid: it is no such time.
     """
-    told = query.pop("wait", "0")
+    given = query.pop("wait", "0")
     try:
-        wait_s = float(told)
+        wait_s = float(given)
     except ValueError:
         wait_s = -1.0
     if not 0 <= wait_s <= WAIT_S_MAX:
-        raise Invalid(f"wait is {told[:80]!r}", f"write seconds, from 0 to {WAIT_S_MAX}")
+        raise Invalid(f"wait is {given[:80]!r}", f"write seconds, from 0 to {WAIT_S_MAX}")
     return wait_s
 
 
 async def _unless_left(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> Any:
-    """Do something that takes long, and stop the moment the client leaves.
+    """The result of something that takes long; cancel it the moment the client leaves.
 
     Raises:
         ClientLeft: it did.
@@ -324,10 +311,10 @@ async def _unless_left(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> A
 
 
 def _signals_after(channel: str, query: dict[str, str]) -> ReadSignals:
-    """Where to begin on a channel.
+    """The read that a listener's query asks for.
 
     Raises:
-        Invalid: the channel, or what is asked of it, cannot be.
+        Invalid: the channel's name or a field is wrong.
     """
     if extra := query.keys() - {"after", TOKEN}:
         raise Invalid(f"there is no {min(extra)[:80]!r} here", "it takes: after")

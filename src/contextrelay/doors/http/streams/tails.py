@@ -1,10 +1,10 @@
-"""Tails: the newest signals of a channel, spelled once for all who listen.
+"""Tails: the newest signals of a channel, encoded once for all who listen.
 
-A tail reaches from `start` to `head`, as far as this server has read the channel's log. Who listens
+A tail reaches from `start` to `head`, as far as this server has read the channel's log. A listener
 is only a number, the seq of what was last sent: within the tail it finds what comes next here, and
 outside of it, in the log.
 
-Rule: a signal is read and spelled once, however many listen; and a tail may be cut short at any
+Rule: a signal is read and encoded once, however many listen; and a tail may be cut short at any
 time, because the log has it all.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import Any
 
 from msgspec import Struct
@@ -23,13 +24,13 @@ from contextrelay.model.signal import Signal, SignalPage
 
 
 class Batch(Struct, frozen=True, gc=False):
-    """What comes next for somebody, in one piece, and the seq of the last signal in it."""
+    """Some notices in one piece, and the seq of the last one."""
 
     text: bytes
     seq: int
 
 
-class Told(Struct, frozen=True, gc=False):
+class Notice(Struct, frozen=True, gc=False):
     """A signal on its way out, or a gap where signals are no longer kept."""
 
     seq: int
@@ -37,46 +38,46 @@ class Told(Struct, frozen=True, gc=False):
     gap: tuple[int, int] | None = None
 
     def fields(self, origin: str) -> dict[str, Any]:
-        """What is told; `origin` is where this server is, as the listener calls it."""
+        """Its JSON; `origin` is the address of this server, as the listener calls it."""
         signal = self.signal
         if signal is None:
             return {"gap": self.gap}
-        what: dict[str, Any]
+        about: dict[str, Any]
         if signal.ref is None:
-            what = {"message": signal.message}
+            about = {"message": signal.message}
         else:
-            what = {"url": f"{origin}/pull/{signal.ref}"}
-        return {**what, "ts": signal.ts, "seq": signal.seq, "from": signal.by}
+            about = {"url": f"{origin}/pull/{signal.ref}"}
+        return {**about, "ts": signal.ts, "seq": signal.seq, "from": signal.by}
 
 
-Spelling = Callable[[Told, str], bytes]
+Encoder = Callable[[Notice, str], bytes]
 
 
-def frame(told: Told, origin: str) -> bytes:
+def frame(notice: Notice, origin: str) -> bytes:
     """As a WebSocket's text frame."""
-    return Frame(Opcode.TEXT, encode(told.fields(origin))).serialize(mask=False)
+    return Frame(Opcode.TEXT, encode(notice.fields(origin))).serialize(mask=False)
 
 
-def event(told: Told, origin: str) -> bytes:
+def event(notice: Notice, origin: str) -> bytes:
     """As a server-sent event."""
-    kind = b"event: gap\n" if told.signal is None else b""
-    return b"id: %d\n%sdata: %s\n\n" % (told.seq, kind, encode(told.fields(origin)))
+    kind = b"event: gap\n" if notice.signal is None else b""
+    return b"id: %d\n%sdata: %s\n\n" % (notice.seq, kind, encode(notice.fields(origin)))
 
 
-def all_told(page: SignalPage) -> list[Told]:
+def notices_of(page: SignalPage) -> list[Notice]:
     """A page's signals, and the gap before them."""
-    told = [Told(signal.seq, signal) for signal in page.signals]
+    notices = [Notice(signal.seq, signal) for signal in page.signals]
     if page.gap is not None:
-        told.insert(0, Told(page.gap[1], None, page.gap))
-    return told
+        notices.insert(0, Notice(page.gap[1], None, page.gap))
+    return notices
 
 
-def batch(told: Iterable[Told], origin: str, spelling: Spelling) -> Batch:
-    """The first of some signals in one piece: as many as a tail may hold, and at least one."""
+def batch(notices: Iterable[Notice], origin: str, encoder: Encoder) -> Batch:
+    """The first of some notices in one piece: as many as a tail may hold, and at least one."""
     parts: list[bytes] = []
     size_bytes = seq = 0
-    for each in told:
-        parts.append(spelling(each, origin))
+    for each in notices:
+        parts.append(encoder(each, origin))
         seq = each.seq
         size_bytes += len(parts[-1])
         if size_bytes >= TAIL_BYTES_MAX:
@@ -87,49 +88,44 @@ def batch(told: Iterable[Told], origin: str, spelling: Spelling) -> Batch:
 class Tail:
     """The tail of one channel."""
 
-    __slots__ = ("_batches", "_told", "head", "size_bytes", "start")
+    __slots__ = ("_batches", "_notices", "head", "size_bytes", "start")
 
     def __init__(self, head: int) -> None:
         self.start = self.head = head
         self.size_bytes = 0
-        self._told: deque[tuple[Told, int]] = deque()
-        self._batches: dict[tuple[int, str, Spelling], Batch] = {}
+        self._notices: deque[tuple[Notice, int]] = deque()
+        self._batches: dict[tuple[int, str, Encoder], Batch] = {}
 
-    def add(self, told: Iterable[Told]) -> None:
-        """Go on with what came next in the log."""
+    def add(self, notices: Iterable[Notice]) -> None:
+        """Append what came next in the log."""
         self._batches.clear()
-        for each in told:
+        for each in notices:
             size_bytes = len(frame(each, ""))
-            self._told.append((each, size_bytes))
+            self._notices.append((each, size_bytes))
             self.size_bytes += size_bytes
             self.head = each.seq
-        while len(self._told) > TAIL_SIGNALS_MAX or self.size_bytes > TAIL_BYTES_MAX:
-            self._drop_first()
+        self._keep(TAIL_SIGNALS_MAX, TAIL_BYTES_MAX)
 
-    def shed(self) -> None:
-        """Hold nothing: who is behind the head reads the log."""
+    def clear(self) -> None:
+        """Hold nothing: a listener that is behind the head reads the log."""
         self._batches.clear()
-        while self._told:
-            self._drop_first()
+        self._keep(0, 0)
 
-    def after(self, seq: int, origin: str, spelling: Spelling) -> Batch | None:
-        """What comes after a seq; None if the tail cannot tell."""
+    def _keep(self, notices_max: int, bytes_max: int) -> None:
+        while len(self._notices) > notices_max or self.size_bytes > bytes_max:
+            notice, size_bytes = self._notices.popleft()
+            self.start = notice.seq
+            self.size_bytes -= size_bytes
+
+    def after(self, seq: int, origin: str, encoder: Encoder) -> Batch | None:
+        """What comes after a seq; None where the tail does not reach."""
         if not self.start <= seq < self.head:
             return None
-        key = (seq, origin, spelling)
+        key = (seq, origin, encoder)
         found = self._batches.get(key)
         if found is None:
-            later: list[Told] = []
-            for each, _ in reversed(self._told):
-                if each.seq <= seq:
-                    break
-                later.append(each)
-            found = batch(reversed(later), origin, spelling)
-            # One is kept for most listeners, who are all at the same place.
+            later = list(takewhile(lambda each: each[0].seq > seq, reversed(self._notices)))
+            found = batch((each for each, _ in reversed(later)), origin, encoder)
+            # One is kept for most listeners, who are all at the same seq.
             self._batches = {key: found}
         return found
-
-    def _drop_first(self) -> None:
-        told, size_bytes = self._told.popleft()
-        self.start = told.seq
-        self.size_bytes -= size_bytes
