@@ -114,7 +114,7 @@ def shown(core: Local) -> dict[str, Any]:
 
 
 def _event_types(core: Local, thread: str) -> list[str]:
-    """The types of a thread's events; that a run was seen to fail is told, and changes nothing."""
+    """The types of a thread's events; that a run failed is an event too, and changes nothing."""
     types = [each.event.type for each in core.ask(ReadEvents(thread)).events]
     return [each for each in types if each != "capability.failed"]
 
@@ -128,8 +128,8 @@ REQUESTS: dict[str, Asked] = {
     "push large": lambda world: (Push(), LARGE),
     "push same": lambda world: (Push(source_refs=(world.kept,)), b"kept"),
     "push to thread": lambda world: (Push(thread=world.thread, name="a.txt"), b"put"),
-    "push to channel": lambda world: (Push(channel="news"), b"told"),
-    "push to both": lambda world: (Push(thread=world.thread, channel="news"), b"put and told"),
+    "push to channel": lambda world: (Push(channel="news"), b"sent"),
+    "push to both": lambda world: (Push(thread=world.thread, channel="news"), b"put and sent"),
     "push many": lambda world: (
         PushMany(
             [Push(), Push(thread=world.thread), Push(channel="news"), Push(thread=world.thread)],
@@ -168,7 +168,7 @@ draws = count(1)
 
 @capability("test.draw", cacheable=False)
 def draw(args: dict[str, Any]) -> str:
-    """Draw a number: another one each time, told in as many characters."""
+    """Draw a number: another one each time, of the same length."""
     return f"number {next(draws):09d}"
 
 

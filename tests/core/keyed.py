@@ -59,7 +59,7 @@ class Things(Struct):
     """Of a key."""
     handoff: str
 
-    def told(self) -> list[str]:
+    def secrets(self) -> list[str]:
         """What nobody else may hear of."""
         return [self.ref, self.handoff, self.thread, self.channel, SECRET, THREAD]
 
@@ -68,11 +68,11 @@ def fill(relay: Relay, key: IssuedKey, channel: str = CHANNEL, thread: str = THR
     """Let somebody have one of each kind."""
     made = relay.new_thread(thread)
     artifact = relay.push(
-        SECRET, name=SECRET, channel=channel, thread=made.id, metadata={"told": SECRET}
+        SECRET, name=SECRET, channel=channel, thread=made.id, metadata={"secret": SECRET}
     )
     made.patch([fact("plan", SECRET, id="f1")])
     handed = made.hand_off("scout", SECRET, refs=(artifact.ref,), channel=channel)
-    relay.publish(channel, {"told": SECRET})
+    relay.publish(channel, {"secret": SECRET})
     relay.use_thread(made.id, "/work")
     return Things(artifact.ref, made.id, channel, key.key.id, handed.ref)
 

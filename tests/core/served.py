@@ -25,7 +25,7 @@ class Served:
         return f"{scheme}://{host}:{self.port}{path}"
 
     def says(self, path: str, body: bytes = b"", status: str = "200 OK", headers: str = "") -> None:
-        """Answer a path with a body, its length told unless the headers tell one."""
+        """Answer a path with a body, with its length unless the headers have one."""
         if "length" not in headers.lower() and "chunked" not in headers.lower():
             headers += f"Content-Length: {len(body)}\r\n"
         self.replies[path] = f"HTTP/1.1 {status}\r\n{headers}\r\n".encode() + body

@@ -1,4 +1,4 @@
-"""Requests that have a key are done once, also by several at once, beside a sweep, or unheard."""
+"""Requests that have a key are done once, also by several at once or in a sweep."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ Reply = TypeVar("Reply")
 
 
 def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
-    """Answer a verb; its body comes beside it.
+    """Answer a verb that may come with a body.
 
-    With an idempotency key it is done once in KEY_KEPT_S, however often it is asked. Whether who
-    asks may, their stores know (core/access/callers.py).
+    With an idempotency key it is done once in KEY_KEPT_S, however often it is asked. Whether the
+    caller may ask it is decided in core/access/callers.py.
     """
     kind: type[Verb[Any]] = type(verb)
     if not kind.traits.while_locked:

@@ -1,10 +1,10 @@
-"""Once: a request that comes with a key is done once, however often it is asked, crash or not.
+"""Idempotency: a request that has a key is done once, however often it is asked, crash or not.
 
 The log `o/<hash of the key>` has a row `asked`: what was asked, and a seed. It is the first write
-of the request's first commit, so that nothing is done under a key before that is written down. Who
-asks again finds it. Refs and thread ids are made of the seed, so they are the same again, and what
-is there already is found under them; a change to a log is found by the row `once` in the same
-write. Draws that must never repeat, like the names of blobs, are not made of it.
+of the request's first commit, so that nothing is done under a key before that is written down. A
+retry finds it. Refs and thread ids are made of the seed, so they are the same again, and what is
+there already is found under them; a change to a log is found by the row `once` in the same write.
+Draws that must never repeat, like the names of blobs, are not made of it.
 
 Rule: a row `once` outlives the row `asked` that leads to it, and has an id made of its seed. So a
 key is either known with all that was done under it, or forgotten, and then asks for something new.
@@ -66,11 +66,11 @@ class Once(Struct, frozen=True):
         return new_ref(self._made(f"ref {what}"))
 
     def _made(self, what: str) -> bytes:
-        told = f"{self.part}|{what}".encode()
-        return hashlib.blake2b(told, key=self.seed, digest_size=16).digest()
+        named = f"{self.part}|{what}".encode()
+        return hashlib.blake2b(named, key=self.seed, digest_size=16).digest()
 
 
-# For those who do what was asked
+# While a request is answered
 
 
 def step(stores: Stores, part: str, takes_any: bool = False) -> Stores:
@@ -81,22 +81,22 @@ def step(stores: Stores, part: str, takes_any: bool = False) -> Stores:
     return replace(stores, once=replace(once, part=f"{once.part}/{part}", takes_any=takes_any))
 
 
-def once_rows(stores: Stores, told: bytes) -> tuple[Row, ...]:
-    """What goes into the write that does it, for who asks again; nothing without a key."""
+def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
+    """Rows for the write that does it, with the answer for a retry; none without a key."""
     if stores.once is None:
         return ()
     due_ms = stores.once.at_ms + (KEY_KEPT_S + UNFINISHED_PUSH_S) * 1000
-    return (Row(Kind.ONCE, stores.once.id, told, due_ms),)
+    return (Row(Kind.ONCE, stores.once.id, answer, due_ms),)
 
 
-def told_before(stores: Stores, log: str) -> bytes | None:
+def answered_before(stores: Stores, log: str) -> bytes | None:
     """What was written with the change to a log, if this request has made it already."""
     return None if stores.once is None else stores.ledger.get(log, Kind.ONCE, stores.once.id)
 
 
 def reply_before(stores: Stores) -> bytes | None:
     """The reply that an earlier time of this request has kept, if it got that far."""
-    return None if stores.once is None else told_before(stores, stores.once.log)
+    return None if stores.once is None else answered_before(stores, stores.once.log)
 
 
 def keep_reply(stores: Stores, reply: bytes) -> bytes:
@@ -115,7 +115,7 @@ def keep_reply(stores: Stores, reply: bytes) -> bytes:
 
 
 def may_go_on(stores: Stores, error: RelayError) -> bool:
-    """Whether the same request, asked again or beside this one, may go on where this one failed.
+    """Whether the same request, asked again or at the same time, may go on where this one failed.
 
     What is stored so far is then left to it, or else to a sweep.
     """
@@ -127,7 +127,7 @@ def other_request() -> Refused:
     return Refused("this key was used for another request", "use a new key for a new request")
 
 
-# Asking
+# Requests with a key
 
 
 def answer_once(
@@ -176,8 +176,8 @@ def was_asked(stores: Stores, caller: str, key: str) -> bool:
 
 def _log(caller: str | None, key: str) -> str:
     # Keys of different callers never meet: a new line is in none of them.
-    told = key if caller is None else f"{caller}\n{key}"
-    return request_log(hashlib.sha256(told.encode()).hexdigest())
+    named = key if caller is None else f"{caller}\n{key}"
+    return request_log(hashlib.sha256(named.encode()).hexdigest())
 
 
 def check_key(key: str) -> None:
@@ -222,7 +222,7 @@ class _Claiming:
         try:
             heads = self._inner.commit(self._claim, *writes)[1:]
         except Stale as stale:
-            # Or it is ours, from a commit whose reply was lost: who asks again finds that out.
+            # Or it is ours, from a commit whose reply was lost: a retry finds that out.
             self.is_late = stale.log == self._claim.log
             self._is_claimed = not self.is_late
             if self._is_claimed:

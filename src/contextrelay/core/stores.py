@@ -83,8 +83,8 @@ class Count:
 class LockCheck:
     """Keeps verbs out of a store that is locked for a restore: what is there is not all of it.
 
-    That it is not locked is trusted for LOCK_TRUSTED_S, so that a read does not get slower; whoever
-    locks it waits as long before the first change. Writes are checked by the ledger, each of them.
+    That it is not locked is trusted for LOCK_TRUSTED_S, so that a read does not get slower; a
+    restore waits as long before its first change. Writes are checked by the ledger, each of them.
     """
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class Stores(Struct, frozen=True):
     tenant: str | None = None
     """Whose space this is; None for the store's own."""
     caller: Caller | None = None
-    """Who asks, if that is not the owner."""
+    """Whose request it is, if not the owner's."""
     quota: Quota | None = None
     """Of a request whose key has one: what the bodies that it stores are taken from."""
     services: Services = field(default_factory=Services)

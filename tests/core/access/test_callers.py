@@ -148,10 +148,10 @@ def test_a_limited_key_may_do_all_it_could_otherwise_where_it_belongs(
 
 def assert_tells_nothing(came: bytes | RelayError, verb: Verb[Any], things: Things) -> None:
     """Fail if an answer holds anything of another's that was not in the question."""
-    told = str(came).encode() if isinstance(came, RelayError) else came
+    shown = str(came).encode() if isinstance(came, RelayError) else came
     said = encode(verb) + body_of(type(verb))
-    for secret in things.told():
-        assert secret.encode() not in told or secret.encode() in said, came
+    for secret in things.secrets():
+        assert secret.encode() not in shown or secret.encode() in said, came
     if names_things(verb) and not is_refused(came):
         assert isinstance(came, NotFound), came
 

@@ -60,7 +60,7 @@ class Victim:
         match kind:
             case "push":
                 channel = f"{name}-{word}"
-                pushed = self.relay.push(word, channel=channel, metadata={"told": word}, name=word)
+                pushed = self.relay.push(word, channel=channel, metadata={"word": word}, name=word)
                 self.refs.append(pushed.ref)
                 self.there.append(pushed.ref)
                 self.channels.append(channel)
@@ -119,7 +119,7 @@ def test_whatever_a_tenant_does_a_stranger_sees_and_changes_nothing_of_it(
 
     now = everything(relay, prefix)
     assert {log: now.get(log) for log in before if not log.startswith("b/")} == {
-        log: told for log, told in before.items() if not log.startswith("b/")
+        log: head for log, head in before.items() if not log.startswith("b/")
     }
 
 
@@ -161,9 +161,9 @@ def test_nothing_tells_that_another_has_the_same_bytes() -> None:
 
     assert relay.survey().bodies == 1
     ours, theirs = ({**asdict(each), "ref": "", "created_at": ""} for each in (first, second))
-    for told in (ours, theirs):
+    for report in (ours, theirs):
         for name in ("expires_at", "provenance", "url"):
-            told.pop(name)
+            report.pop(name)
     assert ours == theirs
     one.remove(first.ref)
     assert two.pull(second.ref).decode() == body

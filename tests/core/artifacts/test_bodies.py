@@ -1,4 +1,4 @@
-"""Bodies: kept once, freed safely beside pushes of the same content, never given out wrong."""
+"""Bodies: kept once, freed safely while the same content is pushed, never given out wrong."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ with Relay("memory:") as relay:
 
 
 def test_packages_bring_capabilities_which_are_loaded_when_needed(tmp_path: Path) -> None:
-    """Promise C1: an entry point; one that is broken is told of and stops no other."""
+    """Promise C1: an entry point; one that is broken is listed and stops no other."""
     (tmp_path / "brought.py").write_text(PACKAGE)
     (tmp_path / "broken.py").write_text("raise RuntimeError('not today')")
     about = tmp_path / "brought-1.0.dist-info"

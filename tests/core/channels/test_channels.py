@@ -97,7 +97,7 @@ def test_a_message_that_is_no_json_or_too_large_is_refused(
 
 
 def test_a_channel_keeps_the_newest_signals_and_tells_of_the_gap(clock: Clock) -> None:
-    """Promise S4: kept by number, and an older `after` is told what it missed."""
+    """Promise S4: kept by number, and an older `after` gets what it missed."""
     core = local(clock, settings=Settings(signals_kept_max=20))
 
     for number in range(1, 101):
@@ -265,13 +265,13 @@ def test_whatever_a_crash_leaves_each_push_is_told_of_once(
 
 
 def _check(core: Local, clock: Clock, thread: str, when: str) -> None:
-    """What is stored was told of, once and in order; at the end nothing is left over."""
+    """What is stored was signalled, once and in order; at the end nothing is left over."""
     core.ask(Sweep())
     clock.pass_ms(2 * HOUR_MS)
     core.ask(Sweep())
     stored = [artifact.ref for artifact in core.ask(List(1_000)).artifacts]
-    told = [signal.ref for name in "cd" for signal in signals(core, name).signals if signal.ref]
-    assert sorted(told) == sorted(stored), when
+    sent = [signal.ref for name in "cd" for signal in signals(core, name).signals if signal.ref]
+    assert sorted(sent) == sorted(stored), when
     assert core.ask(Verify()).problems == [], when
     assert core.stores.ledger.rows("c/c", "pending", "", 10) == [], when
 

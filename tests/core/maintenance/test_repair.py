@@ -26,7 +26,7 @@ class Overtaken(StutterLedger):
 
 
 def test_a_sweep_that_another_one_overtakes_is_no_error() -> None:
-    """Promise R6: a sweep beside another."""
+    """Promise R6: two sweeps at once."""
     engine = open_engine("memory:")
     clock = Clock()
     local(clock, engine).ask(Push(ttl_s=1), b"x")

@@ -1,4 +1,4 @@
-"""Handoffs in core: whatever a crash leaves, whoever asks at once or with a small key."""
+"""Handoffs in core: after a crash, asked at once by several, and with a limited key."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def check_list_and_events_agree(world: World) -> None:
     core = world.core()
     listed = core.ask(ListHandoffs(limit=100)).handoffs
     events = [each.event for each in core.ask(ReadEvents(world.thread)).events]
-    told = {
+    events = {
         kind: {event.detail["ref"] for event in events if event.type == f"handoff.{kind}"}
         for kind in ("given", "accepted", "returned")
     }
-    assert {each.ref for each in listed} == told["given"]
-    assert {each.ref for each in listed if each.accepted} == told["accepted"]
-    assert {each.ref for each in listed if each.returned} == told["returned"]
+    assert {each.ref for each in listed} == events["given"]
+    assert {each.ref for each in listed if each.accepted} == events["accepted"]
+    assert {each.ref for each in listed if each.returned} == events["returned"]
     in_state = {each["ref"] for each in state_of(world)["artifacts"]}
     assert {ref for each in listed for ref in (each.ref, *each.returned)} <= in_state
     if not listed:

@@ -55,7 +55,7 @@ def test_a_wrong_one_gets_its_error_and_the_others_are_kept(tmp_path: Path) -> N
 def test_what_finds_no_room_leaves_no_blob_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk is told, and costs nothing that was there."""
+    """A full disk is an error, and costs nothing that was there."""
     core = Local(open_stores(tmp_path, None))
     kept = core.ask(Push(), os.urandom(LARGE))
     real = os.fsync

@@ -21,8 +21,8 @@ from contextrelay.core.search.index_sync import (
     catch_up,
     index_of,
     index_of_tenant,
+    maintain_all,
     state_of,
-    tend_all,
 )
 from contextrelay.limits import DAY_S
 from contextrelay.store.engine import open_engine
@@ -183,7 +183,7 @@ def test_room_of_what_is_gone_is_given_back() -> None:
     for _ in range(2):
         core.ask(Sweep())
     pushed(core, "another needle")
-    tend_all(core.stores)
+    maintain_all(core.stores)
 
     assert kept in refs(core)
     assert _postings(core) < 4_500

@@ -78,8 +78,8 @@ def test_a_mirror_has_the_state_the_events_and_the_artifacts(thread: Thread) -> 
     assert files.keys() == {"state.json", "events.log", *names}
     assert json.loads(files["state.json"]) == thread.state()
     assert files["state.json"].count(b"\n") > 20
-    told = [json.loads(line)["hash"] for line in files["events.log"].splitlines()]
-    assert told == [each.event.hash for each in thread.events()]
+    hashes = [json.loads(line)["hash"] for line in files["events.log"].splitlines()]
+    assert hashes == [each.event.hash for each in thread.events()]
     assert files[f"artifacts/{refs[0]}.bin"] == LARGE
     assert files[f"artifacts/{refs[1]}.md"] == b"# Notes"
     assert files[f"artifacts/{refs[2]}.txt"] == b""
@@ -127,7 +127,7 @@ def test_a_mirror_follows_the_thread(relay: Relay, thread: Thread) -> None:
 
 
 def test_files_that_are_not_ours_are_left_alone(thread: Thread) -> None:
-    """Promise T9. A person may keep notes beside what they read."""
+    """Promise T9. A person may keep notes next to what they read."""
     folder = folder_of(thread)
     (folder / "mine.txt").write_text("mine")
     (folder / "artifacts" / "mine.txt").write_text("mine")

@@ -52,7 +52,7 @@ def plain(state: Document) -> Document:
 
 
 class Histories(RuleBasedStateMachine):
-    """Patches, restores, forks, merges and reopenings, beside lists of plain copies."""
+    """Patches, restores, forks, merges and reopenings, compared with lists of plain copies."""
 
     @initialize()
     def begin(self) -> None:

@@ -61,7 +61,7 @@ def sent(thread: Thread, other: Relay, folder: Path) -> Thread:
 
 
 def without_ids(value: object) -> str:
-    """A value as JSON, each id told by the order in which it came up."""
+    """A value as JSON, each id replaced by the order in which it came up."""
     seen: dict[str, str] = {}
     return ID.sub(lambda found: seen.setdefault(found[0], f"id{len(seen)}"), json.dumps(value))
 
@@ -73,9 +73,9 @@ def check_same(thread: Thread, copy: Thread) -> None:
     for version in range(1, versions + 1):
         assert without_ids(copy.state(version)) == without_ids(thread.state(version)), version
     assert without_ids(list(copy.history())) == without_ids(list(thread.history()))
-    told = [(each.event.type, each.event.by, each.event.at) for each in events_of(thread)]
+    original = [(each.event.type, each.event.by, each.event.at) for each in events_of(thread)]
     *copied, last = [(each.event.type, each.event.by, each.event.at) for each in events_of(copy)]
-    assert copied == told
+    assert copied == original
     assert last[0] == "thread.imported"
     assert copy.relay.verify().problems == []
 

@@ -1,1 +1,1 @@
-"""Access: who asks, what they may see, and how much they may use."""
+"""Access: callers and keys, what each may see, and how much each may use."""

@@ -5,7 +5,7 @@ what its prefixes name (visibility.py). Every verb asked of such stores passes `
 decides by logic/access/permissions.py, and its reply passes `shown`. The owner, who opened the
 store, has no caller and passes nothing.
 
-Rule: who asks is found out at the door; here it is known.
+Rule: a door finds out whose request it is; here that is known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.access.quotas import Quota
 from contextrelay.core.access.tenants import space_of
-from contextrelay.core.access.visibility import SightLedger, known_refs
+from contextrelay.core.access.visibility import VisibleLedger, known_refs
 from contextrelay.core.idempotency import was_asked
 from contextrelay.core.stores import Count, Stores
 from contextrelay.errors import Refused
@@ -47,15 +47,15 @@ def seen_by(stores: Stores, key: Key) -> Stores:
     caller = Caller(key, stores, space)
     if not key.is_limited:
         return replace(space, caller=caller)
-    engine = replace(space.engine, ledger=SightLedger(space.ledger, key))
-    # A live state is at hand only for who could read it, and what was counted since the start is
-    # told only to who did it: each limited key has its own.
+    engine = replace(space.engine, ledger=VisibleLedger(space.ledger, key))
+    # Live states and counters are its own: a limited key must not meet what others have read, nor
+    # see what they did.
     live = space.live.within(f"{key.id}|")
     return replace(space, engine=engine, live=live, cache_hits=Count(), caller=caller)
 
 
 class Caller:
-    """Who asks: a key, and the stores behind what it sees."""
+    """The caller of a request: a key, and the stores behind what it sees."""
 
     def __init__(self, key: Key, root: Stores, space: Stores) -> None:
         self.key = key
@@ -124,7 +124,7 @@ class Caller:
         return answer
 
     def shown(self, stores: Stores, reply: Any) -> Any:
-        """A reply as its reader may see it: a limited key is told no refs that are not its own."""
+        """A reply as its reader may see it: a limited key gets no refs that it may not see."""
         if not self.key.is_limited:
             return reply
         if isinstance(reply, Artifact):

@@ -1,7 +1,7 @@
 """Keys: made, found by their tokens, listed, revoked, and what was done with each.
 
 The log `key/<id>` has the row `key`, with the hash of the token, and the row `used`; a fact when it
-is made and when it is revoked tells those who listen. Counters are a tally of the same name.
+is made and when it is revoked wakes those who listen. Counters are a tally of the same name.
 
 Rule: a token is never kept. All keys are in the store's own space; an admin of a tenant knows only
 those of that tenant.
@@ -118,7 +118,7 @@ def row_of(ledger: Reads, token: str) -> bytes | None:
 def key_in(row: bytes, token: str) -> Key | None:
     """The key that is kept in a row, if the token is that key's."""
     kept = _kept(row)
-    # In constant time: how much of a hash was right tells nobody how to go on.
+    # In constant time: how much of a hash was right must not be measurable.
     return kept.key if hmac.compare_digest(hashed(token), kept.sha256) else None
 
 
@@ -171,7 +171,7 @@ def _found(stores: Stores, key_id: str) -> KeptKey:
 
 
 def _is_known(stores: Stores, key: Key) -> bool:
-    """Whether who asks may know of a key."""
+    """Whether the caller may know of a key."""
     tenant = None if stores.caller is None else stores.caller.key.tenant
     return tenant is None or key.tenant == tenant
 

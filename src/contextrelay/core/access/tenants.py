@@ -2,7 +2,7 @@
 
 A tenant's logs are those of the store with `x/<tenant>/` before their names, its counters likewise.
 So whatever a verb reads, lists, finds or claims is the tenant's own, without a line about it. The
-logs `b/<hash>` alone are shared: the same bytes are kept once, and nothing tells a tenant whether
+logs `b/<hash>` alone are shared: the same bytes are kept once, and nothing shows a tenant whether
 somebody else has them. What was found out about them by looking is each tenant's own.
 
 Rule: a space only renames. What looks after the whole store (sweeps, checks, backups) works on the
@@ -94,7 +94,7 @@ class _SpaceLedger(SpaceReads):
         try:
             return self._inner.commit(*named)
         except Stale as stale:
-            raise self._told(stale) from stale
+            raise self._renamed(stale) from stale
 
     def trim(self, log: str, before: int) -> None:
         self._inner.trim(self._full(log), before)
@@ -103,9 +103,9 @@ class _SpaceLedger(SpaceReads):
         try:
             self._inner.drop(self._full(log), expect)
         except Stale as stale:
-            raise self._told(stale) from stale
+            raise self._renamed(stale) from stale
 
-    def _told(self, stale: Stale) -> Stale:
+    def _renamed(self, stale: Stale) -> Stale:
         return Stale(self._own(stale.log), stale.head)
 
     def locked_by(self) -> bytes:

@@ -1,7 +1,7 @@
-"""Sight: what of a space is there for a key that is only for some threads and channels.
+"""Visibility: what of a space is there for a key that is only for some threads and channels.
 
 A thread is there by its name or id, a channel by its name, and an artifact if it was put into such
-a thread, is held by one, or was told to such a channel. All else reads as if it had never been, in
+a thread, is held by one, or was sent to such a channel. All else reads as if it had never been, in
 indexes and listings too; so every verb keeps to it, whatever it looks at. So does any kind of log
 that is not known here.
 
@@ -41,7 +41,7 @@ from contextrelay.model.key import Key
 from contextrelay.model.ref import is_ref
 from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Write
 
-# Bodies, requests that have a key, cached results, indexes: they tell nothing by themselves.
+# Bodies, requests that have a key, cached results, indexes: they reveal nothing by themselves.
 _ANYBODYS = (BODIES, REQUESTS, RESULTS, INDEXES)
 _REF_CHARS = 36
 
@@ -61,7 +61,7 @@ _place = Decoder(_Place)
 _named = Decoder(_Named)
 
 
-class SightReads:
+class VisibleReads:
     """What a limited key reads."""
 
     def __init__(self, inner: Reads, key: Key) -> None:
@@ -159,7 +159,7 @@ class SightReads:
         return []
 
 
-class SightLedger(SightReads):
+class VisibleLedger(VisibleReads):
     """The ledger as a limited key has it."""
 
     def __init__(self, inner: Ledger, key: Key) -> None:
@@ -212,7 +212,7 @@ class SightLedger(SightReads):
     @contextmanager
     def still(self) -> Generator[Reads]:
         with self._inner.still() as view:
-            yield SightReads(view, self._key)
+            yield VisibleReads(view, self._key)
 
     def check(self) -> list[str]:
         return []

@@ -53,7 +53,7 @@ BLOB_NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{16}")
 
 
 class At(Struct, frozen=True):
-    """Where the bytes of a body are: in a blob, or in the row beside this one."""
+    """Where the bytes of a body are: in a blob, or in the row `body` of the same log."""
 
     size_bytes: int
     blob: str | None = None
@@ -80,10 +80,10 @@ def looked_key(stores: Stores, artifact: Artifact) -> str:
     """
     _, dot, ending = (artifact.name or "").rpartition(".")
     ending = ending[-_ENDING_CHARS_MAX:].lower() if dot else ""
-    told = f"{artifact.type} {artifact.media_type} .{ending}"
+    key = f"{artifact.type} {artifact.media_type} .{ending}"
     if stores.caller is not None and stores.caller.key.is_limited:
-        told = f"{stores.caller.key.id}|{told}"
-    return told if stores.tenant is None else f"{stores.tenant}|{told}"
+        key = f"{stores.caller.key.id}|{key}"
+    return key if stores.tenant is None else f"{stores.tenant}|{key}"
 
 
 _ENDING_CHARS_MAX = 16
@@ -233,8 +233,8 @@ def _write_and_describe(draft: Draft, description: Description, body: bytes) -> 
     """Write a large body while it is hashed: each takes about as long as the other."""
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(1) as beside:
-        writing = beside.submit(draft.write, body)
+    with ThreadPoolExecutor(1) as writer:
+        writing = writer.submit(draft.write, body)
         description.feed(body)
         writing.result()
 
@@ -290,14 +290,14 @@ def _chunks(
         stores.ledger.get(body_log(sha256), Kind.BODY, ONLY) if stop <= ROW_BODY_BYTES_MAX else None
     )
     if row is not None:
-        _check_told_size(sha256, len(row), size_bytes)
+        _check_size(sha256, len(row), size_bytes)
         stores.warm.keep(sha256, _row_checked(row, sha256))
         yield row[start:stop]
         return
     at = where(stores.ledger, sha256)
     if at is None or at.blob is None:
         raise _lost(sha256, "its bytes are missing")
-    _check_told_size(sha256, at.size_bytes, size_bytes)
+    _check_size(sha256, at.size_bytes, size_bytes)
     chunks = stores.blobs.read(at.blob, start, stop, chunk_bytes)
     if stop - start < at.size_bytes or stores.warm.is_checked(at.blob):
         yield from chunks
@@ -309,9 +309,9 @@ def _chunks(
     stores.warm.check_off(at.blob)
 
 
-def _check_told_size(sha256: str, size_bytes: int, told_bytes: int) -> None:
-    if size_bytes != told_bytes:
-        raise _lost(sha256, f"it has {size_bytes} bytes, and is told to have {told_bytes}")
+def _check_size(sha256: str, size_bytes: int, described_bytes: int) -> None:
+    if size_bytes != described_bytes:
+        raise _lost(sha256, f"it has {size_bytes} bytes; its description says {described_bytes}")
 
 
 def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:

@@ -58,7 +58,7 @@ def added_write(created_ms: int, refs: list[str]) -> Write:
 
 
 def added(fact: Fact) -> tuple[int, str]:
-    """What a fact of the log of additions tells: when it was made, as told, and its ref."""
+    """The time and the ref in a fact of the log of additions; the time by the pusher's clock."""
     entry = _entry(ADDED, Row(Kind.REF, fact.body.decode(errors="replace"), b""))
     return entry.created_ms, entry.ref
 

@@ -1,4 +1,4 @@
-"""Lives: how long an artifact stays, and how it goes.
+"""Lifetimes: how long an artifact stays, and how it goes.
 
 Rule: every change expects the head of the artifact's log, so that a sweep and a caller cannot both
 win. What goes leaves a tombstone; only when that stands is its body released.
@@ -25,7 +25,7 @@ from contextrelay.core.artifacts.records import (
     live,
     tombstone_row,
 )
-from contextrelay.core.idempotency import once_rows, told_before
+from contextrelay.core.idempotency import answered_before, once_rows
 from contextrelay.core.schema import Kind, artifact_log
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.errors import Conflict, Gone
@@ -112,25 +112,23 @@ def remove(stores: Stores, verb: Remove, body: Body) -> Artifact:
         try:
             artifact = live(stores, verb.ref)
         except Gone:
-            told = told_before(stores, artifact_log(verb.ref))
-            if told is None:
+            before = answered_before(stores, artifact_log(verb.ref))
+            if before is None:
                 raise
-            return decode(told, type=Artifact)
+            return decode(before, type=Artifact)
         if bury(stores, [artifact], "removed", once_rows(stores, encode(artifact))).artifacts:
             return artifact
     raise Conflict(f"others keep changing {verb.ref}", "try again")
 
 
-def bury(
-    stores: Stores, dead: list[Artifact], reason: Reason, beside: tuple[Row, ...] = ()
-) -> Freed:
+def bury(stores: Stores, dead: list[Artifact], reason: Reason, rows: tuple[Row, ...] = ()) -> Freed:
     """Put tombstones in the place of artifacts, then finish what follows from it.
 
-    `beside`: rows that belong to the same write.
+    `rows` belong to the same write.
     The disk may be full at each step. It is that step which is done again, not all of them: one
     that began anew would find the tombstone and take it for another's.
     """
-    writes = [_tombstone_write(stores, artifact, reason, beside) for artifact in dead]
+    writes = [_tombstone_write(stores, artifact, reason, rows) for artifact in dead]
     done = with_reserve(stores, lambda: commit_each(stores.ledger, writes))
     tombstones = [
         tombstone
@@ -161,7 +159,7 @@ def settle(stores: Stores, tombstones: list[Tombstone]) -> tuple[int, int]:
 
 
 def _tombstone_write(
-    stores: Stores, artifact: Artifact, reason: Reason, beside: tuple[Row, ...]
+    stores: Stores, artifact: Artifact, reason: Reason, rows: tuple[Row, ...]
 ) -> Write:
     log = artifact_log(artifact.ref)
     head = stores.ledger.last(log)
@@ -181,7 +179,7 @@ def _tombstone_write(
     )
     detail: dict[str, str | None] = {"tombstone": description_hash(tombstone)}
     fact = _next_fact(stores, log, head, f"artifact.{reason}", detail)
-    rows = (Row(Kind.ARTIFACT, ONLY, None), tombstone_row(tombstone, now_ms), *beside)
+    gone = (Row(Kind.ARTIFACT, ONLY, None), tombstone_row(tombstone, now_ms), *rows)
     # Changed since it was read: then this write must fail, and the caller decides again.
     is_same = find(stores.ledger, artifact.ref) == artifact
-    return Write(log, (fact,), rows, expect=head if is_same else -1)
+    return Write(log, (fact,), gone, expect=head if is_same else -1)

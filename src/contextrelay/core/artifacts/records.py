@@ -37,7 +37,7 @@ _tombstone = Decoder(Tombstone)
 
 
 # What a description is hashed over, by name: a field that a later version adds is not among them.
-# Lease and thread change in the course of a life; the lease is told by events of its own.
+# Lease and thread change in the course of a life; the lease has events of its own.
 _HASHED: dict[type[Artifact] | type[Tombstone], tuple[str, ...]] = {
     Artifact: (
         "ref",
@@ -77,7 +77,7 @@ def description_hash(described: Artifact | Tombstone) -> str:
 
 
 def lease(artifact: Artifact) -> str | None:
-    """When an artifact expires, as events tell it."""
+    """When an artifact expires, as events spell it."""
     return None if artifact.expires_at is None else spell(artifact.expires_at)
 
 
@@ -102,7 +102,7 @@ def find_tombstone(ledger: Reads, ref: str) -> Tombstone | None:
 
 
 def read(decoder: Decoder[Described], row: bytes, ref: str) -> Described:
-    """What a row tells of an artifact.
+    """The description in a row of an artifact.
 
     Raises:
         Broken: it cannot be read.
@@ -120,7 +120,7 @@ def live(stores: Stores, ref: str) -> Artifact:
     """An artifact that is there.
 
     Raises:
-        Gone: it was there; the error tells when and why it went.
+        Gone: it was there; the error says when and why it went.
         NotFound: it never was, or its tombstone is forgotten.
     """
     artifact = _described(stores, ref)
@@ -147,13 +147,13 @@ def _described(stores: Stores, ref: str) -> Artifact | None:
 
 
 def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) -> Gone:
-    told = gone_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    gone = gone_at.isoformat(timespec="seconds").replace("+00:00", "Z")
     return Gone(
-        f"{ref} {'expired' if reason == 'expired' else 'was removed'} at {told}",
+        f"{ref} {'expired' if reason == 'expired' else 'was removed'} at {gone}",
         "next time: relay push --ttl 7d, or relay artifact pin REF"
         if reason == "expired"
         else "push the content again if it is still needed",
-        {"gone_at": told, "reason": reason, "metadata": metadata},
+        {"gone_at": gone, "reason": reason, "metadata": metadata},
     )
 
 

@@ -200,7 +200,7 @@ def _addresses(parts: SplitResult, ways: Ways, deadline: _Deadline) -> list[str]
 
     Raises:
         Refused: one of them may not: a name of both kinds is a trick. It does not tell the address:
-            what a name leads to in here is nothing to tell whoever asks.
+            what a name leads to in here is nobody else's business.
     """
     host, port = _host_of(parts)
     found = (ways.resolve or _looking_up(deadline))(host, port)

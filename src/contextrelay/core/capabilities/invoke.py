@@ -2,7 +2,7 @@
 
 In a thread, `capability.called` is written before a capability runs and `capability.invoked` with
 the patch that puts its result there; a cached result writes only the latter. Either way the hop is
-an event that follows the count it was checked against, so the limit holds whoever else invokes.
+an event that follows the count it was checked against, so the limit holds while others invoke too.
 
 Rule: what a capability does is done without a lock or a transaction: it may take long, and fail.
 """
@@ -23,7 +23,7 @@ from contextrelay.core.artifacts.lifetime import extend
 from contextrelay.core.capabilities import http_fetch, registry, result_cache, retrieval
 from contextrelay.core.capabilities.registry import Call, Registered, Result, without_paths
 from contextrelay.core.idempotency import keep_reply, reply_before, step
-from contextrelay.core.push.push import push_beside, pushed_before
+from contextrelay.core.push.push import push_with_events, pushed_before
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
@@ -86,11 +86,11 @@ def invoke(stores: Stores, verb: Invoke, body: Body) -> Invoked:
     args = checked(verb.args, described.args_schema)
     key = result_cache.key_of("", described, args, verb.thread)
     asked = _Asked(registered, args, verb.thread, verb.by, key, time.monotonic())
-    told = reply_before(stores)
-    if told is not None:
-        return decode(told, type=Invoked)
-    if (before := _stored_before(stores, asked)) is not None:
-        invoked = _remembered(stores, asked, *before)
+    before = reply_before(stores)
+    if before is not None:
+        return decode(before, type=Invoked)
+    if (stored := _stored_before(stores, asked)) is not None:
+        invoked = _remembered(stores, asked, *stored)
     else:
         if verb.thread is not None:
             check_open(stores, verb.thread)
@@ -104,7 +104,7 @@ def invoke(stores: Stores, verb: Invoke, body: Body) -> Invoked:
 def _cached(stores: Stores, asked: _Asked, artifact: Artifact) -> Invoked:
     invoked = _invoked(asked, artifact, is_hit=True)
     if asked.thread is not None:
-        _hop(stores, asked.thread, _told(stores, asked, invoked))
+        _hop(stores, asked.thread, _invoked_event(stores, asked, invoked))
     result_cache.count_hit(stores, asked.name)
     return invoked
 
@@ -117,7 +117,7 @@ def _ran(stores: Stores, asked: _Asked) -> Invoked:
         result = _result(asked.name, _run(stores, asked))
         artifact, invoked = _stored(stores, asked, result)
     except RelayError as error:
-        _tell_failure(stores, asked, error)
+        _note_failure(stores, asked, error)
         raise
     return _remembered(stores, asked, artifact, invoked)
 
@@ -127,7 +127,7 @@ def _remembered(stores: Stores, asked: _Asked, artifact: Artifact, invoked: Invo
     described = asked.registered.capability
     if described.cacheable:
         if artifact.expires_at is not None:
-            # Whoever is answered last from the cache has it as long as if it were new.
+            # The last caller who gets it from the cache may read it as long as the first.
             lease_s = min(described.cache_ttl_s + stores.settings.ttl_s, TTL_S_MAX)
             extend(stores, Extend(artifact.ref, lease_s), b"")
         result_cache.keep(stores, asked.cache_key, described, artifact.ref)
@@ -209,9 +209,9 @@ def _result(name: str, brought: Any) -> Result:
 def _stored(stores: Stores, asked: _Asked, result: Result) -> tuple[Artifact, Invoked]:
     made: list[Invoked] = []
 
-    def beside(artifact: Artifact) -> tuple[Event, ...]:
+    def events(artifact: Artifact) -> tuple[Event, ...]:
         made.append(_invoked(asked, artifact, is_hit=False))
-        return (_told(stores, asked, made[0]),)
+        return (_invoked_event(stores, asked, made[0]),)
 
     push = Push(
         name=result.name,
@@ -221,17 +221,17 @@ def _stored(stores: Stores, asked: _Asked, result: Result) -> tuple[Artifact, In
         capability=asked.name,
         thread=asked.thread,
     )
-    artifact = push_beside(_for_result(stores), push, result.body, beside)
+    artifact = push_with_events(_for_result(stores), push, result.body, events)
     return artifact, made[0] if made else _invoked(asked, artifact, is_hit=False)
 
 
 def _stored_before(stores: Stores, asked: _Asked) -> tuple[Artifact, Invoked] | None:
     """The result of the same request, asked before with the same key, if it got that far."""
 
-    def beside(artifact: Artifact) -> tuple[Event, ...]:
-        return (_told(stores, asked, _invoked(asked, artifact, is_hit=False)),)
+    def events(artifact: Artifact) -> tuple[Event, ...]:
+        return (_invoked_event(stores, asked, _invoked(asked, artifact, is_hit=False)),)
 
-    artifact = pushed_before(_for_result(stores), asked.thread, beside)
+    artifact = pushed_before(_for_result(stores), asked.thread, events)
     if artifact is None:
         return None
     return artifact, _invoked(asked, artifact, is_hit=False)
@@ -253,7 +253,7 @@ def _invoked(asked: _Asked, artifact: Artifact, is_hit: bool) -> Invoked:
     )
 
 
-def _told(stores: Stores, asked: _Asked, invoked: Invoked) -> Event:
+def _invoked_event(stores: Stores, asked: _Asked, invoked: Invoked) -> Event:
     detail = {
         "capability": invoked.capability,
         "cache_key": invoked.cache_key,
@@ -264,7 +264,7 @@ def _told(stores: Stores, asked: _Asked, invoked: Invoked) -> Event:
     return new_event(stores, INVOKED, asked.by, detail)
 
 
-def _tell_failure(stores: Stores, asked: _Asked, error: RelayError) -> None:
+def _note_failure(stores: Stores, asked: _Asked, error: RelayError) -> None:
     if asked.thread is None:
         return
     detail = {
@@ -274,6 +274,6 @@ def _tell_failure(stores: Stores, asked: _Asked, error: RelayError) -> None:
         "message": error.message,
         "duration_ms": asked.duration_ms(),
     }
-    with suppress(RelayError):  # It is the first error that is told.
+    with suppress(RelayError):  # The first error is the one that is raised.
         event = new_event(stores, FAILED, asked.by, detail)
         append_event(step(stores, "failed"), asked.thread, event)

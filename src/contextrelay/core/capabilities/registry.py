@@ -92,8 +92,8 @@ def capability(
     """
 
     def register(function: Function) -> Function:
-        told = description or _first_line(function)
-        described = _described(name, told, args_schema, cacheable, cache_ttl_s, version)
+        text = description or _first_line(function)
+        described = _described(name, text, args_schema, cacheable, cache_ttl_s, version)
         add(Registered(described, lambda call: function(call.args), is_built_in=False))
         return function
 
@@ -152,7 +152,7 @@ def known() -> Known:
 
 
 def without_paths(said: str) -> str:
-    """What foreign code said, without the folders of files that it names: it may be told afar."""
+    """What foreign code said, with file names but without their folders."""
     return _PATH.sub(lambda found: f"…/{_FOLDERS.sub('', found[0].strip(_QUOTES))}", said)
 
 
@@ -166,7 +166,7 @@ _PATH = re.compile(
 
 
 def _load() -> None:
-    """Import what packages bring; one that is broken is told of and does not stop the others."""
+    """Import what packages bring; one that is broken is listed and does not stop the others."""
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):

@@ -39,8 +39,8 @@ _decoder = Decoder(Entry)
 
 def key_of(tenant: str, capability: Capability, args: dict[str, Any], thread: str | None) -> str:
     """What a result is found by: the same for the same arguments, in whatever order they come."""
-    told = [tenant, capability.name, args, thread, capability.version]
-    return hashlib.sha256(_canonical.encode(told)).hexdigest()
+    named = [tenant, capability.name, args, thread, capability.version]
+    return hashlib.sha256(_canonical.encode(named)).hexdigest()
 
 
 def find(stores: Stores, key: str) -> Artifact | None:

@@ -1,6 +1,6 @@
 """Retrieval: `retrieval.search`, which finds artifacts by the words in and about them.
 
-It asks the search index, as the verb `Search` does, and tells of artifacts where that tells of
+It asks the search index, as the verb `Search` does, and lists artifacts where that lists
 passages. Its result says how many artifacts it looked at and whether that was all.
 """
 
@@ -31,7 +31,7 @@ SEARCH = Capability(
                 "minimum": 1,
                 "maximum": SEARCH_RESULTS_MAX,
                 "default": 10,
-                "description": "how many to tell of, best first",
+                "description": "how many to list, best first",
             },
         },
         "required": ["query"],
@@ -47,21 +47,21 @@ def run(call: Call) -> Result:
     """Answer one search: artifacts, by the best passage of each."""
     query, limit = str(call.args["query"]), int(call.args["limit"])
     asked = Asked(call.stores, query, SEARCH_CANDIDATES, call.thread)
-    told: dict[str, dict[str, object]] = {}
+    found: dict[str, dict[str, object]] = {}
     for each in asked.seen:
         artifact = each.artifact
-        if artifact.ref not in told and len(told) < limit:
-            told[artifact.ref] = {
+        if artifact.ref not in found and len(found) < limit:
+            found[artifact.ref] = {
                 "ref": artifact.ref,
                 "name": artifact.name,
                 "type": artifact.type,
                 "size": artifact.size_bytes,
                 "hits": asked.count_in(each.ranked.text),
-                "snippet": snippet_of(call.stores, each, asked.told),
+                "snippet": snippet_of(call.stores, each, asked.words),
             }
     result = {
         "query": query,
-        "results": list(told.values()),
+        "results": list(found.values()),
         "found": asked.artifacts_found(),
         "looked_at": asked.looked_at,
         "is_partial": asked.is_partial,

@@ -17,7 +17,7 @@ from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.core.answers import answers
-from contextrelay.core.idempotency import once_rows, step, told_before
+from contextrelay.core.idempotency import answered_before, once_rows, step
 from contextrelay.core.schema import CHANNELS, Kind, channel_log, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Invalid, RelayError, TooLarge, Unavailable
@@ -55,7 +55,7 @@ def check_channel(channel: str) -> str:
     """Let a channel's name pass: any text, slashes and spaces too, without control characters.
 
     Raises:
-        Invalid: it is empty or holds what cannot be told back; TooLarge where it is too long.
+        Invalid: it is empty or holds a control character; TooLarge where it is too long.
     """
     if not channel:
         raise Invalid("the channel has no name", "give it one")
@@ -91,7 +91,7 @@ def publish(stores: Stores, verb: Publish, body: Body) -> Signal:
     try:
         (seq,) = stores.ledger.commit(write)
     except Unavailable:
-        # The reply was lost; whether the signal was, the log tells.
+        # The reply was lost; whether the signal was, the log says.
         found = _seq_of(stores.ledger, log, write.facts[0])
         if found is None:
             raise
@@ -105,9 +105,9 @@ def _publish_once(stores: Stores, log: str, sent: SentSignal) -> Signal:
     with stores.ledger.patience():
         for _ in range(RETRIES_MAX):
             head = stores.ledger.last(log)
-            told = told_before(stores, log)
-            if told is not None:
-                return _signal_decoder.decode(told)
+            before = answered_before(stores, log)
+            if before is not None:
+                return _signal_decoder.decode(before)
             signal = _signal(sent, head + 1)
             rows = (kept_row(stores, sent.ts), *once_rows(stores, _encoder.encode(signal)))
             write = Write(log, (_encoder.encode(sent),), rows, expect=head)
@@ -183,7 +183,7 @@ def _send_once(stores: Stores, channel: str, artifact: Artifact) -> None:
         head = stores.ledger.last(log)
         if stores.ledger.get(log, Kind.PENDING, artifact.ref) is None:
             return
-        if told_before(stores, log) is not None:
+        if answered_before(stores, log) is not None:
             # Sent, and named again since by the same request.
             stores.ledger.commit(Write(log, rows=(Row(Kind.PENDING, artifact.ref, None),)))
             return
@@ -248,7 +248,7 @@ def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
 
 
 def decoded(fact: Fact, channel: str) -> SentSignal:
-    """What a fact tells.
+    """The signal in a fact.
 
     Raises:
         Broken: it cannot be read.
@@ -269,7 +269,7 @@ def _signal(sent: SentSignal, seq: int) -> Signal:
 @answers(ListChannels)
 def list_channels(stores: Stores, verb: ListChannels, body: Body) -> ChannelListing:
     found: list[ChannelView] = []
-    # One more than asked for tells whether there are more.
+    # One more than asked for shows whether there are more.
     for log in walk_logs(stores.ledger, CHANNELS, channel_log(verb.after), verb.limit + 1):
         view = _view(stores.ledger, log)
         if view is None:

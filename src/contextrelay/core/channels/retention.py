@@ -1,4 +1,4 @@
-"""Fading: what a sweep does to channels. Signals left unsent are sent, old ones are forgotten.
+"""Retention: a sweep sends signals that were left unsent and deletes old ones.
 
 Three kinds of rows in a channel's log come up on the due list: `pending`, a push whose signal was
 not sent; `kept`, some signals that are old now; `idle`, a channel that has had none for long.
@@ -26,7 +26,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.store.ledger import ONLY, Fact, Row, Stale, Write
 
 
-def fade(stores: Stores, log: str, row: Row) -> bool:
+def apply_retention(stores: Stores, log: str, row: Row) -> bool:
     """Do what a due row of a channel asks for; whether something was mended by it."""
     if row.kind == Kind.PENDING:
         return _send_pending(stores, log, row)

@@ -20,7 +20,7 @@ from contextrelay.core.artifacts.holds import is_put
 from contextrelay.core.artifacts.lifetime import bury, settle
 from contextrelay.core.artifacts.records import find, find_tombstone, is_over
 from contextrelay.core.capabilities import result_cache
-from contextrelay.core.channels.retention import fade
+from contextrelay.core.channels.retention import apply_retention
 from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,
@@ -52,9 +52,11 @@ def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
         trim_added(space.ledger)
     if verb.is_deep:
         report = _leftovers(stores, report)
-        from contextrelay.core.search.index_sync import tend_all  # Seldom: it brings a lot along.
+        from contextrelay.core.search.index_sync import (
+            maintain_all,
+        )  # Seldom: it brings a lot along.
 
-        tend_all(stores)
+        maintain_all(stores)
     if stores.engine.reserve is not None:
         stores.engine.reserve.refill()
     return report
@@ -91,7 +93,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     ]
     unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
     bodies_freed, bytes_freed = settle(stores, unsettled)
-    # Not `is_released` alone: a removal beside us may have settled its own since it was found due.
+    # Not `is_released` alone: another removal may have settled its own since it was due.
     old = [tombstone for tombstone in tombstones if _is_old(tombstone, now_ms)]
     for tombstone in old:
         _forget(stores, tombstone)
@@ -110,7 +112,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
             )
 
             settle_gone(stores, log.removeprefix(THREADS))
-    faded = _fade(stores, page)
+    faded = _apply_retention(stores, page)
     return _plus(
         report,
         expired=freed.artifacts,
@@ -121,12 +123,12 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     )
 
 
-def _fade(stores: Stores, page: list[tuple[str, Row]]) -> int:
+def _apply_retention(stores: Stores, page: list[tuple[str, Row]]) -> int:
     """See to the rows of channels; how many signals a crash had kept back."""
     found = [(log, row) for log, row in page if log.startswith(CHANNELS)]
     if not found:
         return 0
-    return sum(fade(stores, log, row) for log, row in found)
+    return sum(apply_retention(stores, log, row) for log, row in found)
 
 
 def _is_old(tombstone: Tombstone, now_ms: int) -> bool:

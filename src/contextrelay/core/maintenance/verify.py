@@ -156,7 +156,7 @@ def _events(view: Reads, log: str, sign: bytes) -> Iterator[Event]:
             try:
                 yield event_chain.decode(fact.body)
             except (DecodeError, UnicodeDecodeError):
-                continue  # The chain has told of it.
+                continue  # Found by the check of the chain.
 
 
 def _check_references(view: Reads, artifact: Artifact, findings: _Findings) -> None:
@@ -255,4 +255,4 @@ def _is_held_for_nothing(view: Reads, ref: str) -> bool:
         tombstone = find_tombstone(view, ref)
         return find(view, ref) is None and (tombstone is None or tombstone.is_released)
     except Broken:
-        return False  # Told of where the artifact itself is checked.
+        return False  # Reported where the artifact itself is checked.

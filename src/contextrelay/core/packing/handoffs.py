@@ -1,8 +1,8 @@
 """Handoffs: given by one agent, accepted by another, listed, and explained.
 
-A handoff is an artifact of its thread; its bytes are what the receiver reads. It is told to the
+A handoff is an artifact of its thread; its bytes are what the receiver reads. It goes into the
 thread in one write with the refs that it hands over. The thread's log has a row `accepted` for each
-who took it, in one write with the event. What is derived from it in its thread came of it.
+receiver, in one write with the event. What is derived from it in its thread came of it.
 
 Rule: the text that a handoff comes to is never over its budget, and what was left out is listed
 with the way to get it.
@@ -26,15 +26,15 @@ from contextrelay.core.artifacts.records import find, is_over, live
 from contextrelay.core.channels.channels import send_once
 from contextrelay.core.idempotency import step
 from contextrelay.core.inspect.outline import looked_into, outlined_within
-from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, told_of
-from contextrelay.core.push.push import push_beside, pushed_before
+from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, of_version
+from contextrelay.core.push.push import push_with_events, pushed_before
 from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound, RelayError
 from contextrelay.limits import (
-    ASK_TOLD_CHARS_MAX,
+    ASK_SHOWN_CHARS_MAX,
     CHUNK_BYTES,
     HANDOFF_OUTLINE_TOKENS_MAX,
     LOOKS_S_MAX,
@@ -80,15 +80,15 @@ _accepted_decoder = Decoder(Accepted)
 def give(stores: Stores, verb: GiveHandoff, body: Body) -> HandoffView:
     stored = step(stores, "handoff", takes_any=True)
 
-    def tell(artifact: Artifact) -> tuple[Event, ...]:
-        detail = {"ref": artifact.ref, "to": verb.to, "ask": verb.ask[:ASK_TOLD_CHARS_MAX]}
+    def given(artifact: Artifact) -> tuple[Event, ...]:
+        detail = {"ref": artifact.ref, "to": verb.to, "ask": verb.ask[:ASK_SHOWN_CHARS_MAX]}
         return (new_event(stores, "handoff.given", verb.by, detail),)
 
     # Asked again with a key, it is what was given the first time.
-    artifact = pushed_before(stored, verb.thread, tell)
+    artifact = pushed_before(stored, verb.thread, given)
     if artifact is None:
         handoff = _made(stores, verb)
-        artifact = push_beside(stored, _push(verb, handoff), _encoder.encode(handoff), tell)
+        artifact = push_with_events(stored, _push(verb, handoff), _encoder.encode(handoff), given)
     else:
         with suppress(RelayError):  # A sweep will send what could not be.
             send_once(stored, [artifact])
@@ -119,12 +119,12 @@ def _made(stores: Stores, verb: GiveHandoff) -> Handoff:
 
 
 def _push(verb: GiveHandoff, handoff: Handoff) -> Push:
-    told = _Told(verb.by, verb.to, verb.ask[:ASK_TOLD_CHARS_MAX], handoff.version)
+    summary = _Summary(verb.by, verb.to, verb.ask[:ASK_SHOWN_CHARS_MAX], handoff.version)
     return Push(
         name=f"handoff-to-{_plain(verb.to)}.json",
         type="json",
         media_type=HANDOFF_MEDIA_TYPE,
-        metadata={"handoff": to_builtins(told)},
+        metadata={"handoff": to_builtins(summary)},
         created_by=verb.by,
         source_refs=tuple(each.ref for each in handoff.refs),
         thread=verb.thread,
@@ -132,8 +132,8 @@ def _push(verb: GiveHandoff, handoff: Handoff) -> Push:
     )
 
 
-class _Told(Struct, frozen=True):
-    """What an artifact's metadata tell of the handoff that it is."""
+class _Summary(Struct, frozen=True):
+    """What an artifact's metadata say of the handoff that it is."""
 
     giver: str = field(name="from")
     to: str = ""
@@ -181,7 +181,7 @@ def _filled(handoff: Handoff, found: Candidates, verb: GiveHandoff) -> Handoff:
         package = pack(found.blocks, verb.ask, budget, pins=verb.pins, digests=found.digests)
         filled = replace(
             handoff,
-            package=_kept(told_of(package, verb.thread, handoff.version)),
+            package=_kept(of_version(package, verb.thread, handoff.version)),
             left_out=_left_out(package, handoff),
         )
         over = _text_tokens(filled) - verb.budget_tokens
@@ -192,7 +192,7 @@ def _filled(handoff: Handoff, found: Candidates, verb: GiveHandoff) -> Handoff:
 
 
 _LEFT_OUT_TOKENS = 60
-"""The line that tells of what was left out."""
+"""The line about what was left out."""
 
 
 def _text_tokens(handoff: Handoff) -> int:
@@ -272,7 +272,7 @@ def give_back(stores: Stores, verb: ReturnHandoff, body: Body) -> Artifact:
             f"the thread of handoff {verb.ref} is not there for you",
             f"push the result to a channel of your own, or to handoff/{handoff.giver}",
         )
-    return push_beside(
+    return push_with_events(
         stores,
         Push(
             name=verb.name,
@@ -320,16 +320,16 @@ def _line(stores: Stores, entry: Entry) -> HandoffLine | None:
     if in_ms(artifact.created_at) != entry.created_ms:
         return None  # It was asked again, with a key, and done at another time: see there.
     if space_behind(stores).ledger.get(thread_log(artifact.thread), Kind.ARTIFACT, ref) is None:
-        return None  # Its thread has not been told yet, or is gone.
+        return None  # It is not in its thread yet, or that is gone.
     try:
-        told = convert(artifact.metadata.get("handoff"), _Told)
+        summary = convert(artifact.metadata.get("handoff"), _Summary)
     except ValidationError:
         return None
     return HandoffLine(
         ref=ref,
-        giver=told.giver,
-        to=told.to,
-        ask=told.ask,
+        giver=summary.giver,
+        to=summary.to,
+        ask=summary.ask,
         thread=artifact.thread,
         given_at=artifact.created_at,
         accepted=_accepted(stores, artifact.thread, ref),

@@ -56,7 +56,7 @@ def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
     # A window is for reading as text, so the words around each block are paid for as well.
     budget = Budget(verb.budget_tokens, each_tokens=EACH_TOKENS)
     package = pack(found.blocks, verb.query, budget, pins=verb.pins, digests=found.digests)
-    return told_of(package, verb.thread, found.version)
+    return of_version(package, verb.thread, found.version)
 
 
 class Agent(Struct, frozen=True):
@@ -79,7 +79,7 @@ EACH_TOKENS = 5
 """`[KNOWLEDGE]`, a line end and a blank line, by the real tokenizer."""
 
 
-def told_of(package: Package, thread: str, version: int) -> Package:
+def of_version(package: Package, thread: str, version: int) -> Package:
     """A package that says of which thread and version it is."""
     return replace(package, session_id=thread, trace_id=f"{thread}@v{version}")
 
@@ -156,9 +156,9 @@ def _block(
 
 
 def _line(artifact: Artifact, tokens: int | None) -> str:
-    """A ref told in one line."""
-    told = f"{tokens} tokens" if tokens is not None else f"{artifact.size_bytes} bytes"
-    return f"[artifact:{artifact.ref} | {artifact.name or artifact.type}, {told}]"
+    """A ref in one line."""
+    size = f"{tokens} tokens" if tokens is not None else f"{artifact.size_bytes} bytes"
+    return f"[artifact:{artifact.ref} | {artifact.name or artifact.type}, {size}]"
 
 
 def _text(stores: Stores, artifact: Artifact) -> str:
@@ -166,7 +166,7 @@ def _text(stores: Stores, artifact: Artifact) -> str:
     try:
         return b"".join(opener(stores, artifact.sha256, size, 0, size)(CHUNK_BYTES)).decode()
     except UnicodeDecodeError as error:
-        raise Broken(f"{artifact.ref} is told to be text: {error}", "relay verify") from error
+        raise Broken(f"{artifact.ref} is described as text: {error}", "relay verify") from error
 
 
 def _with_own_ids(blocks: list[Block]) -> list[Block]:

@@ -1,4 +1,4 @@
-"""Putting: an artifact goes into a thread as one patch of its state, with one event beside it."""
+"""Attach: an artifact goes into a thread as one patch of its state, in one write with its event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.model.thread import Event
 
 
-def put(stores: Stores, artifact: Artifact, *beside: Event) -> None:
+def put(stores: Stores, artifact: Artifact, *events: Event) -> None:
     """Append an artifact, which is stored already, to the state of its thread, and any events."""
     thread = artifact.thread
     assert thread is not None
@@ -35,13 +35,13 @@ def put(stores: Stores, artifact: Artifact, *beside: Event) -> None:
             thread,
             [Operation(op="add", path="/artifacts/-", value=entry)],
             artifact.provenance.created_by,
-            beside=(event, *beside),
+            events=(event, *events),
             rows=(held_row(artifact),),
             # What a handoff hands over stays as long as the thread it is of.
             holding=artifact.provenance.source_refs if is_handoff else (),
         )
     except Unavailable:
-        raise  # It may have been done: a sweep will tell.
+        raise  # It may have been done: a sweep finds out.
     except RelayError as error:
         if not may_go_on(stores, error):
             bury(stores, [artifact], "removed")

@@ -48,26 +48,26 @@ from contextrelay.model.thread import Event
 from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.wire.verbs import Body, Push, PushMany
 
-Beside = Callable[[Artifact], tuple[Event, ...]]
+EventsOf = Callable[[Artifact], tuple[Event, ...]]
 
 
 @answers(Push)
 def push(stores: Stores, verb: Push, body: Body) -> Artifact:
-    return push_beside(stores, verb, body, lambda artifact: ())
+    return push_with_events(stores, verb, body, lambda artifact: ())
 
 
-def push_beside(stores: Stores, verb: Push, body: Body, beside: Beside) -> Artifact:
-    """Push; where it goes into a thread, these events are written with the patch that tells it."""
+def push_with_events(stores: Stores, verb: Push, body: Body, events: EventsOf) -> Artifact:
+    """Push; where it goes into a thread, these events are written with the patch."""
     check_push(verb)
     _check_threads(stores, [verb])
     with receive(stores, body, verb.sealed) as incoming:
-        return _store(stores, [(verb, incoming)], beside)[0]
+        return _store(stores, [(verb, incoming)], events)[0]
 
 
 def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
     """Push what arrived side by side, in one commit if that is possible; each gets its own answer.
 
-    None of them goes into a thread: those are told one after the other anyway.
+    None of them goes into a thread: those are patched one after the other anyway.
     """
     answers: list[Artifact | RelayError] = [Invalid("not looked at")] * len(asked)
     good: list[int] = []
@@ -173,7 +173,7 @@ def _check_end(rest: bytes, chunks: Iterator[bytes]) -> None:
 
 
 def check_push(verb: Push) -> None:
-    """Refuse a description that could not be told back exactly."""
+    """Refuse a description that could not be given back exactly."""
     if verb.name is not None:
         check_name(verb.name)
     if verb.media_type is not None and not is_media_type(verb.media_type):
@@ -189,24 +189,24 @@ def check_push(verb: Push) -> None:
 def _store(
     stores: Stores,
     batch: list[tuple[Push, Incoming]],
-    beside: Beside = lambda artifact: (),
+    events: EventsOf = lambda artifact: (),
     start: int = 0,
 ) -> list[Artifact]:
     """Store a batch of received bodies; `start`: how many came before in the same request."""
     if stores.once is not None:
-        return _store_once(stores, batch, beside, start)
+        return _store_once(stores, batch, events, start)
     made = _keep(stores, batch, [stores.new_ref() for _ in batch])
     if made is None:
         raise Unavailable("the push took too long", "push it again")
     if any(artifact.thread for artifact in made):
-        _put_into_threads(stores, made, beside)
+        _put_into_threads(stores, made, events)
         with suppress(RelayError):  # All is stored; a sweep will send what could not be.
             send_signals(stores, made)
     return made
 
 
 def _store_once(
-    stores: Stores, batch: list[tuple[Push, Incoming]], beside: Beside, start: int
+    stores: Stores, batch: list[tuple[Push, Incoming]], events: EventsOf, start: int
 ) -> list[Artifact]:
     """Store what an earlier time of the same request has not stored, and find the rest."""
     is_late = False
@@ -231,20 +231,20 @@ def _store_once(
         to_put = [
             each for (verb, _), each in zip(batch, every, strict=True) if verb.thread is not None
         ]
-        _put_into_threads(stores, to_put, beside)
+        _put_into_threads(stores, to_put, events)
         with suppress(RelayError):  # All is stored; a sweep will send what could not be.
             send_once(stores, every)
         return every
     raise Unavailable("others keep asking with this key", "ask again")
 
 
-def pushed_before(stores: Stores, thread: str | None, beside: Beside) -> Artifact | None:
+def pushed_before(stores: Stores, thread: str | None, events: EventsOf) -> Artifact | None:
     """What an earlier time of the same request has pushed, now in its thread if it was not yet."""
     if stores.once is None or not stores.once.is_again:
         return None
     _, artifact = find_pushed(stores, Push(thread=thread), "", 0)
     if artifact is not None and thread is not None:
-        _put_into_threads(stores, [artifact], beside)
+        _put_into_threads(stores, [artifact], events)
     return artifact
 
 
@@ -261,7 +261,7 @@ def _keep(
     refs: list[str],
     hold: Hold = _held_in_turn,
 ) -> list[Artifact] | None:
-    """Keep bodies, within the quota of who asks; None if a ref is taken."""
+    """Keep bodies, within the quota of the caller's key; None if a ref is taken."""
     if stores.quota is None:
         return _commit(stores, batch, refs, hold)
     size_bytes = sum(incoming.description.size_bytes for _, incoming in batch)
@@ -316,7 +316,7 @@ def _commit(
     raise Unavailable("others keep changing the same content", "try again")
 
 
-def _put_into_threads(stores: Stores, made: list[Artifact], beside: Beside) -> None:
+def _put_into_threads(stores: Stores, made: list[Artifact], events: EventsOf) -> None:
     """Put artifacts into their threads; if one cannot be, those after it are taken back."""
     for index, artifact in enumerate(made):
         if artifact.thread is None:
@@ -324,7 +324,7 @@ def _put_into_threads(stores: Stores, made: list[Artifact], beside: Beside) -> N
         from contextrelay.core.push.attach import put
 
         try:
-            put(stores, artifact, *beside(artifact))
+            put(stores, artifact, *events(artifact))
         except RelayError as error:
             if not may_go_on(stores, error):
                 bury(stores, [each for each in made[index + 1 :] if each.thread], "removed")
@@ -364,7 +364,7 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int)
 
 
 def _kind(verb: Push, description: Description) -> tuple[ArtifactType, str]:
-    """Type and media type: found out, or, of what is sealed, as they are told."""
+    """Type and media type: found out, or, of what is sealed, as the pusher says."""
     if verb.sealed is not None:
         check_sealed(verb.sealed, description.head, description.size_bytes)
         return told_type(verb.type, verb.name, verb.media_type)

@@ -1,4 +1,4 @@
-"""Resuming: what an earlier time of the same push, asked with a key, has left behind.
+"""Retries: what an earlier time of the same push, asked with a key, has left behind.
 
 Rule: a ref that was taken back or closed is never used again. The next one of the same key is, so
 that those who ask at once still find each other.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextrelay.core.artifacts.bodies import Incoming, release
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find, find_tombstone, live
-from contextrelay.core.idempotency import other_request, step, told_before
+from contextrelay.core.idempotency import answered_before, other_request, step
 from contextrelay.core.schema import artifact_log, thread_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Unavailable
@@ -57,7 +57,7 @@ def _was_whole(stores: Stores, verb: Push, ref: str) -> bool:
     if verb.thread is None:
         assert stores.once is not None
         return not stores.once.part
-    return told_before(step(stores, ref), thread_log(verb.thread)) is not None
+    return answered_before(step(stores, ref), thread_log(verb.thread)) is not None
 
 
 def let_go(stores: Stores, tried: list[tuple[Incoming, str]]) -> None:

@@ -1,4 +1,4 @@
-"""Indexing: the search index is brought up to the ledger, a bounded step at a time.
+"""Index sync: the search index is brought up to the ledger, a bounded step at a time.
 
 A push does not wait for it. Who searches brings it up first, as far as that goes within a bound,
 and a sweep goes on with it. First what is new is noted, newest first, then it is read and added,
@@ -193,7 +193,7 @@ def _note_new(stores: Stores, change: Change, deadline: float) -> None:
 
 
 def _follow(stores: Stores, change: Change, place: Followed) -> bool:
-    """Note all that was added behind a place; False where that cannot be told, or is too much."""
+    """Note all that was added behind a place; False where it is unknown or too far behind."""
     if stores.ledger.last(ADDED) - place[0] > ADDED_KEPT:
         return False
     while page := _following(stores, place, PAGE_ROWS_MAX):
@@ -286,7 +286,7 @@ def _add(stores: Stores, change: Change, artifact: Artifact) -> bool:
 
 
 def about(artifact: Artifact) -> str:
-    """What can be found about an artifact beside its content: name, metadata, who made it."""
+    """What can be found about an artifact besides its content: name, metadata, who made it."""
     metadata = encode(artifact.metadata).decode() if artifact.metadata else ""
     return f"{artifact.name or ''}\n{metadata[:SEARCHED_ABOUT_CHARS_MAX]}"
 
@@ -301,7 +301,7 @@ def _indexing(stores: Stores, artifact: Artifact) -> Indexing | None:
     try:
         return index_within_bounds(Index(artifact.type, SEARCHED_PASSAGES_MAX), size_bytes, read)
     except Broken:
-        return Indexing([])  # Searching is no place to stop for this; verify tells of it.
+        return Indexing([])  # Searching is no place to stop for this; verify reports it.
 
 
 def _places(found: list[Indexed]) -> bytes:
@@ -322,30 +322,30 @@ def _pointers(found: list[Indexed]) -> bytes | None:
     return encode([each.pointer for each in found])
 
 
-# Tending
+# Maintenance
 
 
-def tend_all(stores: Stores) -> None:
-    """Tend and bring up the indexes of a store and its tenants, those that there are."""
+def maintain_all(stores: Stores) -> None:
+    """Maintain and bring up the indexes of a store and its tenants, those that there are."""
     for tenant in (None, *tenants(stores.ledger)):
         path = path_of(stores.engine.home, tenant)
         if not stores.services.has(_name(tenant)) and (path is None or not path.exists()):
             continue
         space, index = space_of(stores, tenant), index_of_tenant(stores, tenant)
-        with suppress(RelayError):  # The next search, or sweep, will tell.
-            tend(space, index)
+        with suppress(RelayError):  # The next search, or sweep, tries again.
+            maintain(space, index)
             catch_up(space, index, SWEEP_CATCH_UP_S)
 
 
-def tend(stores: Stores, index: SearchIndex) -> None:
+def maintain(stores: Stores, index: SearchIndex) -> None:
     """Take out what is gone, give back its room, and look for what was missed."""
     try:
-        _tend(stores, index)
+        _maintain(stores, index)
     except Spoiled:
         index.start_anew()
 
 
-def _tend(stores: Stores, index: SearchIndex) -> None:
+def _maintain(stores: Stores, index: SearchIndex) -> None:
     after = ""
     while True:
         with index.reading() as view:

@@ -74,7 +74,7 @@ class Ranking(Struct, frozen=True):
             yield chunk, set[int]().union(*(each.get(chunk, empty) for each in self.having))
 
     def words_near(self, each: Ranked) -> tuple[str, ...]:
-        """The words that are in a passage or beside it."""
+        """The words that are in a passage or next to it."""
         start, stop = max(each.text.start, each.number - 2), min(each.text.stop, each.number + 3)
         near = range(start, stop)
         return tuple(word for word, at in self.by_word.items() if any(n in at for n in near))
@@ -91,7 +91,7 @@ def rank(
     """Rank passages for the words of a query, within spans of numbers, or all of them.
 
     How rare a word is, and how long passages are, is known of all of them; where the spans are to
-    stand `is_apart`, of these alone, so that nothing tells what is in the others.
+    stand `is_apart`, of these alone, so that nothing shows what is in the others.
     """
     lengths, holed = reads.all_lengths(view)
     if spans is not None:

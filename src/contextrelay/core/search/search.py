@@ -1,7 +1,7 @@
 """Search: passages of artifacts that answer a query, ranked, each saying what to slice next.
 
 Rule: a query is words and nothing else, and it is bounded: in words, in the time it may spend on
-bringing the index up, and in what it shows. What it shows is looked up in the ledger of who asks.
+bringing the index up, and in what it shows. What it shows is looked up in the ledger of the caller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.json import decode
 
 from contextrelay.core.access.tenants import space_behind
-from contextrelay.core.access.visibility import SightReads
+from contextrelay.core.access.visibility import VisibleReads
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.holds import held
@@ -57,7 +57,7 @@ from contextrelay.wire.verbs import Body, RebuildSearch, Search
 @answers(Search)
 def search(stores: Stores, verb: Search, body: Body) -> Hits:
     asked = Asked(stores, verb.query, verb.limit * _REPEATED, verb.thread, verb.ref)
-    hits = _Hits(stores, asked.told, verb.tokens_max)
+    hits = _Hits(stores, asked.words, verb.tokens_max)
     for each in asked.seen:
         if not hits.add(each) or len(hits.hits) == verb.limit:
             break
@@ -112,7 +112,7 @@ class Place(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """A passage that may be shown to who asks."""
+    """A passage that may be shown to the caller."""
 
     ranked: Ranked
     artifact: Artifact
@@ -122,7 +122,7 @@ class Seen(Struct, frozen=True):
     place: Place | None
     """None where it is about the artifact."""
     words: tuple[str, ...]
-    """Those of the query that are in it or beside it."""
+    """Those of the query that are in it or next to it."""
 
 
 class Asked:
@@ -145,9 +145,9 @@ class Asked:
             live(stores, ref)
         elif thread is not None:
             find_record(stores.ledger, thread)
-        self.told = query_words(query)
+        self.words = query_words(query)
         """The stems of the query, and the words they are of."""
-        self._stems = list(self.told)[:SEARCH_TERMS_MAX]
+        self._stems = list(self.words)[:SEARCH_TERMS_MAX]
         self._stores, self._wanted, self._thread, self._ref = stores, wanted, thread, ref
         self._index = index_of(stores)
         self._is_limited = stores.caller is not None and stores.caller.key.is_limited
@@ -163,7 +163,7 @@ class Asked:
                 break
         self.is_partial = bool(self.notes) or any(each.ranked.text.is_cut for each in self.seen)
         if self._is_limited:
-            # How much there is beside what they may see is not theirs to know.
+            # How much there is besides what they may see is not theirs to know.
             self.state = IndexState(artifacts=0, passages=0)
 
     def _rank(self) -> list[str]:
@@ -173,7 +173,7 @@ class Asked:
             with self._index.reading() as view:
                 spans = _spans(self._stores, view, self._thread, self._ref)
                 now_ms = self._stores.now_ms()
-                # Whatever a limited key is told is made of what it may see, scores too.
+                # All that a limited key gets is made of what it may see, scores too.
                 ranking = rank(view, self._stems, spans, now_ms, candidates, self._is_limited)
                 starts = {start for start, _ in spans or ()} if self._is_limited else None
                 choosing = _Choosing(self._stores, view, ranking, starts)
@@ -183,8 +183,8 @@ class Asked:
             raise Unavailable(f"{error}; it is made anew", "search again") from error
         self._ranking, self.found = ranking, ranking.count()
         self.looked_at = self.state.artifacts if spans is None else len(spans)
-        words = (*ranking.missing, *list(self.told)[SEARCH_TERMS_MAX:])
-        self.ignored = tuple(self.told[stem] for stem in words)[:SEARCH_TERMS_MAX]
+        words = (*ranking.missing, *list(self.words)[SEARCH_TERMS_MAX:])
+        self.ignored = tuple(self.words[stem] for stem in words)[:SEARCH_TERMS_MAX]
         return choosing.gone
 
     def artifacts_found(self) -> int:
@@ -218,8 +218,8 @@ def _brought_up(stores: Stores) -> tuple[IndexState, list[str]]:
         if stores.caller is not None and stores.caller.key.is_limited:
             return state, ["the index is catching up; search again"]
         more = "" if state.is_complete else "at least "
-        told = f"the index is catching up: {more}{state.waiting:,} artifacts, the older ones, wait"
-        return state, [f"{told}; search again, or: relay gc"]
+        text = f"the index is catching up: {more}{state.waiting:,} artifacts, the older ones, wait"
+        return state, [f"{text}; search again, or: relay gc"]
     return state, []
 
 
@@ -238,14 +238,14 @@ def _spans(
     elif thread is not None:
         refs = (ref for ref, _ in held(stores.ledger, thread))
     elif stores.caller is not None and stores.caller.key.is_limited:
-        return _seen_spans(SightReads(stores.caller.space.ledger, stores.caller.key), view)
+        return _seen_spans(VisibleReads(stores.caller.space.ledger, stores.caller.key), view)
     else:
         return None
     texts = (reads.text_by_ref(view, ref) for ref in refs)
     return [(text.start, text.stop) for text in texts if text is not None]
 
 
-def _seen_spans(ledger: SightReads, view: sqlite3.Connection) -> list[tuple[int, int]]:
+def _seen_spans(ledger: VisibleReads, view: sqlite3.Connection) -> list[tuple[int, int]]:
     """The numbers of the passages that are there for a limited key: found by its prefixes."""
     spans: set[tuple[int, int]] = set()
     for start in ledger.seen_channels:
@@ -260,7 +260,7 @@ def _seen_spans(ledger: SightReads, view: sqlite3.Connection) -> list[tuple[int,
 
 
 class _Choosing:
-    """Which of the ranked passages may be shown: those of artifacts that are there for who asks."""
+    """Which of the ranked passages may be shown: those of artifacts that the caller sees."""
 
     def __init__(
         self,
@@ -280,7 +280,7 @@ class _Choosing:
     def seen(self) -> Iterator[Seen]:
         """Those that may be shown, best first, the stale ones weighed down.
 
-        One after the other: the ledger is asked only for those that are then told of.
+        One after the other: the ledger is asked only for those that are then shown.
         """
         heavy: list[tuple[float, int, Seen]] = []
         for order, each in enumerate(self._ranking.best):
@@ -332,26 +332,26 @@ class _Choosing:
 
 
 class _Hits:
-    """Hits, told one after the other within a number of tokens."""
+    """Hits, added one after the other within a number of tokens."""
 
-    def __init__(self, stores: Stores, told: dict[str, str], tokens_max: int) -> None:
+    def __init__(self, stores: Stores, stems: dict[str, str], tokens_max: int) -> None:
         self.hits: list[Hit] = []
         self.text = ""
         self.repeated = 0
         self.notes: list[str] = []
         self._stores = stores
-        self._told = told
+        self._words = stems
         self._tokens = 0
         self._tokens_max = tokens_max
         self._shown: set[tuple[str, int]] = set()
         self._whole: dict[str, int] = {}
 
     def add(self, each: Seen) -> bool:
-        """Tell of a hit; False if it does not fit any more."""
+        """Add a hit; False if it does not fit any more."""
         artifact, text = each.artifact, each.ranked.text
         same = (artifact.sha256, each.ranked.number - text.start)
         if each.place is not None and same in self._shown:
-            self.repeated += 1  # The same bytes were pushed twice: the newest tells of them.
+            self.repeated += 1  # The same bytes were pushed twice: the newest is shown.
             return True
         self._shown.add(same)
         hit = self._hit(each)
@@ -386,22 +386,22 @@ class _Hits:
             type=artifact.type,
             lines="" if place is None else place.lines,
             pointer=None if place is None else place.pointer,
-            snippet=snippet_of(self._stores, each, self._told),
+            snippet=snippet_of(self._stores, each, self._words),
             score=round(each.score, 3),
             created_at=moment(each.ranked.text.created_ms),
-            why=tuple(self._told[word] for word in each.words),
+            why=tuple(self._words[word] for word in each.words),
             newer=each.newer,
             next_args={} if place is None else place.next_args(),
         )
 
 
-def snippet_of(stores: Stores, each: Seen, told: dict[str, str]) -> str:
+def snippet_of(stores: Stores, each: Seen, stems: dict[str, str]) -> str:
     """What stands around the words of a query in a passage, defused, on one line."""
     if each.place is None:
         text = about(each.artifact)
     else:
         text = _passage(stores, each.artifact, each.place)
-    start = max(0, _first_of(text, told) - SEARCH_SNIPPET_CHARS // 4)
+    start = max(0, _first_of(text, stems) - SEARCH_SNIPPET_CHARS // 4)
     return defuse(" ".join(text[start : start + SEARCH_SNIPPET_CHARS].split())).text
 
 
@@ -413,17 +413,17 @@ def _passage(stores: Stores, artifact: Artifact, place: Place) -> str:
     return ""
 
 
-def _first_of(text: str, told: dict[str, str]) -> int:
-    """Where the first word of a query is in a text, about; 0 if it is only beside it."""
+def _first_of(text: str, stems: dict[str, str]) -> int:
+    """Where the first word of a query is in a text, about; 0 if it is only next to it."""
     low = text.lower()
-    found = [low.find(word[: max(3, len(stem) - 1)]) for stem, word in told.items()]
+    found = [low.find(word[: max(3, len(stem) - 1)]) for stem, word in stems.items()]
     there = [start for start in found if start >= 0]
     if there or text.isascii():
         return min(there, default=0)
     # In other writings a word may be folded beyond recognition: look line by line.
     start = 0
     for line in text.splitlines(keepends=True):
-        if told.keys() & set(words(line)):
+        if stems.keys() & set(words(line)):
             return start
         start += len(line)
     return 0
@@ -432,12 +432,12 @@ def _first_of(text: str, told: dict[str, str]) -> int:
 def _line(hit: Hit, is_same_ref: bool) -> str:
     """A hit as it is read: where it is, and under it what stands there."""
     at = hit.pointer or hit.lines
-    told = f"  {at or 'about it'}: {hit.snippet}\n"
+    text = f"  {at or 'about it'}: {hit.snippet}\n"
     if is_same_ref:
-        return told
+        return text
     name = f" {defuse(hit.name).text}" if hit.name else ""
     stale = f" (stale: newer {hit.newer})" if hit.newer else ""
-    return f"{hit.ref}{name} {hit.created_at:%Y-%m-%d}{stale}\n{told}"
+    return f"{hit.ref}{name} {hit.created_at:%Y-%m-%d}{stale}\n{text}"
 
 
 def _left_out(found: int, shown: int, repeated: int) -> str:

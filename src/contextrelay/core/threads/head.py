@@ -1,6 +1,6 @@
 """Live states: the head of a thread in memory, brought up to date from its log, patched in place.
 
-The log `t/<thread>` is the truth: `state.created` tells the first state, each `state.patch.applied`
+The log `t/<thread>` is the truth: `state.created` has the first state, each `state.patch.applied`
 the operations that led to the next version, as they were done, so that replay never depends on our
 code. Rows `snapshot` hold some versions whole; their keys count down, so that the newest is first.
 
@@ -75,7 +75,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class Live:
-    """One thread's state in memory. Whoever touches it holds its lock."""
+    """One thread's state in memory. Who touches it holds its lock."""
 
     __slots__ = (
         "due_bytes",
@@ -164,11 +164,11 @@ def find_record(ledger: Reads, thread: str) -> ThreadRecord:
         return _read(row, ThreadRecord, thread)
     gone = ledger.get(thread_log(thread), Kind.GONE, ONLY)
     if gone is not None:
-        told: dict[str, Any] = decode(gone)
+        tombstone: dict[str, Any] = decode(gone)
         raise Gone(
-            f"thread {thread} was removed at {told['gone_at']}",
+            f"thread {thread} was removed at {tombstone['gone_at']}",
             "see what there is with: relay thread list",
-            told,
+            tombstone,
         )
     raise NotFound(f"thread not found: {thread}", "see what there is with: relay thread list")
 
@@ -263,7 +263,7 @@ def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
         document = decode(zlib.decompress(snapshot.packed))
         last = ledger.read(thread_log(thread), snapshot.seq - 1, 1)[0].body
     except (Broken, DecodeError, zlib.error, IndexError):
-        return  # A snapshot only saves time; verify tells of one that is damaged.
+        return  # A snapshot only saves time; verify reports one that is damaged.
     live.state = [document]
     live.version = snapshot.version
     live.size_bytes = snapshot.size_bytes
@@ -299,21 +299,21 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
         Broken: the events cannot be followed.
     """
     log = thread_log(thread)
-    told: dict[int, tuple[Any, Uses]] = {}
+    kept: dict[int, tuple[Any, Uses]] = {}
     for row in walk_rows(ledger, log, Kind.SNAPSHOT):
         version = _END_VERSION - int(row.key)
         try:
             snapshot = _read(row.body or b"", Snapshot, thread)
-            told[version] = decode(zlib.decompress(snapshot.packed)), snapshot.uses
+            kept[version] = decode(zlib.decompress(snapshot.packed)), snapshot.uses
         except (Broken, DecodeError, zlib.error):
-            told[version] = None, Uses()
+            kept[version] = None, Uses()
     live, wrong = Live(), list[int]()
     try:
         for fact in walk_facts(ledger, log):
             before = live.version
             live.take(fact)
             there = (live.document, live.uses)
-            if live.version != before and told.get(live.version, there) != there:
+            if live.version != before and kept.get(live.version, there) != there:
                 wrong.append(live.version)
     except (DecodeError, KeyError, TypeError, RelayError) as error:
         raise _unreadable(thread, error) from error

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import convert, to_builtins
 
 from contextrelay.core.artifacts.holds import hold_writes, is_known, weights_in
-from contextrelay.core.idempotency import once_rows, told_before
+from contextrelay.core.idempotency import answered_before, once_rows
 from contextrelay.core.schema import Kind, thread_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import (
@@ -28,7 +28,7 @@ from contextrelay.core.threads.head import (
     weights_of,
 )
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
-from contextrelay.limits import BUSY_MS_MAX, CHANGES_TOLD_MAX, STATE_BYTES_MAX
+from contextrelay.limits import BUSY_MS_MAX, CHANGES_SHOWN_MAX, STATE_BYTES_MAX
 from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.document.patch import Applied, Operation, apply, undo
 from contextrelay.logic.document.rebase import touches_others
@@ -49,13 +49,13 @@ def change(
     expected: int | None = None,
     merge: bool = False,
     detail: dict[str, Any] | None = None,
-    beside: tuple[Event, ...] = (),
+    events: tuple[Event, ...] = (),
     rows: tuple[Row, ...] = (),
     holding: Collection[str] = (),
 ) -> Patched:
-    """Make the next version of a state; `beside`: events and `rows` that belong to the same write.
+    """Make the next version of a state; `events` and `rows` belong to the same write.
 
-    `holding`: artifacts that the thread holds from then on, beside those its state refers to.
+    `holding`: artifacts that the thread holds from then on, besides those its state refers to.
 
     Raises:
         Conflict: the version is not the expected one, or a `test` failed; `version` in its details
@@ -76,7 +76,7 @@ def change(
                 return before
             _check_expected(stores, thread, live, operations, expected, merge)
             patched = _try_change(
-                stores, thread, live, operations, by, detail or {}, beside, rows, holding
+                stores, thread, live, operations, by, detail or {}, events, rows, holding
             )
             if patched is not None:
                 break
@@ -92,10 +92,10 @@ def change(
 
 def patched_before(stores: Stores, thread: str) -> Patched | None:
     """What this request, which has a key, has changed already."""
-    told = told_before(stores, thread_log(thread))
-    if told is None:
+    before = answered_before(stores, thread_log(thread))
+    if before is None:
         return None
-    detail = event_at(stores, thread, int(told)).detail
+    detail = event_at(stores, thread, int(before)).detail
     return Patched(thread_id=thread, version=detail["version"], operations=detail["operations"])
 
 
@@ -145,7 +145,7 @@ def _check_expected(
         "read what changed, then patch that version; or patch with merge",
         {
             "version": live.version,
-            "changed": [to_builtins(each) for each in since[:CHANGES_TOLD_MAX]],
+            "changed": [to_builtins(each) for each in since[:CHANGES_SHOWN_MAX]],
         },
     )
 
@@ -157,8 +157,8 @@ def _changes_since(stores: Stores, thread: str, live: Live, version: int) -> lis
     replayed.state, replayed.version, replayed.seq = past.state, past.version, past.seq
     replayed.size_bytes = past.size_bytes
     done = catch_up(stores, thread, replayed)
-    told = [each for event in done for each in event.detail["operations"]]
-    return convert(told, list[Operation])
+    operations = [each for event in done for each in event.detail["operations"]]
+    return convert(operations, list[Operation])
 
 
 def _try_change(
@@ -168,7 +168,7 @@ def _try_change(
     operations: list[Operation],
     by: str,
     detail: dict[str, Any],
-    beside: tuple[Event, ...],
+    events: tuple[Event, ...],
     rows: tuple[Row, ...],
     holding: Collection[str],
 ) -> Patched | None:
@@ -177,7 +177,7 @@ def _try_change(
     if live.is_closed:
         raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
     try:
-        done, told, referred = _applied(stores, thread, live, operations, rows)
+        done, plain, referred = _applied(stores, thread, live, operations, rows)
     except (Refused, Conflict, TooLarge) as error:
         if stores.ledger.last(thread_log(thread)) != live.seq:
             return None  # It was judged by a state that is no longer the newest.
@@ -188,7 +188,7 @@ def _try_change(
         holds, held_rows = hold_writes(stores, thread, referred.union(holding))
         rows = (*rows, *held_rows)
         weights = weights_of(stores, thread, live).plus(weights_in(rows))
-        uses = live.uses.after(*beside)
+        uses = live.uses.after(*events)
         event = Event(
             id=stores.random_bytes(8).hex(),
             type=PATCHED,
@@ -196,12 +196,12 @@ def _try_change(
             by=by,
             detail={
                 "version": live.version + 1,
-                "operations": told,
+                "operations": plain,
                 "metrics": metrics_of(weights, uses, done[-1].size_bytes),
                 **detail,
             },
         )
-        facts = _chained(live.last, (*beside, event))
+        facts = _chained(live.last, (*events, event))
         rows = (*rows, *once_rows(stores, b"%d" % (live.seq + len(facts))))
         head = _commit(stores, thread, live, facts, rows, holds)
     except BaseException:
@@ -232,16 +232,16 @@ def _applied(
 
     done = [apply(live.state, operations, live.size_bytes, STATE_BYTES_MAX)]
     try:
-        told = _told(operations)
+        plain = _plain(operations)
         check_touched(live.document, done[0].steps, is_there)
         compacting = compaction(live.document)
         if compacting:
-            told += _told(compacting)
+            plain += _plain(compacting)
             done.append(apply(live.state, compacting, done[0].size_bytes, STATE_BYTES_MAX))
     except BaseException:
         _undo(done)
         raise
-    return done, told, referred
+    return done, plain, referred
 
 
 def _check_there(stores: Stores, thread: str, live: Live) -> None:
@@ -255,7 +255,7 @@ def _undo(done: list[Applied]) -> None:
         undo(applied.steps)
 
 
-def _told(operations: list[Operation]) -> list[dict[str, Any]]:
+def _plain(operations: list[Operation]) -> list[dict[str, Any]]:
     return [to_builtins(operation) for operation in operations]
 
 
@@ -283,7 +283,7 @@ def _commit(
     except Stale:
         return None
     except Unavailable:
-        # The reply was lost; whether the write was, the log tells.
+        # The reply was lost; whether the write was, the log says.
         found = stores.ledger.read(thread_log(thread), live.seq, len(facts))
         if tuple(fact.body for fact in found) == facts:
             return found[-1].seq
@@ -299,16 +299,16 @@ def append_event(
 ) -> int:
     """Add an event that does not change the state; its seq, or that of the first time.
 
-    `check` may refuse by raising. What it sees is what the event then follows, whoever else writes.
+    `check` may refuse by raising. What it sees is what the event then follows.
     """
     live = head_of(stores, thread)
     deadline_ms = stores.now_ms() + BUSY_MS_MAX
     with live.lock, stores.ledger.patience():
         while True:
             catch_up(stores, thread, live)
-            told = told_before(stores, thread_log(thread))
-            if told is not None:
-                return int(told)
+            before = answered_before(stores, thread_log(thread))
+            if before is not None:
+                return int(before)
             _check_there(stores, thread, live)
             if check is not None:
                 check(live)

@@ -2,7 +2,7 @@
 
 The log `i/t` has a row for each thread, newest first; `i/n` one for each that has a name, by name;
 `i/u` the thread that the owner, or a key, last used in each folder. All are hints: the thread's own
-log tells.
+log decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.holds import held, hold_writes, is_held, unhold_write
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find
-from contextrelay.core.idempotency import once_rows, step, told_before
+from contextrelay.core.idempotency import answered_before, once_rows, step
 from contextrelay.core.schema import (
     LAST_USED,
     THREAD_INDEX,
@@ -300,10 +300,10 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
     try:
         view = _end(stores, verb.thread)
     except Gone:
-        told = told_before(step(stores, "end"), thread_log(verb.thread))
-        if told is None:
+        before = answered_before(step(stores, "end"), thread_log(verb.thread))
+        if before is None:
             raise
-        view = decode(told, type=ThreadView)
+        view = decode(before, type=ThreadView)
     stores.live.drop(verb.thread)
     unindexed = [
         Write(THREAD_INDEX, rows=(Row(Kind.THREAD, _key(view.created_at, verb.thread), None),))
@@ -320,8 +320,8 @@ def _end(stores: Stores, thread: str) -> ThreadView:
     """Put a tombstone in the place of a thread; how it was before."""
     view = show(stores, thread)
     gone_at = moment(stores.now_ms())
-    told = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
-    rows = (Row(Kind.THREAD, ONLY, None), Row(Kind.GONE, ONLY, encode(told), in_ms(gone_at)))
+    tombstone = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
+    rows = (Row(Kind.THREAD, ONLY, None), Row(Kind.GONE, ONLY, encode(tombstone), in_ms(gone_at)))
     rows += once_rows(step(stores, "end"), encode(view))
     append_event(stores, thread, new_event(stores, "thread.removed", "you", {}), rows)
     return view
@@ -336,14 +336,14 @@ def settle_gone(stores: Stores, thread: str) -> None:
     row = stores.ledger.get(log, Kind.GONE, ONLY)
     if row is None:
         return
-    told: dict[str, Any] = decode(row)
-    if told.get("is_settled"):
-        # Not `is_settled` alone: a removal beside us may have settled its own since it was due.
-        if in_ms(datetime.fromisoformat(told["gone_at"])) + _STAYS_MS <= stores.now_ms():
+    tombstone: dict[str, Any] = decode(row)
+    if tombstone.get("is_settled"):
+        # Not `is_settled` alone: another removal may have settled its own since it was due.
+        if in_ms(datetime.fromisoformat(tombstone["gone_at"])) + _STAYS_MS <= stores.now_ms():
             _forget(stores, log)
         return
     _let_go(stores, thread)
-    settled = encode({**told, "is_settled": True})
+    settled = encode({**tombstone, "is_settled": True})
     due_ms = stores.now_ms() + _STAYS_MS
     stores.ledger.commit(Write(log, rows=(Row(Kind.GONE, ONLY, settled, due_ms),)))
 

@@ -49,7 +49,7 @@ LINE_BYTES_MAX = 2 * STATE_BYTES_MAX
 MANIFEST_BYTES_MAX = 16 * MIB
 
 _NAME = re.compile(rf"(manifest|thread|state)\.json|events\.jsonl|artifacts/{UUID}\.(json|body)")
-_TOLD_BYTES_MAX = METADATA_BYTES_MAX + 256 * KIB
+_DESCRIPTION_BYTES_MAX = METADATA_BYTES_MAX + 256 * KIB
 
 Kind = TypeVar("Kind")
 
@@ -119,7 +119,7 @@ class Archive:
                 f"at most {ARCHIVE_HISTORY_BYTES_MAX} bytes of events",
             )
         for number, line in enumerate(self._lines(EVENTS), 1):
-            yield _strictly(line, _Told, f"event {number}").event()
+            yield _strictly(line, _Line, f"event {number}").event()
 
     def _lines(self, name: str) -> Iterator[bytes]:
         parts: list[bytes] = []
@@ -135,8 +135,8 @@ class Archive:
             raise not_ours(f"{name} ends within a line")
 
 
-class _Told(Struct, frozen=True, kw_only=True):
-    """An event as a line of an archive tells it."""
+class _Line(Struct, frozen=True, kw_only=True):
+    """An event as a line of an archive has it."""
 
     id: Label
     type: Annotated[str, Meta(min_length=1, max_length=64)]
@@ -159,7 +159,7 @@ def check_archive(archive: Archive, body_bytes_max: int) -> tuple[Manifest, Reco
     manifest = archive.read(MANIFEST, Manifest, MANIFEST_BYTES_MAX)
     if manifest.format != FORMAT:
         raise not_ours(f"its format is {shown(manifest.format)}")
-    record = archive.read(THREAD, Record, _TOLD_BYTES_MAX)
+    record = archive.read(THREAD, Record, _DESCRIPTION_BYTES_MAX)
     if record.name is not None:
         check_label(record.name, "the thread's name")
     _check_names(archive, manifest)
@@ -174,10 +174,10 @@ def check_archive(archive: Archive, body_bytes_max: int) -> tuple[Manifest, Reco
 
 
 def _check_names(archive: Archive, manifest: Manifest) -> None:
-    told = {f"artifacts/{ref}.{end}" for ref in manifest.artifacts for end in ("json", "body")}
+    named = {f"artifacts/{ref}.{end}" for ref in manifest.artifacts for end in ("json", "body")}
     found = {name for name in archive.names if name.startswith("artifacts/")}
-    if told != found or len(told) != 2 * len(manifest.artifacts):
-        raise not_ours("it does not hold the artifacts that its manifest tells of")
+    if named != found or len(named) != 2 * len(manifest.artifacts):
+        raise not_ours("it does not hold the artifacts that its manifest names")
 
 
 def _check_order(items: list[Item]) -> None:
@@ -191,26 +191,26 @@ def _check_order(items: list[Item]) -> None:
 
 
 def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
-    told = archive.read(f"artifacts/{ref}.json", Artifact, _TOLD_BYTES_MAX)
+    described = archive.read(f"artifacts/{ref}.json", Artifact, _DESCRIPTION_BYTES_MAX)
     body_name = f"artifacts/{ref}.body"
-    if told.ref != ref or told.size_bytes != archive.size_bytes(body_name):
+    if described.ref != ref or described.size_bytes != archive.size_bytes(body_name):
         raise not_ours(f"artifacts/{ref}.json does not describe its body")
-    if told.size_bytes > sealed_bytes_max(told.sealed, body_bytes_max):
+    if described.size_bytes > sealed_bytes_max(described.sealed, body_bytes_max):
         raise TooLarge(
             f"the body of {ref} is over {body_bytes_max} bytes",
             "raise body_bytes_max in the store's settings",
         )
-    made_by = told.provenance
+    made_by = described.provenance
     fields = {
-        "name": told.name,
-        "type": told.type,
-        "media_type": told.media_type,
-        "metadata": told.metadata,
+        "name": described.name,
+        "type": described.type,
+        "media_type": described.media_type,
+        "metadata": described.metadata,
         # Until the thread holds it, it is but lent: what a crash leaves expires.
         "ttl_s": DAY_S,
         "created_by": made_by.created_by,
         "capability": made_by.capability,
-        "sealed": told.sealed,
+        "sealed": described.sealed,
     }
     with _as_ours():
         verb = convert(fields, Push)
@@ -218,7 +218,7 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
     digest = hashlib.sha256()
     for chunk in archive.chunks(body_name):
         digest.update(chunk)
-    if digest.hexdigest() != told.sha256:
+    if digest.hexdigest() != described.sha256:
         raise Broken(f"the body of {ref} has changed in the archive", "export it again")
     return Item(ref, made_by.source_refs, verb)
 
@@ -243,7 +243,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def _as_ours(what: str = "") -> Generator[None]:
-    """Tell what zipfile and the decoders raise on an archive that is not one, or not ours."""
+    """Turn what zipfile and the decoders raise into our error."""
     try:
         yield
     except (*WRONG, ValidationError) as error:

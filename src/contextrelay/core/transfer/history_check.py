@@ -1,7 +1,7 @@
 """Histories: the events of a foreign thread, followed under the limits that hold for patches.
 
 Rule: at every version the state is one that a patch could have led to here. The chain of hashes is
-followed as well: it tells an archive that was damaged or edited from one that was exported so.
+followed as well: so an archive that was damaged or edited is known from one that was exported so.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class History:
         live.stamp(event)
 
     def _count_copied(self, operation: Operation) -> None:
-        """Bound what copies cost: each may be of a whole state, told in a few bytes."""
+        """Bound what copies cost: each may be of a whole state, named in a few bytes."""
         if operation.op == "copy" and isinstance(operation.from_, str):
             copied: Any = find(self._live.document, parse(operation.from_))
             self._copied_bytes += encoded_bytes(copied)

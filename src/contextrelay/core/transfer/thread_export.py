@@ -219,7 +219,7 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
         archive = Archive(spool)
         if verb.name is not None:
             check_label(verb.name, "name")
-        manifest, told, items = check_archive(archive, stores.settings.body_bytes_max)
+        manifest, exported, items = check_archive(archive, stores.settings.body_bytes_max)
         if (made := made_before(stores)) is not None:
             if made.forked_from != f"{manifest.thread_id}@v{manifest.version}":
                 raise other_request()
@@ -227,7 +227,7 @@ def import_thread(stores: Stores, verb: ImportThread, body: Body) -> ThreadView:
         thread = new_id(stores)
         record = ThreadRecord(
             thread_id=thread,
-            name=verb.name or told.name,
+            name=verb.name or exported.name,
             status="open",
             created_at=moment(stores.asked_ms()),
             created_by=verb.by,
@@ -271,9 +271,9 @@ def _facts(
     facts: list[bytes] = []
     last = b""
     for event in archive.events():
-        told = encode(replace(event, hash=""))
-        told = _ID.sub(lambda found: spelled_new.get(found[0], found[0]), told)
-        last = event_chain.encode(decode(told, type=Event), last)
+        text = encode(replace(event, hash=""))
+        text = _ID.sub(lambda found: spelled_new.get(found[0], found[0]), text)
+        last = event_chain.encode(decode(text, type=Event), last)
         facts.append(last)
     detail = {"name": record.name, "from": record.forked_from}
     imported = new_event(stores, "thread.imported", record.created_by, detail)
