@@ -5,12 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
-from tests.rigs import rig
+from tests.rigs import length, rig
 
 ROOT = Path(__file__).parents[1]
 BUILD_S_MAX = 280
+_AS_MAKE_APP = [".", "--console-script", "relay", "--use-pip-config"]
+
+
+def _from_this_environment() -> list[str]:
+    """What to ask pex for where nothing is to be downloaded again."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    words = ["--sources-directory", "src", "--entry-point", "contextrelay"]
+    return [*words, "--venv-repository", sys.prefix, *project["dependencies"]]
 
 
 @rig
@@ -18,9 +27,13 @@ def test_one_file_is_all_it_takes(tmp_path: Path) -> None:
     """Promise G4: a single-file build."""
     app = tmp_path / "relay.pex"
     pex = Path(sys.executable).with_name("pex")
-    words = [str(pex), str(ROOT), "--console-script", "relay", "--use-pip-config", "--venv"]
+    words = length(_from_this_environment(), _AS_MAKE_APP, _AS_MAKE_APP)
     subprocess.run(
-        [*words, "--output-file", str(app)], check=True, capture_output=True, timeout=BUILD_S_MAX
+        [str(pex), *words, "--venv", "--output-file", str(app)],
+        check=True,
+        capture_output=True,
+        cwd=ROOT,
+        timeout=BUILD_S_MAX,
     )
     bare = {"HOME": str(tmp_path / "home"), "PATH": os.defpath}
     python = os.path.realpath(sys.executable)

@@ -37,6 +37,7 @@ from contextrelay.wire.verbs import (
     Verify,
 )
 from tests.core.clock import DAY_MS, HOUR_MS, Clock, local
+from tests.rigs import length, rig
 from tests.store.stutter import Stopped, StutterLedger
 
 Document = dict[str, Any]
@@ -253,7 +254,7 @@ def _check(core: Local, clock: Clock, thread: str, when: str) -> None:
 # Many processes
 
 WRITERS = 16
-PATCHES = 1_000 // WRITERS
+PATCHES = length(20, 60, 60)
 _processes = multiprocessing.get_context("spawn")
 
 
@@ -268,6 +269,7 @@ def _patch_often(folder: str, thread: str, number: int, done: Connection) -> Non
         done.send(time.monotonic() - start)
 
 
+@rig
 def test_sixteen_processes_patch_one_thread_and_lose_nothing(tmp_path: Path) -> None:
     """Promise T4: every version once, no error seen by a caller."""
     folder = str(tmp_path / "store")
