@@ -599,6 +599,8 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "K4",
         "adding a block costs the same at block 10 and at block 100,000",
+        "tests/core/packing/test_pack.py::test_a_kept_index_packs_as_a_new_one_whatever_changed",
+        "tests/core/packing/test_pack.py::test_packing_again_makes_no_index_anew",
         "tests/logic/packing/test_pack.py::test_an_index_that_is_kept_gives_the_same_package",
         "tests/logic/packing/test_relevance.py::test_an_index_that_grew_says_what_a_new_one_says",
         "tests/logic/packing/test_relevance.py::test_places_that_were_left_are_taken_again_and_nothing_old_shows",

@@ -500,6 +500,9 @@ REPORT_EVENTS_MAX = 200
 # Windows and handoffs
 PACK_BLOCKS_MAX = 1_000_000
 PACK_ARTIFACTS_MAX = 1_000
+PACK_INDEXES_MAX = 64
+"""Threads whose relevance index is kept in memory, by how many and by the text they hold."""
+PACK_INDEX_CHARS_MAX = 32 * MIB
 STAND_IN_TOKENS_MAX = 150
 """What stands in a window for an artifact that is passed by ref."""
 BUDGET_TOKENS_DEFAULT = 4_096

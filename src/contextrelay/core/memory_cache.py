@@ -16,6 +16,8 @@ from contextrelay.limits import (
     CHECKED_BLOBS_MAX,
     LIVE_BYTES_MAX,
     LIVE_THREADS_MAX,
+    PACK_INDEX_CHARS_MAX,
+    PACK_INDEXES_MAX,
     WARM_BODY_BYTES_MAX,
     WARM_BYTES_MAX,
     WARM_DESCRIPTIONS_MAX,
@@ -122,10 +124,11 @@ class Warm:
 
 
 class Heads:
-    """Live states by thread. What they are is core/threads/head.py's business."""
+    """Live states by thread (core/threads/head.py) and their relevance indexes (core/packing)."""
 
     def __init__(self) -> None:
         self._live: BoundedCache[str, Any] = _LiveStates(LIVE_THREADS_MAX, LIVE_BYTES_MAX)
+        self._indexes: BoundedCache[str, Any] = BoundedCache(PACK_INDEXES_MAX, PACK_INDEX_CHARS_MAX)
         self._prefix = ""
         self._lock = threading.Lock()
 
@@ -149,6 +152,13 @@ class Heads:
     def drop(self, thread: str) -> None:
         """Forget a live state that cannot be trusted; the next reader starts from the log."""
         self._live.drop(self._prefix + thread)
+        self._indexes.drop(self._prefix + thread)
+
+    def index(self, thread: str) -> Any | None:
+        return self._indexes.get(self._prefix + thread)
+
+    def keep_index(self, thread: str, index: Any, size_chars: int) -> None:
+        self._indexes.keep(self._prefix + thread, index, size_chars)
 
 
 class _LiveStates(BoundedCache[str, Any]):

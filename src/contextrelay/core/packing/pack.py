@@ -6,12 +6,12 @@ what was added as a block is shown whole, unless a ref is cheaper (logic/packing
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
 
 from msgspec import Struct
-from msgspec.json import decode
 from msgspec.structs import replace
 
 from contextrelay.core.accounting.pull_rates import rates
@@ -22,7 +22,7 @@ from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.inspect.outline import digested_within, looked_into, outlined_within
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
-from contextrelay.core.threads.state import read_state
+from contextrelay.core.threads.state import state_of
 from contextrelay.errors import Broken, Invalid
 from contextrelay.limits import (
     CHUNK_BYTES,
@@ -39,10 +39,12 @@ from contextrelay.logic.packing.candidates import (
 )
 from contextrelay.logic.packing.inline_or_ref import Message, Prices, Way, choose
 from contextrelay.logic.packing.pack import pack
+from contextrelay.logic.packing.relevance import Relevance
+from contextrelay.logic.packing.turn_features import group_of
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.model.package import Block, Budget, Package
-from contextrelay.wire.verbs import Body, Pack, ReadState
+from contextrelay.wire.verbs import Body, Pack
 
 _OWN = ("SYSTEM", "USER", "AGENT")
 """Blocks that are the talk itself: they were addressed to the agent, or are its own words."""
@@ -55,8 +57,64 @@ def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
         raise Invalid("the thread has nothing to pack", "add facts, artifacts or blocks to it")
     # A window is for reading as text, so the words around each block are paid for as well.
     budget = Budget(verb.budget_tokens, each_tokens=EACH_TOKENS)
-    package = pack(found.blocks, verb.query, budget, pins=verb.pins, digests=found.digests)
+    with _relevance(stores, verb.thread, found.blocks) as index:
+        package = pack(
+            found.blocks,
+            verb.query,
+            budget,
+            pins=verb.pins,
+            digests=found.digests,
+            relevance=index,
+        )
     return of_version(package, verb.thread, found.version)
+
+
+@contextmanager
+def _relevance(stores: Stores, thread: str, blocks: list[Block]) -> Generator[Relevance]:
+    """The index of a thread, kept from one call to the next, brought to just these blocks."""
+    kept: _ThreadIndex | None = stores.live.index(thread)
+    if kept is None:
+        kept = _ThreadIndex()
+    with kept.lock:
+        kept.update(blocks)
+        yield kept.relevance
+    stores.live.keep_index(thread, kept, sum(len(block.content) for block in blocks))
+
+
+class _ThreadIndex:
+    """An index, and the blocks in it. It gives what one made anew of these blocks would give."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.relevance = Relevance()
+        self._blocks: dict[str, Block] = {}
+        self._groups: dict[str, list[str]] = {}
+
+    def update(self, blocks: list[Block]) -> None:
+        """Add what is new, replace what changed and remove the rest.
+
+        Neighbours count in a group, so where one of its blocks is gone, or a new one is not the
+        last, the index is made anew.
+        """
+        groups = _groups(blocks)
+        if any(groups.get(name, [])[: len(ids)] != ids for name, ids in self._groups.items()):
+            self.relevance, self._blocks = Relevance(), {}
+        wanted = {block.id: block for block in blocks}
+        for block_id in self._blocks.keys() - wanted.keys():
+            self.relevance.remove(block_id)
+        for block in blocks:
+            if self._blocks.get(block.id) != block:
+                self.relevance.add(block)
+        self._blocks, self._groups = wanted, groups
+
+
+def _groups(blocks: list[Block]) -> dict[str, list[str]]:
+    """The ids of the blocks of each group, in order."""
+    groups: dict[str, list[str]] = {}
+    for block in blocks:
+        if (name := group_of(block)) is not None:
+            groups.setdefault(name, []).append(block.id)
+    return groups
 
 
 class Agent(Struct, frozen=True):
@@ -96,11 +154,10 @@ def candidates(
     Not the artifacts in `but`, and no earlier handoffs: they hold what is here already.
     """
     find_record(stores.ledger, thread)
-    view = read_state(stores, ReadState(thread, version), b"")
-    state: dict[str, Any] = decode(view.state)
-    left_out = pruned_refs(state).union(but)
-    way_of = _chooser(stores, agent)
-    blocks, digested_places = list(state_blocks(state)), set[int]()
+    with state_of(stores, thread, version) as live:
+        blocks, left_out = list(state_blocks(live.document)), pruned_refs(live.document).union(but)
+        found_version = live.version
+    way_of, digested_places = _chooser(stores, agent), set[int]()
     until_s = time.monotonic() + LOOKS_S_MAX
     for artifact in _artifacts(stores, thread):
         if artifact.ref not in left_out and artifact.media_type != HANDOFF_MEDIA_TYPE:
@@ -109,7 +166,7 @@ def candidates(
                 digested_places.add(len(blocks))
             blocks.append(block)
     own = _with_own_ids(blocks)
-    return Candidates(view.version, own, frozenset(own[place].id for place in digested_places))
+    return Candidates(found_version, own, frozenset(own[place].id for place in digested_places))
 
 
 def _chooser(stores: Stores, agent: Agent) -> Callable[[str, int], Way]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Raw, to_builtins
@@ -45,7 +46,7 @@ OF_A_VERSION = ("$schema", "thread_id", "version", "updated_at", "metrics")
 
 @answers(ReadState)
 def read_state(stores: Stores, verb: ReadState, body: Body) -> StateView:
-    with _At(stores, verb.thread, verb.version) as live:
+    with state_of(stores, verb.thread, verb.version) as live:
         return StateView(
             thread_id=verb.thread, version=live.version, state=Raw(encode(live.document))
         )
@@ -53,36 +54,23 @@ def read_state(stores: Stores, verb: ReadState, body: Body) -> StateView:
 
 @answers(ReadHeader)
 def read_header(stores: Stores, verb: ReadHeader, body: Body) -> HeaderView:
-    with _At(stores, verb.thread, verb.version) as live:
+    with state_of(stores, verb.thread, verb.version) as live:
         view = header(live.document)
     return HeaderView(truncated=view.truncated, header=Raw(view.json))
 
 
-class _At:
-    """The state at a version, or the live one, with its lock held."""
-
-    def __init__(self, stores: Stores, thread: str, version: int | None) -> None:
-        self._stores, self._thread, self._version = stores, thread, version
-
-    def __enter__(self) -> Live:
-        head = self._live = head_of(self._stores, self._thread)
-        head.lock.acquire()
-        try:
-            catch_up(self._stores, self._thread, head)
-            if self._version is None or self._version == head.version:
-                return head
-            return state_at(self._stores, self._thread, self._version)
-        except BaseException:
-            head.lock.release()
-            raise
-
-    def __exit__(self, *ended: object) -> None:
-        self._live.lock.release()
+@contextmanager
+def state_of(stores: Stores, thread: str, version: int | None = None) -> Generator[Live]:
+    """The live state, or that at a version, with the lock of the live one held."""
+    head = head_of(stores, thread)
+    with head.lock:
+        catch_up(stores, thread, head)
+        yield head if version in (None, head.version) else state_at(stores, thread, version)
 
 
 @answers(DiffState)
 def diff_state(stores: Stores, verb: DiffState, body: Body) -> Changes:
-    with _At(stores, verb.thread, verb.new_version) as new:
+    with state_of(stores, verb.thread, verb.new_version) as new:
         old = state_at(stores, verb.thread, verb.old_version)
         operations = plain_difference(old.document, new.document)
         new_version = new.version
