@@ -63,8 +63,8 @@ class Clone:
 
 
 def everything(project: Project) -> list[RelayError]:
-    """Do all that can be done to a project; the errors that were told. Others go through."""
-    told: list[RelayError] = []
+    """Do all that can be done to a project; the errors that were raised. Others go through."""
+    errors: list[RelayError] = []
     acts: list[Callable[[], object]] = [
         project.brief,
         lambda: project.todos.add("x"),
@@ -80,8 +80,8 @@ def everything(project: Project) -> list[RelayError]:
         try:
             act()
         except RelayError as error:
-            told.append(error)
-    return told
+            errors.append(error)
+    return errors
 
 
 def _own_link(name: str, target: str) -> Attack:

@@ -97,8 +97,8 @@ def test_by_the_tools_for_models_nothing_outside_is_touched(
 
     with connecting(tmp_path / "store", "stdio", "modern") as place:
         for tool, arguments in TOOLS:
-            told = text_of(place.call(tool, folder=str(clone.folder), **arguments))
-            assert SECRET not in told
+            answer = text_of(place.call(tool, folder=str(clone.folder), **arguments))
+            assert SECRET not in answer
 
     clone.check()
 
@@ -111,20 +111,22 @@ def test_what_is_a_link_is_named_with_the_next_step(clone: Clone, name: str, she
     else:
         clone.put_link(name, clone.settings)
 
-    code, told = shell.fails("project", "start", "--project", str(clone.folder))
+    code, answer = shell.fails("project", "start", "--project", str(clone.folder))
     begun = shell.out("prime", "--project", str(clone.folder))
     doctor = shell.run("project", "doctor", "--project", str(clone.folder))
 
     assert code == Refused.exit_code
-    assert f"{name} is a link" in told
-    assert "remove it" in told
+    assert f"{name} is a link" in answer
+    assert "remove it" in answer
     assert f"{name} is a link" in begun
     assert doctor.returncode == 2
     assert f"{name}" in doctor.stdout.decode()
 
 
 @pytest.mark.parametrize("name", ["seen", "link.json"])
-def test_what_is_left_out_because_of_a_link_is_told(clone: Clone, name: str, shell: Shell) -> None:
+def test_what_is_left_out_because_of_a_link_is_reported(
+    clone: Clone, name: str, shell: Shell
+) -> None:
     """Promise J6. The brief does not need them, and is given; a warning names the link."""
     LINKS[f"{name} to a {'folder' if name == 'seen' else 'file'}"](clone)
 

@@ -1,4 +1,4 @@
-"""What the tests of the MCP door share: places to connect to, told of in connecting.py."""
+"""What the tests of the MCP door share: places to connect to (connecting.py)."""
 
 from __future__ import annotations
 

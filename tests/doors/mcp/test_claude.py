@@ -66,12 +66,12 @@ class Claude:
         self.environment["ANTHROPIC_BASE_URL"] = model
         config = self.work / "mcp.json"
         config.write_text(json.dumps({"mcpServers": {"relay": server}}))
-        told = self.run(
+        answer = self.run(
             *("--print", prompt, "--output-format", "stream-json", "--verbose"),
             *("--strict-mcp-config", "--mcp-config", str(config)),
             *("--allowedTools", "mcp__relay", "--max-turns", "10"),
         )
-        return [json.loads(line) for line in told.splitlines()]
+        return [json.loads(line) for line in answer.splitlines()]
 
 
 @contextmanager
@@ -126,10 +126,10 @@ def test_claude_code_lists_us_as_connected(claude: Claude, tmp_path: Path) -> No
     """Promise M1."""
     claude.run("mcp", "add", "relay", "--", *STDIO, str(tmp_path / "store"))
 
-    told = claude.run("mcp", "list")
+    answer = claude.run("mcp", "list")
 
-    line = next(line for line in told.splitlines() if line.startswith("relay:"))
-    assert line.endswith("Connected"), told
+    line = next(line for line in answer.splitlines() if line.startswith("relay:"))
+    assert line.endswith("Connected"), answer
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])

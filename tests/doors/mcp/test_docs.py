@@ -1,4 +1,4 @@
-"""What docs/mcp.md tells people to write starts what it is meant to start."""
+"""What docs/mcp.md says to write starts what it is meant to start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from contextrelay.doors.mcp.tools import TOOLS
+from contextrelay.doors.mcp.server import TOOLS
 from tests.docs.blocks import blocks_in
 from tests.doors.mcp.connecting import Place
 
@@ -22,7 +22,7 @@ BIN = Path(sys.executable).parent
 
 
 def entries() -> list[dict[str, Any]]:
-    """The servers that the page tells agents to start."""
+    """The servers that the page says agents start."""
     found: list[dict[str, Any]] = []
     for block in blocks_in("docs/mcp.md", PAGE.read_text()):
         if block.language == "json":
@@ -36,12 +36,12 @@ def entries() -> list[dict[str, Any]]:
     return found
 
 
-def test_every_agent_is_told_to_start_the_same() -> None:
+def test_the_docs_have_one_command_for_every_agent() -> None:
     assert len(entries()) == 3
     assert all(entry == entries()[0] for entry in entries())
 
 
-def test_what_agents_are_told_to_start_is_the_server(
+def test_the_command_in_the_docs_starts_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Promise M1."""

@@ -40,17 +40,17 @@ def test_a_handoff_goes_from_one_model_to_another_and_back(place: Place) -> None
             ),
         }
 
-    told = place.run(act)
+    answer = place.run(act)
 
-    assert json.loads(good(told["listed"]))["handoffs"][0]["ref"] == told["ref"]
-    assert "orders live in PostgreSQL 16" in good(told["taken"])
-    assert "Payments" in good(told["taken"])
-    assert good(told["shown"]) == good(told["taken"])
-    assert "kept: relevance" in good(told["why"])
-    assert json.loads(good(told["open"]))["handoffs"] == []
+    assert json.loads(good(answer["listed"]))["handoffs"][0]["ref"] == answer["ref"]
+    assert "orders live in PostgreSQL 16" in good(answer["taken"])
+    assert "Payments" in good(answer["taken"])
+    assert good(answer["shown"]) == good(answer["taken"])
+    assert "kept: relevance" in good(answer["why"])
+    assert json.loads(good(answer["open"]))["handoffs"] == []
     with Relay(place.store) as relay:
-        view = relay.handoff(told["ref"])
-        result = told["back"].structured_content["ref"]
+        view = relay.handoff(answer["ref"])
+        result = answer["back"].structured_content["ref"]
         assert view.returned == (result,)
         assert [each.by for each in view.accepted] == ["mcp"]
         assert relay.pull(result) == b"In the cellar."
@@ -77,13 +77,13 @@ def test_what_is_no_handoff_is_refused_in_words(stdio: Place) -> None:
     """Promise M1."""
     ref = stdio.call("push_context", data="just a text").structured_content["url"]
 
-    told = [
+    answer = [
         bad(stdio.call("relay_handoff_accept", ref=ref)),
         bad(stdio.call("relay_handoff_return", ref=ref, text="x")),
         bad(stdio.call("relay_handoff_return", ref=ref, text="")),
     ]
 
-    assert "is no handoff" in told[0]
-    assert "is no handoff" in told[1]
-    assert "nothing to return" in told[2]
+    assert "is no handoff" in answer[0]
+    assert "is no handoff" in answer[1]
+    assert "nothing to return" in answer[2]
     assert "relay_handoff_give takes" in text_of(stdio.call("relay_handoff_give", to="x"))

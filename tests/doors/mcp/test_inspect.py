@@ -54,14 +54,14 @@ def test_a_long_piece_says_how_to_read_on_and_that_works(stdio: Place) -> None:
     with Relay(stdio.store) as relay:
         log = relay.push(LOG).ref
 
-    told = good(stdio.call("relay_get", url=log, lines="1:5000", tokens_max=100))
+    answer = good(stdio.call("relay_get", url=log, lines="1:5000", tokens_max=100))
 
-    assert "left out: " in told
-    following = told.rpartition("read on: relay_get lines='")[2].partition("'")[0]
+    assert "left out: " in answer
+    following = answer.rpartition("read on: relay_get lines='")[2].partition("'")[0]
     first = int(following.partition(":")[0])
     more = good(stdio.call("relay_get", url=log, lines=following, tokens_max=100))
     assert unfenced(more).startswith(f"{first - 1:05} ")
-    assert f"{first - 2:05} " in told
+    assert f"{first - 2:05} " in answer
 
 
 def test_two_pieces_at_once_are_refused(stdio: Place) -> None:
@@ -69,19 +69,19 @@ def test_two_pieces_at_once_are_refused(stdio: Place) -> None:
     with Relay(stdio.store) as relay:
         log = relay.push(LOG).ref
 
-    told = bad(stdio.call("relay_get", url=log, lines="1:2", grep="x"))
+    answer = bad(stdio.call("relay_get", url=log, lines="1:2", grep="x"))
 
-    assert told == "Error: this asks for several pieces at once. Next: ask for one of them."
+    assert answer == "Error: this asks for several pieces at once. Next: ask for one of them."
 
 
-def test_search_finds_what_was_stored_and_tells_its_ref(place: Place) -> None:
+def test_search_finds_what_was_stored_with_its_ref(place: Place) -> None:
     """Promise M1. Promise L4."""
     with Relay(place.store) as relay:
         notes = relay.push(NOTES, name="notes.md").ref
         relay.push("something about gardens", name="garden.txt")
 
-    told = good(place.call("relay_search", query="disk full risk"))
+    answer = good(place.call("relay_search", query="disk full risk"))
 
-    assert notes[:8] in told
-    assert "disk" in told
-    assert "garden" not in told
+    assert notes[:8] in answer
+    assert "disk" in answer
+    assert "garden" not in answer

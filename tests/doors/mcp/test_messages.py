@@ -1,4 +1,4 @@
-"""What is no message, or no good one, is answered, and whoever comes next is served as before."""
+"""What is no message, or no good one, is answered, and the next client is served as before."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_bodies_that_are_no_messages_are_refused_over_http(served: Served, versi
         answer = post(served, body, **headers)
 
         assert answer.status_code == 400, (body[:40], answer.text)
-        # Not all are told as JSON-RPC: what is wrong with HTTP itself comes before.
+        # Not all are JSON-RPC errors: what is wrong with HTTP itself comes before.
         assert answer.headers["content-type"].startswith("application/")
     assert pings(served)
 
@@ -157,9 +157,9 @@ def test_a_server_asks_no_other_server_for_its_callers(tmp_path: Path) -> None:
         with Relay(other.url) as relay:
             url = relay.push("of another server").url
 
-        told = bad(place.call("pull_context", url=url))
+        answer = bad(place.call("pull_context", url=url))
 
-        assert "of another server" not in told
+        assert "of another server" not in answer
         assert other.door.metrics is not None
 
 
@@ -213,7 +213,7 @@ def test_every_tool_answers_every_argument_and_none_brings_it_down(tmp_path: Pat
         assert place.run(act) == []
 
 
-def test_what_a_model_is_offered_is_told_in_full(tmp_path: Path) -> None:
+def test_every_tool_is_described_in_full(tmp_path: Path) -> None:
     """Promise M1."""
     with connecting(tmp_path / "store", "http", "modern") as place:
         tools = {tool.name: tool for tool in place.run(lambda client: client.list_tools()).tools}
@@ -240,7 +240,7 @@ def test_what_a_model_is_offered_is_told_in_full(tmp_path: Path) -> None:
     assert len(json.dumps([tool.model_dump(mode="json") for tool in tools.values()])) < 20_000
 
 
-def test_a_store_that_cannot_be_opened_is_told_to_the_model(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_opened_is_an_error_for_the_model(tmp_path: Path) -> None:
     """Promise M1."""
     (tmp_path / "store").write_text("no folder")
 

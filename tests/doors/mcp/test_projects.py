@@ -25,12 +25,12 @@ def test_a_session_begins_works_and_ends_by_tools_alone(stdio: Place, folder: st
     """Promise J4. Promise M1."""
 
     async def act(client: Client) -> list[str]:
-        told: list[str] = []
+        answers: list[str] = []
 
         async def call(tool: str, **arguments: Any) -> str:
             answer = await client.call_tool(f"relay_project_{tool}", arguments | {"folder": folder})
-            told.append(good(answer))
-            return told[-1]
+            answers.append(good(answer))
+            return answers[-1]
 
         await call("init", name="orders", description="JWT auth")
         await call("todo", action="add", title="Login endpoint", priority="high", id=None)
@@ -42,7 +42,7 @@ def test_a_session_begins_works_and_ends_by_tools_alone(stdio: Place, folder: st
         await call("note", text="mind the clock")
         await call("finish", since=stamp, current_task="Tests", todos={"done": ["TODO-001"]})
         await call("look", what="next")
-        return told
+        return answers
 
     made, added, waits, brief, begun, decided, _, finished, ready = stdio.run(act)
 
@@ -84,7 +84,7 @@ def test_a_task_goes_to_a_child_and_back(stdio: Place, folder: str) -> None:
     assert json.loads(back)["result"] == "done"
 
 
-def test_what_is_wrong_is_told_with_the_next_step(stdio: Place, folder: str) -> None:
+def test_an_error_names_the_next_step(stdio: Place, folder: str) -> None:
     """Promise J6."""
     good(stdio.call("relay_project_init", folder=folder))
     Path(folder, "todos.json").write_text('{"todos": [}')

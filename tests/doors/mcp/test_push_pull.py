@@ -96,9 +96,9 @@ def test_a_part_of_a_long_text_is_read_by_itself(stdio: Place) -> None:
     with Relay(stdio.store) as relay:
         ref = relay.push("0123456789" * 10_000).ref
 
-    told = good(stdio.call("relay_get", url=ref, bytes="99995:100005"))
+    answer = good(stdio.call("relay_get", url=ref, bytes="99995:100005"))
 
-    assert unfenced(told) == "56789"
+    assert unfenced(answer) == "56789"
 
 
 def test_a_sealed_text_is_opened_by_its_url_alone(place: Place) -> None:
@@ -154,17 +154,17 @@ def test_errors_say_what_is_wrong_and_what_to_do(place: Place) -> None:
         ]
         return [bad(await client.call_tool(name, arguments)) for name, arguments in asked]
 
-    told = place.run(act)
+    answer = place.run(act)
 
-    assert told[0].startswith("Error pushing context: there is no data to push. Next: ")
-    assert told[1].startswith("Error peeking context: ")
-    assert missing in told[1]
-    assert told[2].startswith("Error pulling context: Failed to decrypt")
-    assert "url" in told[3]
-    assert told[4] == (
+    assert answer[0].startswith("Error pushing context: there is no data to push. Next: ")
+    assert answer[1].startswith("Error peeking context: ")
+    assert missing in answer[1]
+    assert answer[2].startswith("Error pulling context: Failed to decrypt")
+    assert "url" in answer[3]
+    assert answer[4] == (
         "Error pulling context: there is no argument 'more'. Next: pull_context takes url."
     )
-    assert "timeout" in told[5]
+    assert "timeout" in answer[5]
 
 
 def test_a_binary_body_comes_as_a_link_to_its_bytes(stdio: Place) -> None:
@@ -203,7 +203,7 @@ def test_a_task_goes_over_a_bridge_and_its_answer_comes_back(place: Place) -> No
 
 def test_a_task_that_nobody_takes_is_given_up_and_says_where_it_is(stdio: Place) -> None:
     """Promise M1."""
-    told = bad(stdio.call("bridge_task", task="alone", timeout=1))
+    answer = bad(stdio.call("bridge_task", task="alone", timeout=1))
 
-    assert told.startswith("Error bridging task: no answer came in 1 s. Next: ")
-    assert "relay:///pull/" in told
+    assert answer.startswith("Error bridging task: no answer came in 1 s. Next: ")
+    assert "relay:///pull/" in answer

@@ -81,9 +81,9 @@ def test_what_is_too_large_for_one_read_is_read_in_parts(stdio: Place) -> None:
             parts += b64decode(content.blob)
         return refused.value.message, parts
 
-    told, parts = stdio.run(act)
+    answer, parts = stdio.run(act)
 
-    assert f"ctx://{ref}/bytes/0-{MCP_RESOURCE_BYTES_MAX}" in told
+    assert f"ctx://{ref}/bytes/0-{MCP_RESOURCE_BYTES_MAX}" in answer
     assert parts == body
 
 
@@ -113,7 +113,7 @@ def test_what_is_no_resource_is_refused_in_words(shared: Place, uri: str) -> Non
 
 
 @pytest.mark.parametrize("sign", ["#", "%23"])
-def test_a_key_in_a_uri_is_not_told_back(shared: Place, sign: str) -> None:
+def test_a_key_in_a_uri_is_not_repeated_in_an_error(shared: Place, sign: str) -> None:
     """Promise E3: not in errors."""
     key = "wRJtFkjU74qvkZWX8CIQix1yvkj6BAW7RiCHXD00000"
 
@@ -138,7 +138,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_who_listens_is_told_that_a_header_changed(tmp_path: Path, transport: Any) -> None:
+def test_a_stream_is_notified_that_a_header_changed(tmp_path: Path, transport: Any) -> None:
     """Promise M1."""
     with connecting(tmp_path / "store", transport, "modern") as place:
         with Relay(place.store) as relay:
@@ -162,27 +162,27 @@ def test_who_listens_is_told_that_a_header_changed(tmp_path: Path, transport: An
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-def test_a_connection_that_stays_is_told_that_a_header_changed(tmp_path: Path) -> None:
+def test_a_connection_that_stays_is_notified_that_a_header_changed(tmp_path: Path) -> None:
     """Promise M1."""
     with connecting(tmp_path / "store", "stdio", "legacy") as place:
         with Relay(place.store) as relay:
             thread = relay.new_thread("release")
         uri = f"ctx://thread/{thread.id}/header"
         heard: list[str] = []
-        told = anyio.Event()
+        notified = anyio.Event()
 
         async def act(client: Client) -> None:
             await client.subscribe_resource(uri)  # pyright: ignore[reportDeprecated]
             arguments = {"thread": "release", "kind": "fact", "text": "x"}
             await client.call_tool("relay_state_add", arguments)
             with anyio.fail_after(20):
-                await told.wait()
+                await notified.wait()
             await client.unsubscribe_resource(uri)  # pyright: ignore[reportDeprecated]
 
         async def hear(message: object) -> None:
             if isinstance(message, ResourceUpdatedNotification):
                 heard.append(message.params.uri)
-                told.set()
+                notified.set()
 
         place.run(act, message_handler=hear)
 

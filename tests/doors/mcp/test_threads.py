@@ -42,7 +42,7 @@ def test_a_thread_is_begun_changed_and_read_by_its_name(place: Place) -> None:
         assert [(step["step"], step["status"]) for step in state["plan"]] == [
             ("write the notes", "done")
         ]
-        # Who did it is told by the name that the client has for itself.
+        # Who did it is the name that the client gives itself.
         assert {each.event.by for each in handle.events()} == {"mcp"}
 
 
@@ -51,9 +51,9 @@ def test_what_cannot_be_patched_is_refused_in_words(stdio: Place) -> None:
     stdio.call("relay_thread_new", name="release")
     wrong = {"op": "add", "path": "/facts/-", "value": "v2 ships on Friday"}
 
-    told = bad(stdio.call("relay_state_patch", thread="release", operations=[wrong]))
+    answer = bad(stdio.call("relay_state_patch", thread="release", operations=[wrong]))
 
-    assert told == "Error: /facts/0 is no object. Next: give it id, key, value, at."
+    assert answer == "Error: /facts/0 is no object. Next: give it id, key, value, at."
     missing = bad(stdio.call("relay_state_header", thread="nothing"))
     assert "there is no thread 'nothing'" in missing
     assert "relay_thread_list" in missing

@@ -33,9 +33,9 @@ def test_a_day_of_work_from_init_to_finish(orders: Shell) -> None:
         orders.out("project", "todo", "add", "Login endpoint", "--priority", "high") == "TODO-001\n"
     )
     assert orders.out("project", "todo", "add", "Tests", "--blocked-by", "1") == "TODO-002\n"
-    code, told = orders.fails("project", "todo", "done", "1")
+    code, answer = orders.fails("project", "todo", "done", "1")
     assert code == 2
-    assert "start it first: relay project todo start TODO-001" in told
+    assert "start it first: relay project todo start TODO-001" in answer
     orders.out("project", "todo", "start", "1")
     assert orders.out("project", "decide", "Use JWT", "--context", "stateless") == "ADR-001\n"
     brief = orders.json("project", "start")
@@ -85,7 +85,7 @@ def test_finish_takes_a_document_from_stdin(orders: Shell) -> None:
         assert orders.fails("project", "finish", "-", stdin=wrong)[0] == 2
 
 
-def test_a_conflict_is_written_told_and_settled(orders: Shell) -> None:
+def test_a_conflict_is_written_shown_and_settled(orders: Shell) -> None:
     """Promise J5."""
     since = orders.json("project", "start")["since"]
     orders.out("project", "finish", "--task", "Theirs")
@@ -131,9 +131,9 @@ def test_the_doctor_names_what_is_wrong_and_how_to_mend_it(orders: Shell) -> Non
     done = orders.run("project", "doctor", human=True)
 
     assert done.returncode == 2
-    told = done.stdout.decode()
-    assert "✗ todos.json   line 2, column 13: a value is expected here" in told
-    assert "✗ decisions.md ADR-001 is there 2 times" in told
+    answer = done.stdout.decode()
+    assert "✗ todos.json   line 2, column 13: a value is expected here" in answer
+    assert "✗ decisions.md ADR-001 is there 2 times" in answer
     assert (orders.home / "todos.json").read_text() == '{\n  "todos": [,]\n}'
 
 
@@ -173,9 +173,9 @@ def git(folder: Path, *words: str) -> str:
 def test_a_commit_is_made_only_when_asked_and_of_these_files_alone(orders: Shell) -> None:
     """Promise J4."""
     needs("git", has_command("git"))
-    code, told = orders.fails("project", "finish", "--task", "A", "--commit")
+    code, answer = orders.fails("project", "finish", "--task", "A", "--commit")
     assert code == 2
-    assert "in no git repository; the files are written" in told
+    assert "in no git repository; the files are written" in answer
     orders.env |= GIT
     git(orders.home, "init", "-q")
     (orders.home / "mine.txt").write_text("mine")
@@ -198,10 +198,10 @@ def test_a_commit_is_made_only_when_asked_and_of_these_files_alone(orders: Shell
 
 def test_a_secret_is_warned_of_and_refused_when_strict(orders: Shell) -> None:
     token = "ghp_" + "a1B2" * 9
-    code, told = orders.fails("project", "note", f"use {token}", "--strict")
+    code, answer = orders.fails("project", "note", f"use {token}", "--strict")
     assert code == 2
-    assert "looks like a secret (GitHub token" in told
-    assert token not in told
+    assert "looks like a secret (GitHub token" in answer
+    assert token not in answer
 
     done = orders.run("project", "note", f"use {token}")
     assert done.returncode == 0
@@ -209,14 +209,14 @@ def test_a_secret_is_warned_of_and_refused_when_strict(orders: Shell) -> None:
     assert orders.fails("project", "finish", "--strict", "--commit")[0] == 2
 
 
-def test_where_there_is_no_project_the_next_step_is_told(shell: Shell) -> None:
-    code, told = shell.fails("project", "start")
+def test_where_there_is_no_project_the_error_names_the_next_step(shell: Shell) -> None:
+    code, answer = shell.fails("project", "start")
     assert code == 3
-    assert "relay project init" in told
-    code, told = shell.fails("project", "todo", "ad", "x")
-    assert "did you mean: relay project todo add" in told
-    code, told = shell.fails("project", "tod")
-    assert "did you mean: relay project todo" in told
+    assert "relay project init" in answer
+    code, answer = shell.fails("project", "todo", "ad", "x")
+    assert "did you mean: relay project todo add" in answer
+    code, answer = shell.fails("project", "tod")
+    assert "did you mean: relay project todo" in answer
     assert "project todo add TITLE" in shell.out("help", "project")
 
 

@@ -76,7 +76,7 @@ def test_the_files_of_a_todo_are_read_first(project: Project, tmp_path: Path) ->
     assert done[2].told == "heartbeat failed: ../private is outside the project"
 
 
-def test_two_heartbeats_are_never_at_work_together_and_a_dead_one_is_told_of(
+def test_two_heartbeats_are_never_at_work_together_and_a_dead_one_is_reported(
     project: Project,
 ) -> None:
     """Promise J5."""

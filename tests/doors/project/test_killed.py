@@ -126,7 +126,7 @@ def test_a_finish_that_is_killed_at_any_step_is_done_or_undone(
         assert found in (old, new), f"a mixture after step {step}"
         assert not (folder / ".relay-project" / "journal.json").exists()
         outcomes.append(found == new)
-        # Whoever comes next can write, and has what was left.
+        # The next writer can write, and has what was left.
         if step % (40 * STRIDE) == 1:
             Project(folder).todos.add("Next")
 

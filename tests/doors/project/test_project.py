@@ -92,7 +92,9 @@ def test_finish_writes_all_of_it_or_nothing(project: Project) -> None:
     assert [each.title for each in project.decisions()] == ["Use tests"]
 
 
-def test_a_field_that_a_person_changed_since_the_brief_is_merged_or_told(project: Project) -> None:
+def test_a_field_that_a_person_changed_since_the_brief_is_merged_or_a_clash(
+    project: Project,
+) -> None:
     """Promise J5."""
     since = project.brief().since
     path = project.folder / STATE
@@ -187,7 +189,7 @@ def test_secrets_warn_and_are_refused_when_strict(project: Project) -> None:
     strict.decide("An old secret elsewhere does not stop this")
 
 
-def test_a_review_tells_what_is_late_stale_or_stuck_and_archives(project: Project) -> None:
+def test_a_review_lists_what_is_late_stale_or_stuck_and_archives(project: Project) -> None:
     """Promise J2."""
     (project.folder / TODOS).write_text(
         json.dumps(

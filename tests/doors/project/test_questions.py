@@ -27,7 +27,7 @@ def answered(folder: Path, answers: list[bytes]) -> tuple[int, str]:
         while True:
             try:
                 piece = os.read(terminal, 4096)
-            except OSError:  # So Linux tells that the other side is gone.
+            except OSError:  # So Linux reports that the other side is gone.
                 break
             if not piece:
                 break

@@ -148,7 +148,7 @@ def test_who_dies_with_a_save_in_its_hands_leaves_it_to_the_next(project: Projec
     assert outcomes == sorted(outcomes), "what was saved once is never lost again"
 
 
-def test_a_text_that_cannot_be_merged_stands_and_ours_is_kept_beside(project: Project) -> None:
+def test_a_text_that_cannot_be_merged_stands_and_ours_is_kept_next_to_it(project: Project) -> None:
     """Promise J6."""
     path = project.folder / ABOUT
     journal = project.own_folder / "journal.json"
@@ -157,12 +157,12 @@ def test_a_text_that_cannot_be_merged_stands_and_ours_is_kept_beside(project: Pr
     journal.write_text(json.dumps({"files": files}))
     path.write_text(hand)
 
-    with pytest.raises(Conflict) as told:
+    with pytest.raises(Conflict) as raised:
         project.texts()
 
     assert path.read_text() == hand
     assert (project.own_folder / "PROJECT.md.not-written").read_text() == "# Ours\n"
-    assert "PROJECT.md.not-written" in told.value.hint
+    assert "PROJECT.md.not-written" in raised.value.hint
     # Nobody has to mend anything before work goes on.
     assert project.texts().about == hand
     project.todos.add("Go on")

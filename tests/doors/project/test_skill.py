@@ -74,7 +74,7 @@ def test_the_primer_and_the_skill_say_the_same() -> None:
 
 
 @pytest.mark.parametrize("budget", [60, 100, 200, 600])
-def test_a_primer_is_within_its_budget_and_tells_what_it_left_out(budget: int) -> None:
+def test_a_primer_is_within_its_budget_and_says_what_it_left_out(budget: int) -> None:
     """Promise H4."""
     brief = "\n".join(f"line {number} of a brief" for number in range(30))
 
@@ -85,17 +85,17 @@ def test_a_primer_is_within_its_budget_and_tells_what_it_left_out(budget: int) -
     assert ("Left out" in made.text) == (budget < 600)
 
 
-def test_prime_tells_of_the_project_it_is_in(shell: Shell) -> None:
+def test_prime_has_the_brief_of_the_project_it_is_in(shell: Shell) -> None:
     """Promise H4."""
     alone = shell.out("prime")
     assert alone.splitlines() == LINES
     shell.out("project", "init", "--name", "orders")
     shell.out("project", "todo", "add", "Login endpoint")
 
-    told = shell.json("prime", "--budget", "500")
+    answer = shell.json("prime", "--budget", "500")
 
-    assert "- TODO-001 medium pending: Login endpoint" in told["text"]
-    assert told["tokens"] <= 500
+    assert "- TODO-001 medium pending: Login endpoint" in answer["text"]
+    assert answer["tokens"] <= 500
     (shell.home / "state.json").write_text("{")
     assert "need a look: state.json, line 1, column 2" in shell.out("prime")
     assert shell.fails("prime", "--budget", "5")[0] == 2

@@ -40,9 +40,7 @@ def everything(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_missing_is_told_of_and_made_when_it_is_needed(
-    project: Project, name: str
-) -> None:
+def test_a_missing_file_is_named_and_made_when_it_is_needed(project: Project, name: str) -> None:
     """Promise J6."""
     (project.folder / name).unlink()
 
@@ -216,11 +214,11 @@ def test_a_folder_that_cannot_be_written_can_be_read() -> None:
         folder.chmod(0o555)
         project.own_folder.chmod(0o555)
 
-        told = as_nobody(lambda: _attempt(folder, text))
+        answer = as_nobody(lambda: _attempt(folder, text))
 
         folder.chmod(0o755)
         project.own_folder.chmod(0o755)
-    assert told == "all right"
+    assert answer == "all right"
 
 
 def _attempt(folder: Path, text: str) -> str:
@@ -239,15 +237,15 @@ def as_nobody(act: Callable[[], str]) -> str:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        told = "it failed"
+        answer = "it failed"
         try:
             if os.geteuid() == 0:
                 os.setuid(65534)
-            told = act()
+            answer = act()
         except BaseException as error:
-            told = repr(error)
+            answer = repr(error)
         finally:
-            os.write(writing, told.encode()[:4000])
+            os.write(writing, answer.encode()[:4000])
             os._exit(0)
     os.close(writing)
     os.waitpid(child, 0)

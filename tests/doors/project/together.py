@@ -43,10 +43,10 @@ END_S_MAX = 60
 
 
 class Seen(NamedTuple):
-    """What the writers were told, what the files say in the end, and how often a reader looked."""
+    """Answers to the writers, what the files say in the end, and how often a reader looked."""
 
-    told: dict[str, str]
-    told_twice: list[str]
+    answered: dict[str, str]
+    answered_twice: list[str]
     todos: dict[str, str]
     decisions: dict[str, str]
     looks: int
@@ -71,11 +71,11 @@ def together(folder: Path, seconds: float, writers: int) -> Seen:
                 each.wait()
     assert all(each.returncode == 0 for each in running)
     lines = [line.split(" ", 1) for text in printed for line in text.splitlines()[1:]]
-    told = {id: title for id, title in lines}  # noqa: C416
-    twice = [id for id, title in lines if told[id] != title]
+    answer = {id: title for id, title in lines}  # noqa: C416
+    twice = [id for id, title in lines if answer[id] != title]
     todos = {todo.id: todo.title for todo in project.todos.list()}
     decisions = {each.id: each.title for each in project.decisions()}
-    return Seen(told, twice, todos, decisions, looks)
+    return Seen(answer, twice, todos, decisions, looks)
 
 
 def _look(project: Project, end: float) -> int:
@@ -97,8 +97,8 @@ def _look(project: Project, end: float) -> int:
 
 def check(seen: Seen) -> None:
     """Every one is there once, and the numbers have neither gaps nor repeats."""
-    assert not seen.told_twice
-    assert {**seen.todos, **seen.decisions} == seen.told
+    assert not seen.answered_twice
+    assert {**seen.todos, **seen.decisions} == seen.answered
     for prefix, found in (("TODO", seen.todos), ("ADR", seen.decisions)):
         assert sorted(found) == sorted(f"{prefix}-{n:03d}" for n in range(1, len(found) + 1))
 

@@ -56,7 +56,7 @@ DECISIONS = """# Records
 TEXTS = Texts(ABOUT, json.dumps(STATE), json.dumps(TODOS), DECISIONS)
 
 
-def test_a_brief_tells_project_state_todos_and_the_decisions_that_matter() -> None:
+def test_a_brief_holds_project_state_todos_and_the_decisions_that_matter() -> None:
     """Promise J4."""
     brief = brief_of(gathered(TEXTS, "folder"), 600, count_tokens)
 
@@ -85,7 +85,7 @@ def test_a_brief_tells_project_state_todos_and_the_decisions_that_matter() -> No
     assert brief.tokens == count_tokens(brief.text)
 
 
-def test_people_are_told_how_long_ago() -> None:
+def test_people_read_how_long_ago() -> None:
     """Promise J4."""
     brief = brief_of(gathered(TEXTS, "folder"), 600, count_tokens, lambda moment: "3 h ago")
 
@@ -122,7 +122,7 @@ def test_a_budget_that_holds_nothing_is_refused() -> None:
         brief_of(gathered(TEXTS, "x"), BRIEF_TOKENS_MIN - 1, count_tokens)
 
 
-def test_a_new_project_is_told_without_its_placeholders() -> None:
+def test_the_brief_of_a_new_project_has_no_placeholders() -> None:
     brief = brief_of(gathered(new_files("new", "2026-04-20T10:00Z"), "x"), 600, count_tokens)
     assert "[" not in brief.text
     assert "Frontend" not in brief.text

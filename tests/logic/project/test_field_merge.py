@@ -37,7 +37,7 @@ def test_different_fields_and_additions_to_one_list_are_both_kept() -> None:
     assert value["progress"]["completed"] == ["a", "x", "b"]
 
 
-def test_one_field_that_both_changed_keeps_what_is_on_disk_and_tells_the_other() -> None:
+def test_one_field_that_both_changed_keeps_what_is_on_disk_and_returns_the_other() -> None:
     """Promise J5."""
     value, clashes = merged(BASE, {**BASE, "notes": "mine"}, {**BASE, "notes": "theirs"})
 

@@ -140,7 +140,7 @@ def test_the_last_blocker_that_completes_unblocks() -> None:
     assert todos.found(doc, "3")["notes"] == ""
 
 
-def test_a_link_that_only_one_side_tells_of_counts() -> None:
+def test_a_link_that_only_one_side_names_counts() -> None:
     doc = document({"blocking": ["TODO-002"]}, {})
     assert dependencies.open_blockers(doc)["TODO-002"] == ["TODO-001"]
     doc = dependencies.unblocked(dependencies.blocked(doc, "2", NOW, "why"), "2", NOW, "pending")

@@ -7,20 +7,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from contextrelay.doors.mcp import ref_argument
-from contextrelay.doors.mcp.tool import (
-    Answer,
-    Tool,
-    Visit,
-    as_json,
-    of_verb,
-    untrusted,
-    with_fields,
-)
+from contextrelay.doors.mcp.tool import Answer, Tool, Visit, listed, of_verb, with_fields
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import MCP_TEXT_BYTES_MAX, NAME_CHARS_MAX
 from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.logic.untrusted.fence import fenced
-from contextrelay.model.handoff import HandoffListing, HandoffView
+from contextrelay.model.handoff import HandoffView
 from contextrelay.model.package import Package
 from contextrelay.wire import verbs
 
@@ -28,19 +20,17 @@ _Handoff = Annotated[str, Meta(min_length=1, description="A handoff: its ref or 
 
 
 def _packed(package: Package) -> Answer:
-    told = f"{len(package.blocks)} blocks, {package.total_tokens} tokens"
-    if package.dropped:
-        told += (
-            f"; left out for lack of room: {', '.join(each.id for each in package.dropped[:20])}"
-        )
-        told += f" and {len(package.dropped) - 20} more" if len(package.dropped) > 20 else ""
+    notes = f"{len(package.blocks)} blocks, {package.total_tokens} tokens"
+    if dropped := [each.id for each in package.dropped]:
+        notes += f"; left out for lack of room: {', '.join(dropped[:20])}"
+        notes += f" and {len(dropped) - 20} more" if len(dropped) > 20 else ""
     text = fenced(package.text(), "what a thread holds")
-    return _bounded(f"{text}\n[{defuse(told).text}]", "ask for a smaller budget_tokens")
+    return _bounded(f"{text}\n[{defuse(notes).text}]", "ask for a smaller budget_tokens")
 
 
 def _given(view: HandoffView) -> Answer:
-    told = {"ref": view.ref, "to": view.handoff.to, "left_out": len(view.handoff.left_out)}
-    return with_fields(told)
+    handoff = view.handoff
+    return with_fields({"ref": view.ref, "to": handoff.to, "left_out": len(handoff.left_out)})
 
 
 def _taken(view: HandoffView) -> Answer:
@@ -53,12 +43,6 @@ def _bounded(text: str, hint: str) -> Answer:
     if size_bytes > MCP_TEXT_BYTES_MAX:
         raise TooLarge(f"it has {size_bytes:,} bytes, too many to show at once", hint)
     return Answer(text)
-
-
-def _listed(listing: HandoffListing) -> Answer:
-    told: dict[str, object] = {"handoffs": listing.handoffs}
-    told |= untrusted("from", "ask") if listing.handoffs else {}
-    return as_json(told | ({"next": listing.next} if listing.next else {}))
 
 
 class ShowHandoff(Struct, frozen=True, kw_only=True):
@@ -97,7 +81,7 @@ TOOLS = (
         verbs.Pack,
         "Choose what to read of a thread",
         "What a thread's state and blocks say to a query, chosen to fit into budget_tokens: never"
-        " more, by the real tokenizer. Artifacts come as an outline with their ref. It tells what"
+        " more, by the real tokenizer. Artifacts come as an outline with their ref. It says what"
         " was left out.",
         _packed,
     ),
@@ -122,7 +106,7 @@ TOOLS = (
     Tool(
         name="relay_handoff_return",
         title="Give back what came of a handoff",
-        told=(
+        description=(
             "Give back what came of a handoff that you took: it goes into the giver's thread, and"
             " the giver hears of it."
         ),
@@ -135,12 +119,12 @@ TOOLS = (
         "List handoffs",
         "List handoffs, newest first: for whom (to), of which thread, and with is_open only those"
         " that nobody has taken yet.",
-        _listed,
+        lambda page: listed("handoffs", page.handoffs, page.next, "from", "ask"),
     ),
     Tool(
         name="relay_handoff_show",
         title="Look at a handoff",
-        told=(
+        description=(
             "Look at a handoff without taking it; with why, the reason for each thing in it, and"
             " for each that was left out how to get it."
         ),

@@ -1,7 +1,7 @@
 """MCP over HTTP: `/mcp` of a server, stateless: every request stands for itself.
 
 The SDK is loaded with the first request. Its transport reads and answers through the exchange, so
-that guard, bounds and figures are those of every other path, and a tool asks as its caller may.
+that authentication, limits and metrics are those of every other path.
 
 Rule: a server asks no other server for its callers.
 """
@@ -40,13 +40,13 @@ def add_to(paths: Paths) -> None:
 
 
 class NotTaken(RelayError):
-    """The body is no JSON, as far as its sender says."""
+    """The content type is not JSON."""
 
     code, status = "unsupported_media_type", 415
 
 
 class NotAccepted(RelayError):
-    """The client does not accept what the answer may come as."""
+    """The accept header allows neither JSON nor events."""
 
     code, status = "not_acceptable", 406
 
@@ -60,10 +60,10 @@ async def _answer(door: Door, exchange: Exchange, values: dict[str, str]) -> Non
 
 
 def _checked(exchange: Exchange) -> list[tuple[bytes, bytes]]:
-    """The headers, once they say what the protocol wants them to say.
+    """The headers, with the accept header that the SDK insists on.
 
     Raises:
-        NotTaken, NotAccepted: they say something else, which the SDK would tell in fewer words.
+        NotTaken, NotAccepted: the content type or accept header is wrong.
     """
     if exchange.media_type() != JSON:
         raise NotTaken("a message is JSON", f"send it as content-type: {JSON}")
@@ -98,7 +98,7 @@ def _answering(exchange: Exchange) -> Send:
 
 
 class Here(AsyncLocal):
-    """The relay of this server, as one request sees it: by its name, and as its caller may ask."""
+    """The relay of this server with the URL and the permissions of one request."""
 
     def __init__(self, door: Door, exchange: Exchange) -> None:
         super().__init__(exchange.relay.stores)
@@ -112,13 +112,13 @@ class Here(AsyncLocal):
         return await ask(self._door, self._exchange, verb, brought(body))
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
-        """Wait with all others who wait at this server, and no longer than it runs."""
+        """Wait at the server's hub, and no longer than the server runs."""
         wait_s = WAIT_S_MAX if timeout_s is None else timeout_s
         return await self._door.hub.wait_for(self.stores, log, after, wait_s)
 
 
 class Mounted:
-    """The SDK's transport, from the first request on to the server's end."""
+    """The SDK's transport, from the first request to the end of the server."""
 
     def __init__(self) -> None:
         self._running: asyncio.Task[None] | None = None
@@ -126,7 +126,7 @@ class Mounted:
         self._ended = asyncio.Event()
 
     async def ready(self) -> Handle:
-        """What handles a request.
+        """The SDK's handler, started where it is not yet.
 
         Raises:
             NotFound: the SDK is not installed.
@@ -153,7 +153,7 @@ class Mounted:
             )
 
     async def stop(self) -> None:
-        """End, when all is answered."""
+        """Stop, once every request is answered."""
         self._ended.set()
         if self._running is not None:
             await self._running

@@ -5,13 +5,12 @@ Rule: a piece has a budget in tokens, says what it leaves out, and how to read o
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from contextrelay.doors.mcp import body_text, ref_argument
-from contextrelay.doors.mcp.push_pull import Url
-from contextrelay.doors.mcp.ref_argument import Named
+from contextrelay.doors.mcp.push_pull import Url, as_text
+from contextrelay.doors.mcp.ref_argument import Named, artifact_of
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit, of_verb
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
@@ -49,7 +48,7 @@ class RelayGet(Struct, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-    context: Annotated[int, Meta(ge=0, le=20, description="Lines beside each match.")] = 0
+    context: Annotated[int, Meta(ge=0, le=20, description="Lines around each match.")] = 0
     after_line: Annotated[int, Meta(ge=0, description="Matches behind this line only.")] = 0
     json_pointer: (
         Annotated[str, Meta(max_length=POINTER_CHARS_MAX, description="/a/0/b of a JSON document.")]
@@ -65,12 +64,12 @@ class RelayGet(Struct, frozen=True, kw_only=True):
 
 
 async def _get(visit: Visit, asked: RelayGet) -> Answer:
-    named = await ref_argument.artifact_of(visit, asked.url)
+    named = await artifact_of(visit, asked.url)
     ways = {way: value for way in _WAYS if (value := getattr(asked, way)) is not None}
     if len(ways) + asked.outline + (asked.grep is not None) > 1:
         raise Invalid("this asks for several pieces at once", "ask for one of them")
     if named.key is not None:
-        return await _opened(named, asked, ways)
+        return await _unsealed(named, asked, ways)
     ask = named.relay.transport.ask
     source = named.ref[:8]
     if asked.grep is not None:
@@ -91,35 +90,28 @@ async def _get(visit: Visit, asked: RelayGet) -> Answer:
 
 
 def _piece(piece: Piece | Found | Outlined | Digested, source: str) -> Answer:
-    """A piece in its fence, and below it what a reader has to know."""
-    told = [f"left out: {piece.left_out}"] if piece.left_out else []
+    """A piece in its fence, and below it what was left out, how to read on, and its cost."""
+    notes = [f"left out: {piece.left_out}"] if piece.left_out else []
     if piece.next_args:
-        told.append(f"read on: relay_get {_spelled(piece.next_args)}")
-    told += piece.notes
+        following = (
+            f"{'grep' if name == 'pattern' else name}={value!r}"
+            for name, value in piece.next_args.items()
+            if name != "ref"
+        )
+        notes.append(f"read on: relay_get {' '.join(following)}")
     spent = piece.spent
-    told.append(f"{spent.tokens:,} of {spent.whole_tokens:,} tokens, {spent.basis}")
-    text = fenced(piece.text, source) if piece.text else "(nothing)"
-    return Answer(f"{text}\n[{_in_one_line(told)}]")
+    notes += [*piece.notes, f"{spent.tokens:,} of {spent.whole_tokens:,} tokens, {spent.basis}"]
+    return _fenced(piece.text, source, notes, "(nothing)")
 
 
-def _in_one_line(told: list[str]) -> str:
-    """What we say of an answer; it may name parts of the content."""
-    return " ".join(defuse("; ".join(told)).text.split())
+def _fenced(text: str, source: str, notes: list[str], nothing: str) -> Answer:
+    # Notes are defused too: they may name parts of the content.
+    line = " ".join(defuse("; ".join(notes)).text.split())
+    return Answer(f"{fenced(text, source) if text else nothing}\n[{line}]")
 
 
-_ARGUMENTS = {"pattern": "grep"}
-
-
-def _spelled(arguments: dict[str, Any]) -> str:
-    return " ".join(
-        f"{_ARGUMENTS.get(name, name)}={value!r}"
-        for name, value in arguments.items()
-        if name != "ref"
-    )
-
-
-async def _opened(named: Named, asked: RelayGet, ways: dict[str, str]) -> Answer:
-    """A piece of what is sealed: nobody but the holder of the key can look into it."""
+async def _unsealed(named: Named, asked: RelayGet, ways: dict[str, str]) -> Answer:
+    """A range of bytes of a sealed body, unsealed here: the store cannot look into it."""
     if set(ways) != {"bytes"}:
         raise Invalid(
             "it is sealed, so that only its bytes can be read in parts",
@@ -132,24 +124,22 @@ async def _opened(named: Named, asked: RelayGet, ways: dict[str, str]) -> Answer
     stop = int(stop_text) if stop_text else start + MCP_TEXT_BYTES_MAX
     if not 0 < stop - start <= MCP_TEXT_BYTES_MAX:
         raise Invalid(f"at most {MCP_TEXT_BYTES_MAX:,} bytes fit here", "ask for less at once")
-    text = body_text.as_text(await named.relay.pull(named.url, start, stop))
+    text = as_text(await named.relay.pull(named.url, start, stop))
     return Answer(fenced(text, f"{named.ref[:8]} bytes {start}:{start + len(text.encode())}"))
 
 
 def _hits(hits: Hits) -> Answer:
-    told = [f"{len(hits.hits)} of {hits.found} passages shown"]
-    told += [f"left out: {hits.left_out}"] if hits.left_out else []
-    told += hits.notes
-    told.append("read around a hit: relay_get with its ref and lines")
-    text = fenced(hits.text, "passages, each with its ref") if hits.text else "nothing was found"
-    return Answer(f"{text}\n[{_in_one_line(told)}]")
+    notes = [f"{len(hits.hits)} of {hits.found} passages shown"]
+    notes += [f"left out: {hits.left_out}"] if hits.left_out else []
+    notes += [*hits.notes, "read around a hit: relay_get with its ref and lines"]
+    return _fenced(hits.text, "passages, each with its ref", notes, "nothing was found")
 
 
 TOOLS = (
     Tool(
         name="relay_get",
         title="Read a piece of what a URL stands for",
-        told=(
+        description=(
             "Read a piece of an artifact, by its URL or ref, without loading all of it: its"
             " outline, lines, lines that match a pattern, a place in JSON, a section, a symbol."
             " Without any of these: a digest of it (shape, head, tail, lines with errors). Peek"

@@ -1,12 +1,14 @@
 """Projects for models: files that outlive a session, read at its start, written at its end.
 
-Rule: files are on the machine of whoever works on them. These tools are offered over stdio alone;
-over HTTP they would write on the server's machine, and are not there.
+Rule: the files are on the client's machine. These tools are offered over stdio alone: over HTTP
+they would read and write the server's files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
@@ -113,10 +115,6 @@ class Init(_About, frozen=True, kw_only=True):
     description: Annotated[str, Meta(description="What it is, in one line.")] = ""
 
 
-def _start(project: Project, asked: Start) -> str:
-    return project.brief(asked.budget_tokens).text
-
-
 def _look(project: Project, asked: Look) -> Any:
     match asked.what:
         case "next":
@@ -187,15 +185,11 @@ def _task(project: Project, asked: HandTask) -> Any:
             return project.tasks.give_back(asked.result, asked.id, asked.agent, asked.is_failed)
 
 
-def _init(project: Project, asked: Init) -> Any:
-    return make_project(project, asked.name, asked.description)
-
-
 def _tool(
     name: str,
     takes: type[Asked],
     title: str,
-    told: str,
+    description: str,
     do: Callable[[Project, Asked], Any],
     is_read_only: bool = False,
 ) -> Tool:
@@ -205,7 +199,7 @@ def _tool(
     return Tool(
         name=name,
         title=title,
-        told=told,
+        description=description,
         takes=takes,
         act=act,
         is_read_only=is_read_only,
@@ -219,33 +213,14 @@ def _done(visit: Visit, asked: Asked, do: Callable[[Project, Asked], Any]) -> An
         raise Invalid("a server has no project files", "use relay mcp, on the machine they are on")
     folder = (asked.folder or ".") if isinstance(asked, Init) else find_folder(asked.folder)
     address = visit.address or default_address()
-    with _Opened(address) as opened:
-        link = link_at(folder, address, opened.relay)
-        project = Project(folder, link=link, by=visit.by)
+    with ExitStack() as stack:
+        # Opened only where the project's thread has to be changed.
+        open_relay = cache(lambda: stack.enter_context(Relay(address)))
+        project = Project(folder, link=link_at(folder, address, open_relay), by=visit.by)
         answer = do(project, asked)
-        told = answer if isinstance(answer, str) else as_json(as_fields(answer)).text
+        text = answer if isinstance(answer, str) else as_json(as_fields(answer)).text
         warnings = (f"Warning: {defuse(each).text}" for each in project.warnings)
-        return Answer("\n".join([told, *warnings]))
-
-
-class _Opened:
-    """The store of the project's thread: opened when that has to learn something, then closed."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._relay: Relay | None = None
-
-    def __enter__(self) -> _Opened:
-        return self
-
-    def relay(self) -> Relay:
-        if self._relay is None:
-            self._relay = Relay(self._address)
-        return self._relay
-
-    def __exit__(self, *exception: object) -> None:
-        if self._relay is not None:
-            self._relay.close()
+        return Answer("\n".join([text, *warnings]))
 
 
 TOOLS = (
@@ -256,7 +231,7 @@ TOOLS = (
         "The cold-start brief of a project: what it is, where it stands, what to do next and what"
         " was decided. Call it first in a session, as a sub-agent or in a scheduled run: assume no"
         " memory. Its last lines say what was left out, and the stamp for relay_project_finish.",
-        _start,
+        lambda project, asked: project.brief(asked.budget_tokens).text,
     ),
     _tool(
         "relay_project_finish",
@@ -264,7 +239,7 @@ TOOLS = (
         "Write down what changed before you end",
         "Write state.json, todos.json and decisions.md, all of it or nothing. Give only what"
         " changed. Give since, the stamp of the brief, so that what others changed meanwhile is"
-        " merged; clashes name the fields where theirs stands and yours is kept beside it.",
+        " merged; clashes name the fields where theirs stands and yours is kept next to it.",
         _finish,
     ),
     _tool(
@@ -272,7 +247,7 @@ TOOLS = (
         ChangeTodo,
         "Add or move a todo",
         "Todos go from pending to in_progress (start) to completed (done); block needs a note or"
-        " blocked_by. review tells what is late, stale or stuck, and archives old ones.",
+        " blocked_by. review says what is late, stale or stuck, and archives old ones.",
         _todo,
     ),
     _tool(
@@ -302,7 +277,7 @@ TOOLS = (
         Look,
         "Look at a project's todos, decisions or tasks",
         "What a brief leaves out: what to do next, open todos, decisions (or those about a"
-        " search), tasks of sub-agents; doctor tells what is wrong with the files, and where.",
+        " search), tasks of sub-agents; doctor says what is wrong with the files, and where.",
         _look,
         is_read_only=True,
     ),
@@ -311,6 +286,6 @@ TOOLS = (
         Init,
         "Make the files of a new project",
         "Make PROJECT.md, state.json, todos.json and decisions.md; files that are there are kept.",
-        _init,
+        lambda project, asked: make_project(project, asked.name, asked.description),
     ),
 )

@@ -1,12 +1,13 @@
 """Resources: artifacts as `ctx://<ref>`, headers of threads as `ctx://thread/<id>/header`.
 
-Rule: one read brings a bounded number of bytes; who asks for more is told how to read in parts.
+Rule: one read brings a bounded number of bytes; a larger one is refused, with how to read in parts.
 Nothing here knows the SDK.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.json import encode
@@ -19,7 +20,7 @@ from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, SUMMARY_CHARS_MAX
 from contextrelay.logic.untrusted.fence import defused_json, plain_line
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import REF_PATTERN
-from contextrelay.model.thread import HeaderView, ThreadView
+from contextrelay.model.thread import HeaderView
 from contextrelay.wire.verbs import Pull, ReadHeader
 
 JSON = "application/json"
@@ -37,16 +38,9 @@ class Entry(Struct, frozen=True):
 
     uri: str
     name: str
-    told: str
+    description: str
     media_type: str
     size_bytes: int | None = None
-
-
-class Content(Struct, frozen=True):
-    """What a read brings: a text, or bytes."""
-
-    body: str | bytes
-    media_type: str
 
 
 TEMPLATES = (
@@ -69,26 +63,22 @@ TEMPLATES = (
 def of_artifact(artifact: Artifact) -> Entry:
     """An artifact as a resource."""
     summary = artifact.metadata.get("summary")
-    told = f"{artifact.type}, {artifact.size_bytes:,} bytes"
-    told = plain_line(summary[:SUMMARY_CHARS_MAX]) if isinstance(summary, str) else told
+    text = f"{artifact.type}, {artifact.size_bytes:,} bytes"
+    text = plain_line(summary[:SUMMARY_CHARS_MAX]) if isinstance(summary, str) else text
     name = plain_line(artifact.name) if artifact.name else artifact.ref
-    return Entry(SCHEME + artifact.ref, name, told, artifact.media_type, artifact.size_bytes)
-
-
-def _of_thread(view: ThreadView) -> Entry:
-    uri = f"{SCHEME}thread/{view.thread_id}/header"
-    name = plain_line(view.name) if view.name else view.thread_id
-    return Entry(uri, name, f"state at version {view.version}", JSON)
+    return Entry(SCHEME + artifact.ref, name, text, artifact.media_type, artifact.size_bytes)
 
 
 async def listed(visit: Visit, after: str) -> tuple[list[Entry], str]:
-    """A page of resources, the newest first, and where the next begins."""
-    found = await visit.relay.list(_LISTED, after)
-    entries = [of_artifact(each) for each in found.artifacts]
+    """A page of resources, newest first, and where the next begins; threads are on the first."""
+    entries: list[Entry] = []
     if not after:
-        threads = (await visit.relay.threads(_LISTED_THREADS)).threads
-        entries = [*map(_of_thread, threads), *entries]
-    return entries, found.next
+        for view in (await visit.relay.threads(_LISTED_THREADS)).threads:
+            uri = f"{SCHEME}thread/{view.thread_id}/header"
+            name = plain_line(view.name) if view.name else view.thread_id
+            entries.append(Entry(uri, name, f"state at version {view.version}", JSON))
+    found = await visit.relay.list(_LISTED, after)
+    return entries + [of_artifact(each) for each in found.artifacts], found.next
 
 
 def labelled_header(view: HeaderView) -> str:
@@ -99,20 +89,20 @@ def labelled_header(view: HeaderView) -> str:
 
 
 def header_of(uri: str) -> str | None:
-    """The id of the thread whose header a URI stands for."""
+    """The id of the thread, if the URI is of a header."""
     match = _HEADER.fullmatch(uri)
     return match["thread"] if match else None
 
 
-async def read(visit: Visit, uri: str) -> Content:
-    """What a URI stands for.
+async def read(visit: Visit, uri: str) -> tuple[str | bytes, str]:
+    """The text or bytes of a resource, and its media type.
 
     Raises:
-        NotFound: nothing; TooLarge: it is more than one read brings.
+        NotFound: no resource has this URI; TooLarge: it is more than one read brings.
     """
     thread = header_of(uri)
     if thread is not None:
-        return Content(labelled_header(await visit.relay.transport.ask(ReadHeader(thread))), JSON)
+        return labelled_header(await visit.relay.transport.ask(ReadHeader(thread))), JSON
     match = _ARTIFACT.fullmatch(uri)
     if match is None:
         raise NotFound(
@@ -122,13 +112,6 @@ async def read(visit: Visit, uri: str) -> Content:
     named = await ref_argument.artifact_of(visit, match["ref"])
     artifact = await visit.relay.peek(named.ref)
     start, stop = (int(match["start"]), int(match["stop"])) if match["stop"] else (0, None)
-    _check_size(artifact, start, stop)
-    stream = await visit.relay.transport.ask(Pull(named.ref, start, stop))
-    body = await visit.relay.transport.whole(stream)
-    return Content(_text(body) if artifact.is_text else body, artifact.media_type)
-
-
-def _check_size(artifact: Artifact, start: int, stop: int | None) -> None:
     end = artifact.size_bytes if stop is None else min(stop, artifact.size_bytes)
     if end - start > MCP_RESOURCE_BYTES_MAX:
         raise TooLarge(
@@ -136,11 +119,10 @@ def _check_size(artifact: Artifact, start: int, stop: int | None) -> None:
             f"read parts: {SCHEME}{artifact.ref}/bytes/0-{MCP_RESOURCE_BYTES_MAX} and so on,"
             " or what you need of it with the tool relay_get",
         )
-
-
-def _text(body: bytes) -> str | bytes:
-    """A part may begin or end in the middle of a character: then it is bytes."""
-    try:
-        return body.decode()
-    except UnicodeDecodeError:
-        return body
+    stream = await visit.relay.transport.ask(Pull(named.ref, start, stop))
+    body = await visit.relay.transport.whole(stream)
+    if artifact.is_text:
+        # A part may begin or end in the middle of a character: then it stays bytes.
+        with suppress(UnicodeDecodeError):
+            return body.decode(), artifact.media_type
+    return body, artifact.media_type

@@ -8,12 +8,7 @@ from msgspec import Meta, Struct, to_builtins
 
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit, of_verb, untrusted, with_fields
 from contextrelay.limits import CHANNEL_CHARS_MAX, NUMBER_MAX, WAIT_S_DEFAULT, WAIT_S_MAX
-from contextrelay.model.signal import Signal
 from contextrelay.wire import verbs
-
-
-def _sent(signal: Signal) -> Answer:
-    return with_fields({"seq": signal.seq})
 
 
 class WaitForSignals(Struct, frozen=True, kw_only=True):
@@ -32,19 +27,15 @@ class WaitForSignals(Struct, frozen=True, kw_only=True):
 
 async def _wait(visit: Visit, asked: WaitForSignals) -> Answer:
     page = await visit.relay.wait(asked.channel, asked.after, asked.timeout_s)
-    told: dict[str, Any] = {"signals": [_told(visit, each) for each in page.signals]}
-    told["head"] = page.signals[-1].seq if page.signals else page.head
+    signals: list[dict[str, Any]] = to_builtins(page.signals)
+    for signal in signals:
+        if signal.get("ref") is not None:
+            signal["url"] = visit.relay.transport.url_of(signal["ref"])
+    fields: dict[str, Any] = {"signals": signals}
+    fields["head"] = page.signals[-1].seq if page.signals else page.head
     if page.gap is not None:
-        told["gap"] = f"signals {page.gap[0]} to {page.gap[1]} are no longer kept"
-    told |= untrusted("from", "message") if page.signals else {}
-    return with_fields(told)
-
-
-def _told(visit: Visit, signal: Signal) -> dict[str, Any]:
-    told: dict[str, Any] = to_builtins(signal)
-    if signal.ref is not None:
-        told["url"] = visit.relay.transport.url_of(signal.ref)
-    return told
+        fields["gap"] = f"signals {page.gap[0]} to {page.gap[1]} are no longer kept"
+    return with_fields(fields | (untrusted("from", "message") if signals else {}))
 
 
 TOOLS = (
@@ -53,13 +44,13 @@ TOOLS = (
         verbs.Publish,
         "Send a message to a channel",
         "Send a small message (any JSON value) to those who listen to a channel. For anything"
-        " long, push_context with that channel instead: they are then told its URL.",
-        _sent,
+        " long, push_context with that channel instead: they then get its URL.",
+        lambda signal: with_fields({"seq": signal.seq}),
     ),
     Tool(
         name="relay_wait",
         title="Wait for signals on a channel",
-        told=(
+        description=(
             "Wait for what is sent to a channel: messages, and URLs of what was pushed to it."
             " Returns at once if there is something after the seq you name, else when something"
             " comes or the time is up; wait again after head to miss nothing."

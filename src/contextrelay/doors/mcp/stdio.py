@@ -1,8 +1,8 @@
 """MCP over stdin and stdout: what `relay mcp` runs, until its client closes stdin.
 
 Rule: stdout carries messages and nothing else, and what cannot be read as one is answered with an
-error. The store is opened when it is first needed, so that what is wrong with it is told to the
-model, which can tell it on, and not by a server that does not start.
+error. The store is opened when it is first needed, so that the model reads what is wrong with it,
+instead of meeting a server that does not start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.doors.mcp.ref_argument import Others
 from contextrelay.doors.mcp.server import Asking, make_server
-from contextrelay.doors.mcp.tool import Own, Visit
+from contextrelay.doors.mcp.tool import OwnRefs, Visit
 
 Message = SessionMessage | Exception
 
@@ -35,26 +35,26 @@ def run(address: str | None) -> None:
 
 
 async def _serve(address: str | None) -> None:
-    desk = _Desk(address)
-    server, subscribed = make_server(desk.visit, keeps_connections=True)
+    host = _Host(address)
+    server, subscribed = make_server(host.visit, keeps_connections=True)
     try:
         async with stdio_server() as (messages, replies):
             await server.run(
-                _Answering(messages, replies), replies, server.create_initialization_options()
+                _Validated(messages, replies), replies, server.create_initialization_options()
             )
     finally:
         subscribed.close()
-        await desk.close()
+        await host.close()
 
 
-class _Desk:
+class _Host:
     """The relay of this process."""
 
     def __init__(self, address: str | None) -> None:
         self._address = address
         self._relay: AsyncRelay | None = None
         self._others = Others()
-        self._own = Own()
+        self._own = OwnRefs()
 
     def visit(self, asking: Asking) -> Visit:
         if self._relay is None:
@@ -67,8 +67,8 @@ class _Desk:
             await self._relay.close()
 
 
-class _Answering:
-    """Messages as they come; what is none is answered here, as the SDK only drops it."""
+class _Validated:
+    """The stream of messages; what is none is answered with an error: the SDK only drops it."""
 
     def __init__(self, messages: ReadStream[Message], replies: WriteStream[SessionMessage]) -> None:
         self._messages = messages
@@ -113,7 +113,10 @@ def _refusal(error: Exception) -> types.JSONRPCError:
     is_json = isinstance(error, ValidationError) and all(
         each["type"] != "json_invalid" for each in error.errors(include_input=False)
     )
-    told = types.ErrorData(code=types.PARSE_ERROR, message="this is no JSON")
-    if is_json:
-        told = types.ErrorData(code=types.INVALID_REQUEST, message="this is no JSON-RPC message")
-    return types.JSONRPCError(jsonrpc="2.0", id=None, error=told)
+    code, message = (
+        (types.INVALID_REQUEST, "this is no JSON-RPC message")
+        if is_json
+        else (types.PARSE_ERROR, "this is no JSON")
+    )
+    data = types.ErrorData(code=code, message=message)
+    return types.JSONRPCError(jsonrpc="2.0", id=None, error=data)

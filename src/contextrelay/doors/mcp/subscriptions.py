@@ -1,10 +1,9 @@
-"""Subscribing: clients that want to know when the header of a thread changes.
+"""Subscriptions: notifications when the header of a thread changes; artifacts never do.
 
-Two generations ask in two ways: `resources/subscribe`, on a connection that stays, and
-`subscriptions/listen`, whose reply is the stream of news. Artifacts never change, so that nobody is
-ever told of one.
+Two versions of the protocol subscribe in two ways: `resources/subscribe`, on a connection that
+stays, and `subscriptions/listen`, whose reply is a stream of notifications.
 
-Rule: whoever subscribes holds a task and nothing else; it ends with its connection or stream.
+Rule: a subscription holds a task and nothing else; it ends with its connection or stream.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ Asking = ServerRequestContext[Any, Any]
 
 
 class Headers:
-    """Those who want to know of changes, on one server."""
+    """The subscriptions of one server."""
 
     def __init__(self, visit_of: Callable[[Asking], Visit]) -> None:
         self._visit_of = visit_of
-        self._told: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._streams = 0
 
     # On a connection that stays
@@ -48,33 +47,33 @@ class Headers:
     async def subscribe(
         self, asking: Asking, params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
-        """Tell this client of changes from now on."""
+        """Notify this client of changes from now on."""
         uri = params.uri
         thread = _thread_of(uri)
-        if uri not in self._told:
-            if len(self._told) >= MCP_SUBSCRIPTIONS_MAX:
+        if uri not in self._tasks:
+            if len(self._tasks) >= MCP_SUBSCRIPTIONS_MAX:
                 raise _too_many()
             visit, head = await self._begun(asking, thread)
 
-            async def tell() -> None:
-                with suppress(RelayError):  # It is gone, or the store is: there is no more news.
+            async def notify() -> None:
+                with suppress(RelayError):  # The thread or the store is gone.
                     async for _ in _changes(visit, thread, head):
                         await asking.session.send_resource_updated(uri)
 
-            self._told[uri] = asyncio.get_running_loop().create_task(tell())
+            self._tasks[uri] = asyncio.get_running_loop().create_task(notify())
         return types.EmptyResult()
 
     async def unsubscribe(
         self, asking: Asking, params: types.UnsubscribeRequestParams
     ) -> types.EmptyResult:
-        """Tell it no more."""
-        task = self._told.pop(params.uri, None)
+        """End a subscription, if there is one."""
+        task = self._tasks.pop(params.uri, None)
         if task is not None:
             task.cancel()
         return types.EmptyResult()
 
     def close(self) -> None:
-        for task in self._told.values():
+        for task in self._tasks.values():
             task.cancel()
 
     # As a stream of its own
@@ -82,7 +81,7 @@ class Headers:
     async def listen(
         self, asking: Asking, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Answer with news until the client leaves, or there can be no more."""
+        """Answer with notifications until the client leaves, or the threads are gone."""
         wanted = params.notifications.resource_subscriptions or []
         if not wanted:
             raise MCPError(types.INVALID_PARAMS, _ONLY_HEADERS)
@@ -97,7 +96,7 @@ class Headers:
                 notification, related_request_id=asking.request_id
             )
 
-        async def tell(uri: str) -> None:
+        async def notify(uri: str) -> None:
             visit, head = begun[uri]
             with suppress(RelayError):
                 async for _ in _changes(visit, threads[uri], head):
@@ -106,13 +105,13 @@ class Headers:
         self._streams += 1
         try:
             honored = types.SubscriptionFilter(resource_subscriptions=list(threads))
-            told = types.SubscriptionsAcknowledgedNotificationParams(
+            acknowledged = types.SubscriptionsAcknowledgedNotificationParams(
                 notifications=honored, _meta=meta
             )
-            await send(types.SubscriptionsAcknowledgedNotification(params=told))
+            await send(types.SubscriptionsAcknowledgedNotification(params=acknowledged))
             async with anyio.create_task_group() as group:
                 for uri in threads:
-                    group.start_soon(tell, uri)
+                    group.start_soon(notify, uri)
         finally:
             self._streams -= 1
         return types.SubscriptionsListenResult(_meta=meta)

@@ -10,32 +10,15 @@ from msgspec import Meta, Struct, to_builtins
 
 from contextrelay.doors.mcp import ref_argument
 from contextrelay.doors.mcp.resources import labelled_header
-from contextrelay.doors.mcp.tool import (
-    Answer,
-    Tool,
-    Visit,
-    as_json,
-    of_verb,
-    untrusted,
-    with_fields,
-)
+from contextrelay.doors.mcp.tool import Answer, Tool, Visit, listed, of_verb, with_fields
 from contextrelay.limits import ENTRY_CHARS_MAX
-from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.state import schema as states
-from contextrelay.model.thread import HeaderView, Patched, ThreadListing, ThreadView
+from contextrelay.model.thread import ThreadListing, ThreadView
 from contextrelay.wire import verbs
 
 
-def _header(view: HeaderView) -> Answer:
-    return Answer(labelled_header(view))
-
-
-def _patched(patched: Patched) -> Answer:
-    return with_fields({"thread_id": patched.thread_id, "version": patched.version})
-
-
 def _brief(view: ThreadView) -> dict[str, object]:
-    told = {
+    fields = {
         "thread_id": view.thread_id,
         "name": view.name,
         "status": view.status,
@@ -43,17 +26,11 @@ def _brief(view: ThreadView) -> dict[str, object]:
         "artifacts": view.artifacts,
         "updated_at": view.updated_at,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def _made(view: ThreadView) -> Answer:
-    return with_fields(_brief(view))
-
-
-def _listed(listing: ThreadListing) -> Answer:
-    told: dict[str, object] = {"threads": [_brief(view) for view in listing.threads]}
-    told |= untrusted("name") if listing.threads else {}
-    return as_json(told | ({"next": listing.next} if listing.next else {}))
+def _listed(page: ThreadListing) -> Answer:
+    return listed("threads", [_brief(view) for view in page.threads], page.next, "name")
 
 
 class AddEntry(Struct, frozen=True, kw_only=True):
@@ -68,24 +45,17 @@ async def _add(visit: Visit, asked: AddEntry) -> Answer:
     thread = await ref_argument.thread_of(visit.relay, asked.thread)
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     # A random id needs no look at the others, and no second try where several add at once.
-    operation = to_builtins(_entry(asked, f"{asked.kind[0]}{secrets.token_hex(4)}", now))
-    patch = verbs.PatchState(thread, [operation], by=visit.by)
+    id = f"{asked.kind[0]}{secrets.token_hex(4)}"
+    if asked.kind == "fact":
+        operation = states.fact("note", asked.text, id, now)
+    elif asked.kind == "decision":
+        operation = states.decision(asked.text, id, at=now)
+    else:
+        make = {"constraint": states.constraint, "question": states.question, "step": states.step}
+        operation = make[asked.kind](asked.text, id)
+    patch = verbs.PatchState(thread, [to_builtins(operation)], by=visit.by)
     patched = await visit.relay.transport.ask(patch)
-    return with_fields({"version": patched.version, "id": operation["value"]["id"]})
-
-
-def _entry(asked: AddEntry, id: str, now: str) -> Operation:
-    match asked.kind:
-        case "fact":
-            return states.fact("note", asked.text, id, now)
-        case "constraint":
-            return states.constraint(asked.text, id)
-        case "question":
-            return states.question(asked.text, id)
-        case "step":
-            return states.step(asked.text, id)
-        case "decision":
-            return states.decision(asked.text, id, at=now)
+    return with_fields({"version": patched.version, "id": id})
 
 
 TOOLS = (
@@ -96,7 +66,7 @@ TOOLS = (
         "The bounded view of a thread's state, at most 2 KB: facts, constraints, open questions,"
         " next steps and the newest artifacts. Read it first when you take over a thread; its"
         " version is what you give as expected when you patch.",
-        _header,
+        lambda view: Answer(labelled_header(view)),
     ),
     of_verb(
         "relay_state_patch",
@@ -110,12 +80,12 @@ TOOLS = (
         ' "value": "done"}]. With expected, the version you read, it is refused where somebody'
         " changed the state since: read the header again then, or say merge=true to go on where"
         " the changes do not touch.",
-        _patched,
+        lambda done: with_fields({"thread_id": done.thread_id, "version": done.version}),
     ),
     Tool(
         name="relay_state_add",
         title="Add a fact, constraint, question, step or decision",
-        told=(
+        description=(
             "Add one entry to a thread's state, for all who work on it: a fact, a constraint, an"
             " open question, a step of the plan, or a decision. Keep it to a sentence; put content"
             " into push_context and name its URL."
@@ -136,6 +106,6 @@ TOOLS = (
         "Begin a thread",
         "Make a thread: a state that agents share, of its own history. Give it a name by which"
         " others find it.",
-        _made,
+        lambda view: with_fields(_brief(view)),
     ),
 )

@@ -68,7 +68,7 @@ def test_a_file_that_is_written_without_a_change_is_the_same_bytes(
 
 
 @given(VALUES, VALUES, STYLES)
-def test_an_edited_text_says_what_it_was_told_to(old: Any, new: Any, style: dict[str, Any]) -> None:
+def test_an_edited_text_says_the_new_value(old: Any, new: Any, style: dict[str, Any]) -> None:
     """Promise J6."""
     text = edited(spelled(old, style), new, "state.json")
 
@@ -203,7 +203,7 @@ def test_what_is_no_json_is_named_by_line_and_column(
     assert caught.value.hint
 
 
-def test_what_is_no_utf8_or_too_large_is_told() -> None:
+def test_what_is_no_utf8_or_too_large_is_refused() -> None:
     """Promise J6."""
     with pytest.raises(Broken) as caught:
         decoded('{\n"a": "ü"}'.encode("latin-1"), "state.json")

@@ -42,13 +42,13 @@ def test_ordinary_text_is_no_secret(text: str) -> None:
     assert secrets_in("decisions.md", text) == []
 
 
-def test_what_was_there_before_is_not_told_again() -> None:
+def test_a_secret_that_was_there_before_is_not_reported_again() -> None:
     line = SECRETS["AWS access key"]
     assert secrets_in("x", f"{line}\nnew", line) == []
     assert len(secrets_in("x", f"{line}\nnew {line}", line)) == 1
 
 
-def test_a_secret_that_was_there_is_not_told_again_when_its_line_changes() -> None:
+def test_a_secret_that_was_there_is_not_reported_when_its_line_changes() -> None:
     """Promise J6."""
     line = '  "notes": "AKIAABCDEFGHIJKLMNOP"'
 
