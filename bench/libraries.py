@@ -27,8 +27,7 @@ from contextrelay.limits import SEARCH_CANDIDATES
 from contextrelay.logic.document.args_schema import checked
 from contextrelay.logic.document.canonical import canonical
 from contextrelay.logic.search.bm25 import length_of
-from contextrelay.logic.search.irregular import IRREGULAR
-from contextrelay.logic.search.words import query_words, stem, words
+from contextrelay.logic.search.words import IRREGULAR, query_words, stem, words
 from contextrelay.store.search.index import SearchIndex
 from contextrelay.store.search.reads import PLACE_BYTES, Text
 

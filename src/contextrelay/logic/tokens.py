@@ -148,7 +148,7 @@ _LOOK_BACK_CHARS = 1_024
 
 
 def _pieces(text: str, chars: int = TOKEN_PIECE_CHARS) -> Iterator[tuple[str, bool]]:
-    """Cut a text where tokens end, and tell of each piece whether it had to be cut by force."""
+    """Cut a text where tokens end, with whether each piece had to be cut by force."""
     start = 0
     while len(text) - start > chars:
         stop, is_forced = _stop(text, start, chars)

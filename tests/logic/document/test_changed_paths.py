@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay.logic.document.changed_paths import touched
-from contextrelay.logic.document.patch import Operation
+from contextrelay.logic.document.patch import Operation, touched
 from tests.logic.document.values import applied_to
 
 

@@ -274,7 +274,7 @@ def test_a_malformed_operation_is_named_by_its_index() -> None:
     with pytest.raises(Invalid) as caught:
         read_operations([good, good, {"op": "add", "path": "/a"}])
 
-    assert caught.value.message == "operation 2, add '/a': `value` is missing"
+    assert caught.value.message == "operation 2: add '/a': `value` is missing"
     assert caught.value.details == {"operation": 2}
 
 

@@ -40,7 +40,7 @@ from contextrelay.limits import (
     UNFINISHED_PUSH_S,
 )
 from contextrelay.logic.content.description import Description
-from contextrelay.logic.seal.envelope_check import sealed_bytes_max
+from contextrelay.logic.seal.stream import sealed_bytes_max
 from contextrelay.model.artifact import Artifact, SealFormat
 from contextrelay.store.blobs import Blobs, Draft
 from contextrelay.store.ledger import ONLY, Reads, Row, Stale, Write

@@ -40,7 +40,7 @@ from contextrelay.logic.content.artifact_type import artifact_type, is_media_typ
 from contextrelay.logic.content.description import Description
 from contextrelay.logic.content.preview import hidden, preview
 from contextrelay.logic.document.bounds import check_json, check_label, check_name
-from contextrelay.logic.seal.envelope_check import check_sealed
+from contextrelay.logic.seal.stream import check_sealed
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE

@@ -35,7 +35,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.logic.document.values import shown
-from contextrelay.logic.seal.envelope_check import sealed_bytes_max
+from contextrelay.logic.seal.stream import sealed_bytes_max
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import Ref
 from contextrelay.model.thread import Event

@@ -25,7 +25,7 @@ class Touched(Struct, frozen=True):
     names: tuple[str | None, ...] = ()
     """Of threads it makes."""
     loose: int = 0
-    """How many artifacts it makes that are in no thread and told to no channel."""
+    """How many artifacts it makes that are in no thread and signalled on no channel."""
 
 
 def may_ask(key: Key, needs: Level) -> bool:

@@ -21,7 +21,7 @@ _PRIVATE_4 = tuple(
 _PRIVATE_6 = tuple(map(IPv6Network, ("::1/128", "fc00::/7")))
 # Never: this network, link-local (where clouds keep their credentials), documentation, tests,
 # multicast, reserved, broadcast, from the special-purpose registries of IANA; and the few addresses
-# elsewhere at which a cloud tells its machines their secrets.
+# elsewhere at which a cloud gives its machines their secrets.
 _NEVER_4 = tuple(
     map(
         IPv4Network,
@@ -54,7 +54,7 @@ _TRANSLATED = IPv6Network("64:ff9b::/96")
 
 
 def reach_of(text: str) -> Reach:
-    """Who can be reached at an address, written as a resolver tells it; what is none is `never`."""
+    """Who can be reached at an address, as a resolver writes it; what is no address is `never`."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Arguments: what a capability takes, checked against its schema, a plain part of JSON Schema.
+"""Arguments of a capability, checked against its schema: a plain part of JSON Schema.
 
 Rule: a schema is understood whole or refused. A word that is not known here would be a check that
 nobody makes, so a capability with such a schema cannot be registered.
@@ -6,6 +6,7 @@ nobody makes, so a capability with such a schema cannot be registered.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from contextrelay.errors import Invalid
@@ -15,18 +16,17 @@ from contextrelay.logic.document.values import is_list, is_object, same, shown
 
 Schema = dict[str, Any]
 
-_TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
-# They say something to people, and refuse nothing.
+# Annotations: for people, never a reason to refuse.
 _REMARKS = ("$schema", "title", "description", "examples", "default")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
 _NUMBERS = ("minimum", "maximum")
 
 
 def check_schema(schema: object) -> None:
-    """Let a schema pass that can be checked here, word by word.
+    """Check that a schema uses only keywords that are checked here, with allowed values.
 
     Raises:
-        Invalid: it is none, or says more than is understood.
+        Invalid: it does not, or is no schema of an object.
     """
     check_json(schema, "args_schema", ARGS_SCHEMA_BYTES_MAX)
     if not is_object(schema) or schema.get("type") != "object":
@@ -37,15 +37,15 @@ def check_schema(schema: object) -> None:
 def _check_words(schema: object, place: str) -> None:
     if not is_object(schema):
         raise Invalid(f"{place} is no schema", "write an object, such as {}")
-    for word, told in schema.items():
-        is_right = _is_right(word, told)
-        if is_right is None:
+    for word, setting in schema.items():
+        is_valid = _is_valid(word, setting)
+        if is_valid is None:
             raise Invalid(
                 f"{place} has {shown(word)}, which is not checked here",
                 f"use only type, enum, properties, required, additionalProperties, items, "
                 f"{', '.join((*_NUMBERS, *_COUNTS))}",
             )
-        if not is_right:
+        if not is_valid:
             raise Invalid(f"{place} has a wrong {word}", "see what JSON Schema says of it")
     for name, each in schema.get("properties", {}).items():
         _check_words(each, f"{place}/{shown(name)[1:-1]}")
@@ -55,30 +55,30 @@ def _check_words(schema: object, place: str) -> None:
         _check_words(schema["items"], f"{place}/items")
 
 
-def _is_right(word: str, told: Any) -> bool | None:
-    """Whether a word of a schema says what it may say; None for a word that is not known."""
+def _is_valid(word: str, setting: Any) -> bool | None:
+    """Whether a keyword's value is allowed; None for a keyword that is not known."""
     if word in _REMARKS:
         return True
     if word == "type":
-        named = told if is_list(told) else [told]
-        return bool(named) and all(each in _TYPES for each in named)
+        named = setting if is_list(setting) else [setting]
+        return bool(named) and all(isinstance(each, str) and each in _TYPES for each in named)
     if word in ("properties", "items"):
-        return is_object(told)
+        return is_object(setting)
     if word == "required":
-        return is_list(told) and all(isinstance(each, str) for each in told)
+        return is_list(setting) and all(isinstance(each, str) for each in setting)
     if word == "additionalProperties":
-        return isinstance(told, bool)
+        return isinstance(setting, bool)
     if word == "enum":
-        return is_list(told) and bool(told)
+        return is_list(setting) and bool(setting)
     if word in _NUMBERS:
-        return _is_number(told)
+        return _is_number(setting)
     if word in _COUNTS:
-        return _is_integer(told) and told >= 0
+        return _is_integer(setting) and setting >= 0
     return None
 
 
 def checked(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """Arguments that fit a schema, with its defaults for those that were not given.
+    """Check arguments, and return them with the schema's defaults filled in.
 
     Raises:
         Invalid: they do not fit; TooLarge where there is too much of them.
@@ -92,8 +92,9 @@ def checked(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 
 def _check_value(value: Any, schema: Schema, place: str) -> None:
-    wanted = _types(schema)
-    if wanted and not any(_is_of(value, each) for each in wanted):
+    named = schema.get("type", [])
+    wanted: list[str] = named if is_list(named) else [named]
+    if wanted and not any(_TYPES[each](value) for each in wanted):
         raise _wrong(place, f"is not of type {' or '.join(wanted)}")
     if "enum" in schema and not any(same(value, each) for each in schema["enum"]):
         raise _wrong(place, "is none of those it may be")
@@ -110,12 +111,6 @@ def _check_value(value: Any, schema: Schema, place: str) -> None:
             raise _wrong(place, f"is less than {schema['minimum']}")
         if value > schema.get("maximum", value):
             raise _wrong(place, f"is more than {schema['maximum']}")
-
-
-def _types(schema: Schema) -> list[str]:
-    """The types that a value may have; none for any."""
-    told = schema.get("type", [])
-    return told if is_list(told) else [told]
 
 
 def _check_object(value: dict[str, Any], schema: Schema, place: str) -> None:
@@ -138,30 +133,25 @@ def _check_count(count: int, schema: Schema, place: str, word: str, what: str) -
         raise _wrong(place, f"has more than {schema[f'max{word}']} {what}")
 
 
-def _is_of(value: Any, wanted: str) -> bool:
-    match wanted:
-        case "object":
-            return is_object(value)
-        case "array":
-            return is_list(value)
-        case "string":
-            return isinstance(value, str)
-        case "integer":
-            return _is_integer(value) or (isinstance(value, float) and value.is_integer())
-        case "number":
-            return _is_number(value)
-        case "boolean":
-            return isinstance(value, bool)
-        case _:
-            return value is None
-
-
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_number(value: Any) -> bool:
     return _is_integer(value) or isinstance(value, float)
+
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "object": is_object,
+    "array": is_list,
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: (
+        _is_integer(value) or (isinstance(value, float) and value.is_integer())
+    ),
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+}
 
 
 def _wrong(place: str, why: str) -> Invalid:

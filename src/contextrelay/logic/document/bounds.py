@@ -69,7 +69,7 @@ def _least_bytes(item: object, what: str) -> int:
     # Exact types: a subclass of str or int may encode as something else, or not at all.
     kind = type(item)
     if kind is str:
-        return 2 + len(_checked_text(cast("str", item), what))
+        return 2 + _chars(cast("str", item), what)
     if kind is int and not INTEGER_MIN <= cast("int", item) <= INTEGER_MAX:
         raise Invalid(
             f"{what} holds an integer of more than 64 bits", "write large integers as strings"
@@ -81,29 +81,26 @@ def _least_bytes(item: object, what: str) -> int:
     if kind in (list, tuple):
         return 1 + len(cast("list[object]", item))
     if kind is dict:
-        return 1 + sum(_key_bytes(key, what) for key in cast("dict[object, object]", item))
+        return 1 + sum(4 + _chars(key, what) for key in cast("dict[object, object]", item))
     raise Invalid(
         f"{what} holds a {kind.__name__}, which is no JSON value",
         "use only dict, list, str, int, float, bool and None",
     )
 
 
-def _key_bytes(key: object, what: str) -> int:
-    if type(key) is not str:
+def _chars(text: object, what: str) -> int:
+    """The length of a string or key, checked."""
+    if type(text) is not str:
         raise Invalid(
-            f"{what} has a key that is a {type(key).__name__}, not a string",
+            f"{what} has a key that is a {type(text).__name__}, not a string",
             "write its keys as strings",
         )
-    return 4 + len(_checked_text(key, what))
-
-
-def _checked_text(text: str, what: str) -> str:
     if not text.isascii() and _LONE_SURROGATE.search(text):
         raise Invalid(
             f"{what} holds {_shown(text)}, which is not UTF-8",
             "decode it with the encoding that it has, or push it as a binary body",
         )
-    return text
+    return len(text)
 
 
 def _too_large(what: str, bytes_max: int) -> TooLarge:
@@ -114,7 +111,7 @@ def _too_large(what: str, bytes_max: int) -> TooLarge:
 
 
 def check_name(name: str) -> str:
-    """Let a name pass that can be the name of a file.
+    """Check that a name can be the name of a file.
 
     Raises:
         Invalid: it cannot; TooLarge where it is too long.
@@ -130,7 +127,7 @@ def check_name(name: str) -> str:
 
 
 def check_label(text: str, what: str, chars_max: int = LABEL_CHARS_MAX) -> str:
-    """Let a short text pass that can be shown on one line and told back exactly.
+    """Check a short text that fits on one line and can be shown as it is.
 
     Raises:
         Invalid: it cannot; TooLarge where it is too long.

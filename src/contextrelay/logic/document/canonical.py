@@ -1,4 +1,4 @@
-"""Canonical JSON: one spelling for every value, so that who hashes it hashes the same (RFC 8785).
+"""Canonical JSON (RFC 8785): one spelling for every value, so that equal values hash alike.
 
 Rule: values that are equal as JSON are spelled alike in every language. Integers keep all their
 digits, also where a double would not hold them.
@@ -47,29 +47,28 @@ def _spelled(value: object, depth: int) -> str:
         items = (_spelled(item, depth + 1) for item in cast("list[object]", value))
         return f"[{','.join(items)}]"
     if isinstance(value, dict):
-        fields = sorted(cast("dict[str, object]", value).items(), key=_by_utf_16)
-        told = (f"{dumps(k, ensure_ascii=False)}:{_spelled(v, depth + 1)}" for k, v in fields)
-        return f"{{{','.join(told)}}}"
+        # RFC 8785 sorts by UTF-16 units, and not by characters, which differs for the rarest.
+        fields = sorted(
+            cast("dict[str, object]", value).items(),
+            key=lambda field: field[0].encode("utf-16-be", "surrogatepass"),
+        )
+        members = (f"{dumps(k, ensure_ascii=False)}:{_spelled(v, depth + 1)}" for k, v in fields)
+        return f"{{{','.join(members)}}}"
     raise Invalid(f"it holds a {type(value).__name__}, which is no JSON value", "leave it out")
-
-
-def _by_utf_16(field: tuple[str, object]) -> bytes:
-    """RFC 8785 sorts by UTF-16 units, and not by characters, which differs for the rarest."""
-    return field[0].encode("utf-16-be", "surrogatepass")
 
 
 def _number(value: float) -> str:
     """A double as ECMAScript writes it: the shortest digits that lead back to it."""
     if value == 0:
         return "0"
-    told = Decimal(repr(value)).as_tuple()
-    if not isinstance(told.exponent, int):
+    parts = Decimal(repr(value)).as_tuple()
+    if not isinstance(parts.exponent, int):
         raise Invalid(f"it holds {value}, which is no JSON", "use null, or a string")
-    every = "".join(map(str, told.digits))
+    every = "".join(map(str, parts.digits))
     digits = every.rstrip("0")
     # Where the point stands, counted from before the first digit.
-    point = len(every) + told.exponent
-    sign = "-" if told.sign else ""
+    point = len(every) + parts.exponent
+    sign = "-" if parts.sign else ""
     if len(digits) <= point <= _DIGITS_MAX:
         return sign + digits.ljust(point, "0")
     if 0 < point <= _DIGITS_MAX:

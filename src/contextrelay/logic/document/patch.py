@@ -9,8 +9,8 @@ the document later, and the operations still say what they said when they were a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -32,6 +32,9 @@ NEEDS_VALUE = ("add", "replace", "test")
 NEEDS_FROM = ("move", "copy")
 KNOWN = ("add", "remove", "replace", "move", "copy", "test")
 
+# What is below each place; None where all of it is new.
+Tree: TypeAlias = "dict[str | int, Tree | None]"
+
 
 class Operation(Struct, frozen=True):
     """One operation of RFC 6902, spelled as there."""
@@ -47,7 +50,7 @@ class Step(NamedTuple):
 
     kind: Literal["insert", "remove", "replace"]
     place: Place
-    """Where; a `-` is told as the index that it became."""
+    """Where; a `-` is replaced by the index that it became."""
     container: Any
     key: Any
     old: Any = None
@@ -81,49 +84,39 @@ def read_operations(value: object) -> list[Operation]:
             f"the patch has {len(given)} operations",
             f"the limit is {PATCH_OPERATIONS_MAX} operations; send it in parts",
         )
-    return [_read_operation(item, index) for index, item in enumerate(given)]
+    operations: list[Operation] = []
+    for index, item in enumerate(given):
+        try:
+            operations.append(_read_operation(item))
+        except RelayError as error:
+            raise _located(error, f"operation {index}", index) from error
+    return operations
 
 
-def _read_operation(item: object, index: int) -> Operation:
-    where = f"operation {index}"
+def _read_operation(item: object) -> Operation:
     if isinstance(item, Operation):
         given = {"op": item.op, "path": item.path, "value": item.value, "from": item.from_}
         item = {name: member for name, member in given.items() if member is not UNSET}
     if not is_object(item):
-        raise Invalid(
-            f"{where} is no object", 'write {"op": ..., "path": ...}', {"operation": index}
-        )
-    members = item
-    op = members.get("op")
+        raise Invalid("it is no object", 'write {"op": ..., "path": ...}')
+    op = item.get("op")
     if op not in KNOWN:
-        told = shown(op) if isinstance(op, str) else "no string" if "op" in members else "missing"
+        given = shown(op) if isinstance(op, str) else "no string" if "op" in item else "missing"
+        raise Invalid(f"its op is {given}", f"use one of {', '.join(KNOWN)}")
+    for name in ("path", "from") if op in NEEDS_FROM else ("path",):
+        if not isinstance(item.get(name), str):
+            wrong = "is no string" if name in item else "is missing"
+            raise Invalid(f"{op}: `{name}` {wrong}", 'give it as a path, such as "/facts/0"')
+        parse(item[name])
+    if op in NEEDS_VALUE and "value" not in item:
         raise Invalid(
-            f"{where}: its op is {told}", f"use one of {', '.join(KNOWN)}", {"operation": index}
-        )
-    wanted = ("path", "from") if op in NEEDS_FROM else ("path",)
-    for name in wanted:
-        if not isinstance(members.get(name), str):
-            told = "is no string" if name in members else "is missing"
-            raise Invalid(
-                f"{where}, {op}: `{name}` {told}",
-                'give it as a path, such as "/facts/0"',
-                {"operation": index},
-            )
-        try:
-            parse(members[name])
-        except RelayError as error:
-            raise _told_at(error, f"{where}, {op}", index) from error
-    if op in NEEDS_VALUE and "value" not in members:
-        raise Invalid(
-            f"{where}, {op} {shown(members['path'])}: `value` is missing",
-            "give it, as null if nothing else",
-            {"operation": index},
+            f"{op} {shown(item['path'])}: `value` is missing", "give it, as null if nothing else"
         )
     return Operation(
         op,
-        members["path"],
-        members["value"] if op in NEEDS_VALUE else UNSET,
-        members["from"] if op in NEEDS_FROM else UNSET,
+        item["path"],
+        item["value"] if op in NEEDS_VALUE else UNSET,
+        item["from"] if op in NEEDS_FROM else UNSET,
     )
 
 
@@ -150,7 +143,7 @@ def apply(
     except RelayError as error:
         undo(run.steps)
         failed = operations[index]
-        raise _told_at(
+        raise _located(
             error, f"operation {index}, {failed.op} {shown(failed.path)}", index
         ) from error
     except BaseException:
@@ -177,7 +170,7 @@ def undo(steps: Sequence[Step]) -> None:
                 container.update(members)
 
 
-def _told_at(error: RelayError, where: str, index: int) -> RelayError:
+def _located(error: RelayError, where: str, index: int) -> RelayError:
     """The same error, saying which operation it is about."""
     details = {**error.details, "operation": index}
     return type(error)(f"{where}: {error.message}", error.hint, details)
@@ -227,7 +220,7 @@ class _Run:
             raise Conflict(error.message, "read the state again, then patch it") from error
         if not same(found, expected):
             raise Conflict(
-                f"{_told(found)} is there, not {_told(expected)}",
+                f"{_described(found)} is there, not {_described(expected)}",
                 "read the state again, then patch it",
             )
 
@@ -345,10 +338,54 @@ def _unshared(value: Any, encoded: bytes) -> Any:
     return msgspec.json.decode(encoded) if is_shared else value
 
 
-def _told(value: Any) -> str:
-    """A value as an error may tell it: what kind it is, and what it says if that is short."""
+def _described(value: Any) -> str:
+    """A value for an error: its kind, and the value itself if it is short."""
     if is_object(value):
         return f"an object of {len(value)}"
     if is_list(value):
         return f"a list of {len(value)}"
     return shown(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+# Which places were changed
+
+
+def touched(steps: Iterable[Step], depth_max: int) -> Tree | None:
+    """The places that steps changed, to a depth; None if the whole document is new.
+
+    A place is followed: an item that later steps pushed on is found at its final index, and one
+    that they removed again is not there.
+    """
+    tree: Tree = {}
+    for step in steps:
+        if not step.place:
+            return None
+        _add(tree, step, depth_max)
+    return tree
+
+
+def _add(tree: Tree, step: Step, depth_max: int) -> None:
+    *above, last = step.place[:depth_max]
+    node = tree
+    for key in above:
+        below = node.setdefault(key, {})
+        if below is None:
+            return
+        node = below
+    if len(step.place) > depth_max or not is_list(step.container):
+        node[last] = None
+        return
+    if step.kind == "remove":
+        node.pop(last, None)
+    if step.is_shift:
+        _shift(node, step.key, 1 if step.kind == "insert" else -1)
+    if step.kind != "remove":
+        node[last] = None
+
+
+def _shift(node: Tree, start: int, by: int) -> None:
+    """Give the items of a list from an index on the index that they have now."""
+    indexed = cast("dict[int, Tree | None]", node)
+    moved = {index + by if index >= start else index: below for index, below in indexed.items()}
+    indexed.clear()
+    indexed.update(moved)

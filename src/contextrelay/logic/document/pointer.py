@@ -127,11 +127,11 @@ def missing(here: object, tokens: Sequence[str]) -> Refused:
         )
     if is_object(here):
         names = list(here)
-        told = ", ".join(shown(name) for name in names[:_SHOWN_MEMBERS])
+        listed = ", ".join(shown(name) for name in names[:_SHOWN_MEMBERS])
         more = f" and {len(names) - _SHOWN_MEMBERS} more" if len(names) > _SHOWN_MEMBERS else ""
         return Refused(
             f"there is no {place}: {holder} has no such member",
-            f"it has {told}{more}" if told else "it is empty; add the member first",
+            f"it has {listed}{more}" if listed else "it is empty; add the member first",
         )
     return Refused(
         f"there is no {place}: {holder} is no object and no list",

@@ -1,7 +1,7 @@
-"""Merging: whether a patch that was made for an older version still means the same.
+"""Rebase: whether a patch that was made for an older version still means the same.
 
-Rule: when in doubt, no. The writer is told what changed since, and loses a moment; a merge that
-should not have been loses somebody's work without a word.
+Rule: when in doubt, no. A refused writer reads what changed since and tries again; a wrong merge
+loses somebody's work without a word.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def touches_others(
 ) -> bool:
     """Whether my patch, made before theirs, touches only other places and can follow it as it is.
 
-    `document` is what there is now, with theirs applied: it tells a list from an object that has
-    members named `0` or `-`.
+    `document` is what there is now, with theirs applied: only there a list differs from an object
+    that has members named `0` or `-`.
     """
     my, their = _Reach(mine, document), _Reach(theirs, document)
     return not (

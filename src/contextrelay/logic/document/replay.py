@@ -1,4 +1,4 @@
-"""Histories: every version of a document from its patches, each sharing what did not change.
+"""Replay: every version of a document from its patches, each sharing what did not change.
 
 Rule: a version is made by copying only the containers on the way to a change, so a hundred versions
 cost little more than one. They are to be read: what is changed in one would show in others.
@@ -38,12 +38,12 @@ def versions(first: Any, patches: Iterable[list[Operation]]) -> Iterator[Any]:
 
 def states(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
     """Yield a thread's state at every version, out of its events."""
-    told = (event for event in events if event.type in (CREATED, PATCHED))
-    first = next(told)
+    changes = (event for event in events if event.type in (CREATED, PATCHED))
+    first = next(changes)
     patches: list[Event] = []
 
     def operations() -> Iterator[list[Operation]]:
-        for event in told:
+        for event in changes:
             patches.append(event)
             yield convert(event.detail["operations"], list[Operation])
 

@@ -38,8 +38,8 @@ def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) ->
         raise TooLarge(
             f"{what} is over {bytes_max} bytes", f"the limit is {bytes_max} bytes; send less"
         )
-    decoded = _decoded(text, what)
     try:
+        decoded = text if isinstance(text, str) else text.decode()
         value = json.loads(
             decoded,
             object_pairs_hook=lambda pairs: _object(pairs, what),
@@ -47,6 +47,11 @@ def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) ->
             parse_float=lambda digits: _float(digits, what),
             parse_int=lambda digits: _integer(digits, what),
         )
+    except UnicodeDecodeError as error:
+        raise Invalid(
+            f"{what} is not UTF-8: byte {error.start} is 0x{error.object[error.start]:02x}",
+            "encode it as UTF-8",
+        ) from error
     except json.JSONDecodeError as error:
         raise Invalid(
             f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}",
@@ -90,30 +95,13 @@ def encoded_bytes(value: object) -> int:
     return len(msgspec.json.encode(value))
 
 
-def _decoded(text: bytes | str, what: str) -> str:
-    if isinstance(text, str):
-        return text
-    try:
-        return text.decode()
-    except UnicodeDecodeError as error:
-        raise Invalid(
-            f"{what} is not UTF-8: byte {error.start} is 0x{text[error.start]:02x}",
-            "encode it as UTF-8",
-        ) from error
-
-
 def _object(pairs: list[tuple[str, Any]], what: str) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    seen: set[str] = set()
-    for name, _ in pairs:
-        if name in seen:
-            raise Invalid(
-                f"{what} has the member {shown(name)} twice in one object", "give it once"
-            )
-        seen.add(name)
-    raise AssertionError("a dict lost a member that is not there twice")
+    seen = set[str]()
+    twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+    raise Invalid(f"{what} has the member {shown(twice)} twice in one object", "give it once")
 
 
 def _refuse_constant(constant: str, what: str) -> float:

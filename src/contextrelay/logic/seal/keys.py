@@ -4,7 +4,7 @@
     #k2=<43 characters>.<22 characters>     k2: an AES-256 key and a seal id, base64url, unpadded
 
 Rule: a key has one spelling. Whatever differs from it by a character is no key, nothing of a key is
-told in an error, and a key that is printed does not show itself.
+shown in an error, and a key that is printed does not show itself.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _why(spelled: str) -> str:
 
 
 def cannot_open(hint: str = "") -> Sealed:
-    """The one error for everything that does not open: it tells a forger nothing."""
+    """The one error for everything that does not open: a forger learns nothing from it."""
     return Sealed(CANNOT_OPEN, hint or "the key is not the one, or what is stored was changed")
 
 

@@ -7,20 +7,22 @@
     data     that is authenticated with each chunk: seal id, SHA-256 of the description
 
 Rule: a byte is given out only after its chunk was authenticated at its place, and the end of a body
-is told only by its last chunk. docs/security.md tells others how to do the same.
+is known only by its last chunk. docs/security.md describes the format for other programs.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
 
-from contextrelay.errors import Sealed, TooLarge
+from contextrelay.errors import Refused, Sealed, TooLarge
 from contextrelay.limits import SEAL_CHUNK_BYTES, SEAL_CHUNKS_MAX
 from contextrelay.logic.seal.keys import SealKey, cannot_open
+from contextrelay.model.artifact import SealFormat
 
 MAGIC = b"\x89relayk2"
 """Its first byte begins no UTF-8: what is sealed is never taken for text."""
@@ -29,6 +31,11 @@ HEADER_BYTES = len(MAGIC) + 1 + PREFIX_BYTES
 TAG_BYTES = 16
 SEALED_CHUNK_BYTES = SEAL_CHUNK_BYTES + TAG_BYTES
 _START = MAGIC + bytes([SEAL_CHUNK_BYTES.bit_length() - 1])
+# Of a Fernet token: version, time, initial vector and tag, with at least one block between.
+_K1_AROUND_BYTES = 1 + 8 + 16 + 32
+_K1_BLOCK_BYTES = 16
+_K1_START = b"gAAAAA"
+_K1_TOKEN = re.compile(rb"[A-Za-z0-9_-]+={0,2}")
 
 
 def description_hash(
@@ -40,7 +47,7 @@ def description_hash(
     created_by: str,
     capability: str | None,
 ) -> bytes:
-    """The hash of what a server keeps beside a body in the words of who pushed it."""
+    """The hash of what the pusher says about a body, which a server keeps in the clear."""
     from contextrelay.logic.document.canonical import canonical
 
     return hashlib.sha256(
@@ -86,7 +93,7 @@ def span(sealed_bytes: int, start: int, stop: int | None) -> Span:
     """The chunks for the bytes start:stop of what is in a sealed body of a size.
 
     At least one chunk is in a span, so that a key is always tried. Where the slice reaches the end
-    or lies behind it, the last chunk is: a body told to be shorter than it is fails there.
+    or lies behind it, the last chunk is: a body that was cut short fails there.
 
     Raises:
         Sealed: nothing sealed has that size.
@@ -213,7 +220,9 @@ class Opener:
             if self._pieces.size_bytes < HEADER_BYTES:
                 return
             self._nonce = _prefix_in(bytes(self._pieces.take(HEADER_BYTES)))
-        while (size_bytes := self._next_bytes()) and self._pieces.size_bytes >= size_bytes:
+        while (
+            size_bytes := min(SEALED_CHUNK_BYTES, self._left_bytes)
+        ) and self._pieces.size_bytes >= size_bytes:
             opened = self._open(self._pieces.take(size_bytes))
             self._left_bytes -= size_bytes
             if part := self._cut(opened):
@@ -229,9 +238,6 @@ class Opener:
         """
         if self._left_bytes:
             raise cannot_open("the sealed body is cut short")
-
-    def _next_bytes(self) -> int:
-        return min(SEALED_CHUNK_BYTES, self._left_bytes)
 
     def _open(self, chunk: bytes | memoryview) -> bytes:
         nonce = _nonce(self._nonce, self._index, self._index == self._last)
@@ -266,11 +272,6 @@ def opened(chunks: Iterable[bytes], opener: Opener) -> Iterator[bytes]:
     for chunk in chunks:
         yield from opener.feed(chunk)
     opener.finish()
-
-
-def is_k2(head: bytes) -> bool:
-    """Whether a body begins as sealed ones do."""
-    return head.startswith(_START) and len(head) >= HEADER_BYTES + TAG_BYTES
 
 
 class Pieces:
@@ -317,3 +318,43 @@ def _cipher(key: SealKey) -> Any:
 
 def _nonce(prefix: bytes, index: int, is_last: bool) -> bytes:
     return b"%s%s%c" % (prefix, index.to_bytes(4, "big"), is_last)
+
+
+# What a server checks: it has no key, and only sees that a body which says it is sealed looks so.
+
+
+def sealed_bytes_max(sealed: SealFormat | None, body_bytes_max: int) -> int:
+    """How large a body may be that holds, sealed, one of the largest size."""
+    if sealed == "k1":
+        padded = body_bytes_max // _K1_BLOCK_BYTES * _K1_BLOCK_BYTES + _K1_BLOCK_BYTES
+        return (_K1_AROUND_BYTES + padded + 2) // 3 * 4
+    return body_bytes_max if sealed is None else sealed_size(body_bytes_max)
+
+
+def check_sealed(sealed: SealFormat, head: bytes, size_bytes: int) -> None:
+    """Let a body pass that can have been sealed as it says.
+
+    Raises:
+        Refused: it cannot.
+    """
+    if not (is_k1(head, size_bytes) if sealed == "k1" else is_k2(head)):
+        raise Refused(
+            f"the body is not sealed as {sealed}, as it says",
+            "seal it before it is pushed, or leave out `sealed`",
+        )
+
+
+def is_k1(head: bytes, size_bytes: int) -> bool:
+    """Whether a body of that size, which begins so, has the form of a Fernet token."""
+    if not head.startswith(_K1_START) or size_bytes % 4 or not _K1_TOKEN.fullmatch(head):
+        return False
+    if len(head) < size_bytes:
+        return True
+    token_bytes = size_bytes // 4 * 3 - head.count(b"=")
+    blocks_bytes = token_bytes - _K1_AROUND_BYTES
+    return blocks_bytes > 0 and blocks_bytes % _K1_BLOCK_BYTES == 0
+
+
+def is_k2(head: bytes) -> bool:
+    """Whether a body begins as sealed ones do."""
+    return head.startswith(_START) and len(head) >= HEADER_BYTES + TAG_BYTES

@@ -25,7 +25,7 @@ def length_of(words: Sequence[str]) -> int:
 
 
 def rarity(found: int, total: int) -> float:
-    """What a word tells that is in `found` of `total` passages."""
+    """The weight of a word that is in `found` of `total` passages."""
     return log(1 + (total - found + 0.5) / (found + 0.5))
 
 
@@ -44,7 +44,7 @@ def weigh(
     weight: float,
     start: int = 0,
 ) -> dict[int, float]:
-    """Score one word: passages that are gone (length 0) left out, numbers told from `start` on."""
+    """Score one word: passages that are gone (length 0) left out, numbers counted from `start`."""
     full = weight * (SATURATION + 1)
     return {
         start + number: full * count / (count + norms[lengths[number]])
@@ -69,8 +69,8 @@ def with_neighbours(
     for scores in by_word:
         best = scores.get(number, 0.0)
         for offset, weight in NEIGHBOURS:
-            beside = number + offset
-            if start <= beside < stop:
-                best = max(best, weight * scores.get(beside, 0.0))
+            neighbour = number + offset
+            if start <= neighbour < stop:
+                best = max(best, weight * scores.get(neighbour, 0.0))
         total += best
     return total

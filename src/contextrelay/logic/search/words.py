@@ -13,7 +13,6 @@ import re
 import unicodedata
 
 from contextrelay.limits import FOLDED_RATIO_MAX, STEMS_KEPT_MAX, WORD_CHARS_MAX
-from contextrelay.logic.search.irregular import IRREGULAR
 
 _STOP_WORDS = """
     a about above after again all am an and any are as at be because been before being below
@@ -24,6 +23,27 @@ _STOP_WORDS = """
     very was we were what when where which while who whom why will with would you your yours
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
+
+# Irregular forms of common English words, which no rule of endings leads back to their base.
+_FORMS = """
+be was were been; become became; begin began begun; bite bit bitten; blow blew blown; break broke
+broken; bring brought; build built; buy bought; catch caught; choose chose chosen; come came; deal
+dealt; draw drew drawn; drink drank drunk; drive drove driven; eat ate eaten; fall fell fallen; feed
+fed; feel felt; fight fought; find found; fly flew flown; forget forgot forgotten; freeze froze
+frozen; get got gotten; give gave given; go went gone; grow grew grown; hang hung; hear heard; hide
+hid hidden; hold held; keep kept; know knew known; lead led; learn learnt; leave left; lend lent;
+lose lost; make made; mean meant; meet met; pay paid; ride rode ridden; ring rang rung; rise rose
+risen; run ran; say said; see saw seen; seek sought; sell sold; send sent; shake shook shaken; shoot
+shot; sing sang sung; sink sank sunk; sit sat; sleep slept; speak spoke spoken; spend spent; stand
+stood; steal stole stolen; swim swam swum; take took taken; teach taught; tell told; think thought;
+throw threw thrown; understand understood; wake woke woken; wear wore worn; win won; write wrote
+written; child children; foot feet; life lives; man men; mouse mice; person people; tooth teeth;
+wife wives; woman women; index indices; matrix matrices; vertex vertices
+"""
+
+IRREGULAR: dict[str, str] = {
+    form: line.split()[0] for line in _FORMS.split(";") for form in line.split()[1:]
+}
 
 _PLAIN = re.compile(r"[a-z0-9]+")
 # Tried where a name begins only: from every letter on, a long one would take quadratic time.
@@ -47,10 +67,10 @@ def words(text: str) -> list[str]:
 def query_words(text: str) -> dict[str, str]:
     """The stems of a query, each with the word it came from; stop words where there is no other."""
     raw = _raw(text)
-    told = {stem(word): word for word in reversed(raw) if word not in STOP_WORDS}
-    if not told:
-        told = {stem(word): word for word in reversed(raw)}
-    return dict(reversed(told.items()))
+    stems = {stem(word): word for word in reversed(raw) if word not in STOP_WORDS}
+    if not stems:
+        stems = {stem(word): word for word in reversed(raw)}
+    return dict(reversed(stems.items()))
 
 
 def stem(word: str) -> str:
@@ -58,7 +78,8 @@ def stem(word: str) -> str:
     word = IRREGULAR.get(word, word[:WORD_CHARS_MAX])
     if len(word) < 3 or not word.isascii() or not word.isalpha():
         return word
-    return _end(_step_4(_step_3(_step_2(_step_1(word)))))
+    word = _replaced(_step_1(word), _ENDS_2, _STEP_2)
+    return _end(_step_4(_replaced(word, _ENDS_3, _STEP_3)))
 
 
 class _Stems(dict[str, str]):
@@ -169,14 +190,6 @@ def _mended(word: str) -> str:
     if word.endswith(("at", "bl", "iz")) or _SHORT.fullmatch(word):
         return word + "e"
     return word[:-1] if _DOUBLE.search(word) else word
-
-
-def _step_2(word: str) -> str:
-    return _replaced(word, _ENDS_2, _STEP_2)
-
-
-def _step_3(word: str) -> str:
-    return _replaced(word, _ENDS_3, _STEP_3)
 
 
 def _replaced(word: str, ends: re.Pattern[str], by: dict[str, str]) -> str:

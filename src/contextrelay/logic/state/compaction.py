@@ -43,7 +43,8 @@ def compaction(state: dict[str, Any]) -> list[Operation]:
         else:
             operations += [Operation("remove", f"/artifacts/{index}") for index in reversed(gone)]
     if operations:
-        summary = _told(state.get("session_summary"), len(actions) - len(kept_actions), len(gone))
+        actions_gone = len(actions) - len(kept_actions)
+        summary = _counted_in(state.get("session_summary") or "", actions_gone, len(gone))
         operations.append(Operation("add", "/session_summary", summary))
     return operations
 
@@ -99,17 +100,16 @@ def _leading_to(kept: list[dict[str, Any]], actions: list[dict[str, Any]]) -> li
     return [Operation("replace", "/last_actions", kept)]
 
 
-def _told(summary: str | None, actions: int, artifacts: int) -> str:
+def _counted_in(summary: str, actions: int, artifacts: int) -> str:
     """The summary with a last line that counts what was compacted, now and before."""
-    summary = summary or ""
     tail_at = max(0, len(summary) - _COMPACTED_CHARS_MAX)
     before = _COMPACTED.search(summary, tail_at)
     if before:
         actions += int(before[1])
         artifacts += int(before[2])
         summary = summary[: before.start()]
-    told = (
+    line = (
         f"compacted: {actions} action{'s' * (actions != 1)}, "
         f"{artifacts} artifact{'s' * (artifacts != 1)} (older versions have them)"
     )
-    return f"{summary}\n{told}" if summary else told
+    return f"{summary}\n{line}" if summary else line

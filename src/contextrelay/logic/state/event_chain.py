@@ -1,4 +1,4 @@
-"""Chains: a fact's body is a hash over the hash before and the event, then the event as JSON.
+"""Event chains: a fact's body is a hash over the hash before and the event, then the event as JSON.
 
 So every body proves itself, and all bodies before it: a change anywhere shows.
 """
@@ -21,8 +21,8 @@ _decoder = Decoder(Event)
 
 def encode(event: Event, previous: bytes) -> bytes:
     """The body of a fact that follows the body `previous` (b"" for the first)."""
-    told = _encoder.encode(event)
-    return _link(previous[:HASH_BYTES], told) + told
+    encoded = _encoder.encode(event)
+    return _link(previous[:HASH_BYTES], encoded) + encoded
 
 
 def decode(body: bytes) -> Event:
@@ -48,5 +48,5 @@ def first_break(bodies: Iterable[bytes], previous: bytes = b"") -> int | None:
     return None
 
 
-def _link(previous_hash: bytes, told: bytes) -> bytes:
-    return hashlib.sha256(previous_hash + told).digest()
+def _link(previous_hash: bytes, encoded: bytes) -> bytes:
+    return hashlib.sha256(previous_hash + encoded).digest()

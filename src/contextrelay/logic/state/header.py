@@ -119,9 +119,9 @@ class _Draft:
 
     def _json(self) -> bytes:
         parts = [self._first]
-        for name, told in _SECTIONS.items():
+        for name, field in _SECTIONS.items():
             items = cast("list[bytes]", self.shown[name])
-            parts.append(b',"%b":[%b]' % (told.encode(), b",".join(items)))
+            parts.append(b',"%b":[%b]' % (field.encode(), b",".join(items)))
         summary = cast("list[bytes]", self.shown["session_summary"])
         omitted = self._omitted()
         parts.append(
@@ -195,15 +195,15 @@ def _items(name: str, items: Iterable[dict[str, Any]]) -> list[bytes | None]:
 
 def _item(fields: Iterable[str], item: dict[str, Any]) -> bytes | None:
     """An item with the fields that we know, in our order."""
-    told = {name: item[name] for name in fields if name in item}
-    for name, value in told.items():
+    chosen = {name: item[name] for name in fields if name in item}
+    for name, value in chosen.items():
         if is_object(value) or is_list(value):
             if not _is_small(value):
                 return None
-            told[name] = msgspec.Raw(_encode_sorted(value))
+            chosen[name] = msgspec.Raw(_encode_sorted(value))
         elif type(value) is str and len(value) > HEADER_BYTES_MAX:
             return None
-    return _encode(told)
+    return _encode(chosen)
 
 
 def _text(text: str) -> bytes | None:

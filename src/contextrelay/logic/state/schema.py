@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from contextrelay.errors import Refused
-from contextrelay.logic.document.changed_paths import Tree, touched
-from contextrelay.logic.document.patch import Operation, Step
+from contextrelay.logic.document.patch import Operation, Step, Tree, touched
 from contextrelay.logic.document.pointer import parse
 from contextrelay.logic.document.values import is_list, is_object, shown
 
@@ -24,7 +23,7 @@ _OWN_FIELDS = {
     "thread_id": "it says whose state this is",
     "version": "each patch adds one to it",
     "updated_at": "each patch sets it",
-    "metrics": "they are measured, not told; live ones are in stats",
+    "metrics": "they are measured, not written; live ones are in stats",
 }
 
 
@@ -159,8 +158,8 @@ def _check(state: Any, tree: Tree, is_known_artifact: Callable[[str], bool]) -> 
         value = state.get(name)
         if name in SHAPES:
             if not is_list(value):
-                told = "is no list" if name in state else "is missing"
-                raise Refused(f"/{name} {told}", "to empty it, replace it with []")
+                wrong = "is no list" if name in state else "is missing"
+                raise Refused(f"/{name} {wrong}", "to empty it, replace it with []")
             _check_items(name, value, below, is_known_artifact)
         elif name == "metrics":
             _check_metrics(value)

@@ -39,7 +39,7 @@ from contextrelay.limits import (
     TTL_S_MAX,
 )
 from contextrelay.logic.content.artifact_type import is_media_type
-from contextrelay.logic.seal.envelope_check import is_k1
+from contextrelay.logic.seal.stream import is_k1
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref
 from contextrelay.wire.routes import FROM_HEADER
