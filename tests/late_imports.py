@@ -73,7 +73,6 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "doors/build.py": ("subprocess",),
     "doors/cli/command_table.py": ("difflib",),
     "doors/cli/commands/bench.py": (
-        "contextrelay.doors.bench.plots",
         "contextrelay.doors.bench.windows",
         "pathlib",
     ),
@@ -81,18 +80,14 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "doors/cli/commands/context.py": ("contextrelay.context.codec",),
     "doors/cli/commands/doctor.py": ("contextrelay.core.search.index_sync",),
     "doors/cli/commands/handoff.py": ("contextrelay.client.handoff_file",),
-    "doors/cli/commands/mcp.py": ("importlib",),
-    "doors/cli/commands/prime.py": (
-        "contextrelay.doors.project.token_count",
-        "contextrelay.logic.project.primer",
-    ),
     "doors/cli/commands/project.py": (
+        "contextrelay.doors.project.token_count",
         "contextrelay.logic.project.dates",
+        "contextrelay.logic.project.primer",
         "contextrelay.logic.project.snapshot",
         "datetime",
     ),
     "doors/cli/commands/project_files.py": (
-        "contextrelay.doors.cli.prompts",
         "contextrelay.doors.project.check",
         "contextrelay.doors.project.git_commit",
         "contextrelay.doors.project.init",

@@ -385,7 +385,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/client/test_threads.py::test_events_are_chained_by_hash",
         "tests/doors/http/streams/test_event_streams.py::test_a_thread_has_a_stream_of_its_events",
         "tests/doors/http/routes/seed002/test_threads.py::test_events_are_told_after_a_seq_and_chained",
-        "tests/doors/cli/test_events.py::test_events_are_told_for_people_as_json_and_line_by_line",
+        "tests/doors/cli/test_events.py::test_events_are_reported_for_people_as_json_and_line_by_line",
         missing="events of runs, which come with these",
     ),
     kept(
@@ -494,7 +494,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/client/test_slices.py::test_a_pattern_is_found_in_a_ref_a_thread_and_everything",
         "tests/core/search/test_search.py::test_what_expired_or_was_removed_never_appears",
         "tests/core/inspect/test_slice.py::test_what_is_damaged_or_sealed_does_not_stop_a_grep_through_all",
-        "tests/doors/cli/test_doctor.py::test_a_search_index_that_is_behind_is_told",
+        "tests/doors/cli/test_doctor.py::test_a_search_index_that_is_behind_is_reported",
         "tests/doors/cli/test_get.py::test_grep_goes_through_everything_or_a_thread",
     ),
     partly(

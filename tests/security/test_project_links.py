@@ -386,7 +386,7 @@ def test_only_one_file_of_the_product_opens_what_is_below_a_project() -> None:
     sources = [
         *(rooms / "project").rglob("*.py"),
         *(rooms / "cli" / "commands").glob("project*.py"),
-        *(rooms / "cli" / name for name in ("project_argument.py", "commands/prime.py")),
+        rooms / "cli" / "project_argument.py",
         rooms / "mcp" / "projects.py",
     ]
     found: list[str] = []

@@ -73,7 +73,7 @@ class Shell:
 
     @contextmanager
     def started(self, *words: str) -> Generator[Started]:
-        """A command that goes on until it is told to end, at the latest with the block."""
+        """A command that goes on until it is text to end, at the latest with the block."""
         running = subprocess.Popen(
             [*RELAY, *words],
             stdin=subprocess.DEVNULL,
@@ -108,11 +108,11 @@ class Started:
         return _line(self.running.stdout)
 
     def note(self) -> str:
-        """The next line that it says beside that."""
+        """The next line of its stderr."""
         return _line(self.running.stderr)
 
     def ended(self, by: signal.Signals | None = None) -> tuple[int, str, str]:
-        """Its exit code, the rest of its answer, and what it said beside that."""
+        """Its exit code, the rest of its answer, and of its stderr."""
         if by is not None:
             self.running.send_signal(by)
         out, err = self.running.communicate(timeout=END_S_MAX)
@@ -121,11 +121,11 @@ class Started:
 
 def _line(stream: IO[bytes] | None) -> str:
     assert stream is not None
-    told = b""
+    text = b""
     # Not buffered, byte by byte: what is buffered here, select would not know of.
-    while not told.endswith(b"\n"):
-        assert select.select([stream], [], [], LINE_S_MAX)[0], f"no more came after {told!r}"
+    while not text.endswith(b"\n"):
+        assert select.select([stream], [], [], LINE_S_MAX)[0], f"no more came after {text!r}"
         byte = stream.read(1)
-        assert byte, f"it ended after {told!r}"
-        told += byte
-    return told.decode().rstrip("\n")
+        assert byte, f"it ended after {text!r}"
+        text += byte
+    return text.decode().rstrip("\n")

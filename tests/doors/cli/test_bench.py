@@ -7,11 +7,11 @@ from tests.doors.cli.shell import Shell
 
 def test_the_context_benchmark_measures_both_ways_and_draws_them(shell: Shell) -> None:
     """Promise U4, of packing: side by side, with plots."""
-    told = shell.json(
+    text = shell.json(
         "bench", "context", "--sizes", "20,40", "--article-max", "20", "--out", "plots"
     )
 
-    lines = told["lines"]
+    lines = text["lines"]
     assert [line["operation"] for line in lines[:6]] == [
         "add", "format", "prune", "relevance", "pack", "export",
     ]  # fmt: skip
@@ -27,7 +27,7 @@ def test_the_context_benchmark_measures_both_ways_and_draws_them(shell: Shell) -
 
 
 def test_sizes_that_are_none_are_refused(shell: Shell) -> None:
-    code, told = shell.fails("bench", "context", "--sizes", "many")
+    code, error = shell.fails("bench", "context", "--sizes", "many")
 
     assert code == 2
-    assert "write 100,1000" in told
+    assert "write 100,1000" in error

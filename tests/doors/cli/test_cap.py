@@ -12,9 +12,9 @@ def test_cap_list_tells_what_can_be_invoked(shell: Shell) -> None:
     """Promise C1."""
     # In a process of its own: other tests may have added some.
     assert shell.out("cap", "list", real=True).split() == ["http.fetch", "retrieval.search"]
-    told = shell.json("cap", "list", real=True)["capabilities"]
-    assert set(told[0]) >= {"name", "description", "args_schema", "cacheable", "cache_ttl_sec"}
-    assert [each["cache_ttl_sec"] for each in told] == [600, 300]
+    text = shell.json("cap", "list", real=True)["capabilities"]
+    assert set(text[0]) >= {"name", "description", "args_schema", "cacheable", "cache_ttl_sec"}
+    assert [each["cache_ttl_sec"] for each in text] == [600, 300]
     assert "takes query [limit] · cached 5 min" in shell.out("cap", "list", human=True)
 
 
@@ -60,7 +60,7 @@ def test_people_see_where_the_result_is_and_how_it_begins(shell: Shell) -> None:
     assert lines[2].startswith('{"query":"x"')
 
 
-def test_what_is_wrong_with_arguments_is_told(shell: Shell) -> None:
+def test_what_is_wrong_with_arguments_is_reported(shell: Shell) -> None:
     name = ("cap", "invoke", "retrieval.search")
 
     assert shell.fails(*name)[1].startswith("error: args lacks query")

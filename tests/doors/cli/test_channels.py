@@ -1,4 +1,4 @@
-"""Channels on the command line: beside the store, and over a real server."""
+"""Channels on the command line: on a store of its own, and over a real server."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_what_is_published_is_numbered_waited_for_and_listed(shell: Shell) -> No
 
 def test_where_nothing_comes_the_exit_code_says_so(shell: Shell) -> None:
     for words in (["wait", "room"], ["subscribe", "room", "--once"]):
-        code, told = shell.fails(*words, "--timeout", "0.2")
+        code, error = shell.fails(*words, "--timeout", "0.2")
 
         assert code == 3
-        assert "nothing came within 0.2 s" in told
+        assert "nothing came within 0.2 s" in error
     assert shell.run("subscribe", "room", "--timeout", "0.2").returncode == 0
 
 
@@ -68,8 +68,8 @@ def test_each_signal_is_one_json_object_a_line(shell: Shell) -> None:
     url = shell.out("push", "--channel", "room", "--by", "coder", stdin=b"body").strip()
     shell.out("publish", "room", "two\nlines", "--by", "planner")
 
-    told = shell.out("subscribe", "room", "--json", "--since", "0", "--timeout", "0.2")
-    first, second = map(json.loads, told.splitlines())
+    text = shell.out("subscribe", "room", "--json", "--since", "0", "--timeout", "0.2")
+    first, second = map(json.loads, text.splitlines())
 
     assert first == {"seq": 1, "ts": first["ts"], "from": "coder", "url": url}
     assert second == {"seq": 2, "ts": second["ts"], "from": "planner", "message": "two\nlines"}
@@ -106,11 +106,11 @@ def test_a_command_gets_the_body_on_stdin_and_the_rest_in_its_environment(shell:
     pushed = shell.json("push", "--channel", "room", "--by", "coder", stdin=b"body")
     shell.out("publish", "room", "$(touch evil) `touch evil`; touch evil")
 
-    told = shell.out(
+    text = shell.out(
         "subscribe", "room", "--exec", COMMAND, "--since", "0", "--timeout", "0.2", real=True
     )
 
-    assert told.splitlines() == [
+    assert text.splitlines() == [
         f"1|room|coder|{pushed['url']}|{pushed['ref']}||body",
         "2|room|you|||$(touch evil) `touch evil`; touch evil|",
     ]
@@ -132,11 +132,11 @@ def test_a_command_that_fails_is_noted_and_does_not_end_the_rest(shell: Shell) -
 def test_a_command_that_reads_nothing_does_no_harm(shell: Shell) -> None:
     shell.out("push", "--channel", "room", stdin=bytes(3_000_000))
 
-    told = shell.out(
+    text = shell.out(
         "subscribe", "room", "--exec", "echo done", "--since", "0", "--once", real=True
     )
 
-    assert told == "done\n"
+    assert text == "done\n"
 
 
 def test_ctrl_c_ends_a_subscriber(shell: Shell) -> None:
@@ -162,13 +162,13 @@ def test_ctrl_c_ends_a_subscriber(shell: Shell) -> None:
     ],
 )
 def test_wrong_use_exits_with_2(tmp_path: Path, words: list[str], says: str) -> None:
-    code, told = Shell(tmp_path).fails(*words, stdin=b"x" * 70_000)
+    code, error = Shell(tmp_path).fails(*words, stdin=b"x" * 70_000)
 
     assert code == 2
-    assert says in told
+    assert says in error
 
 
-def test_signals_that_are_no_longer_kept_are_told_as_a_gap(tmp_path: Path) -> None:
+def test_signals_that_are_no_longer_kept_are_reported_as_a_gap(tmp_path: Path) -> None:
     """Promise S4: an older place gets a gap."""
     store = tmp_path / "store"
     with Relay(store, settings=Settings(signals_kept_max=2)) as relay:
@@ -200,5 +200,5 @@ def test_a_subscriber_outlives_its_server_and_misses_nothing(tmp_path: Path) -> 
                 shell.out("publish", "room", "after")
                 third = json.loads(subscriber.line())
 
-    told = [(each["seq"], each["message"]) for each in (first, second, third)]
-    assert told == [(1, "before"), (2, "meanwhile"), (3, "after")]
+    text = [(each["seq"], each["message"]) for each in (first, second, third)]
+    assert text == [(1, "before"), (2, "meanwhile"), (3, "after")]

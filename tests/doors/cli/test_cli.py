@@ -34,21 +34,21 @@ def test_a_file_keeps_its_name_type_and_metadata(shell: Shell) -> None:
 
 
 def test_for_people_a_push_tells_size_life_and_what_to_do_next(shell: Shell) -> None:
-    told = shell.out("push", stdin=b"x" * 46_400, human=True)
+    text = shell.out("push", stdin=b"x" * 46_400, human=True)
 
-    assert "46.4 kB" in told
-    assert "~11,600 tok" in told
-    assert "expires in 24 h" in told
-    assert "next: relay peek" in told
+    assert "46.4 kB" in text
+    assert "~11,600 tok" in text
+    assert "expires in 24 h" in text
+    assert "next: relay peek" in text
 
 
 def test_artifact_put_prints_its_ref_for_people_and_for_scripts(shell: Shell) -> None:
     """Promise A1."""
     ref = shell.out("artifact", "put", "-", stdin=b"notes").strip()
-    told = shell.out("artifact", "put", "-", "--type", "tool_output", stdin=b"more", human=True)
+    text = shell.out("artifact", "put", "-", "--type", "tool_output", stdin=b"more", human=True)
 
     assert shell.json("artifact", "show", ref)["artifact"]["expires_at"] is None
-    assert told.startswith("artifact_ref  ")
+    assert text.startswith("artifact_ref  ")
 
 
 @pytest.mark.parametrize("form", ["full", "prefix", "url", "last"])
@@ -63,11 +63,11 @@ def test_an_unknown_ref_exits_with_3_and_says_what_was_meant(shell: Shell) -> No
     (shell.home / "spec.md").write_text("x")
     shell.out("push", "spec.md")
 
-    code, told = shell.fails("peek", "spec.mf")
+    code, error = shell.fails("peek", "spec.mf")
 
     assert code == 3
-    assert "did you mean" in told
-    assert "spec.md" in told
+    assert "did you mean" in error
+    assert "spec.md" in error
 
 
 def test_what_is_gone_exits_with_4_and_says_when_and_why(shell: Shell) -> None:
@@ -75,17 +75,17 @@ def test_what_is_gone_exits_with_4_and_says_when_and_why(shell: Shell) -> None:
     ref = shell.out("artifact", "put", stdin=b"x").strip()
     shell.out("artifact", "rm", ref)
 
-    code, told = shell.fails("pull", ref)
+    code, error = shell.fails("pull", ref)
 
     assert code == 4
-    assert "was removed at" in told
+    assert "was removed at" in error
 
 
 def test_an_error_is_one_json_object_on_stderr_if_json_is_asked_for(shell: Shell) -> None:
-    code, told = shell.fails("peek", "00000000-0000-4000-8000-000000000000", "--json")
+    code, error = shell.fails("peek", "00000000-0000-4000-8000-000000000000", "--json")
 
     assert code == 3
-    assert set(json.loads(told)) == {"error", "message", "hint"}
+    assert set(json.loads(error)) == {"error", "message", "hint"}
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,11 @@ def test_wrong_use_exits_with_2_and_says_what_to_do(
 ) -> None:
     shell.out("push", "-", stdin=b"something")
 
-    code, told = shell.fails(*words, stdin=b"x")
+    code, error = shell.fails(*words, stdin=b"x")
 
     assert code == 2
-    assert says in told
-    assert len(told.splitlines()) >= 2
+    assert says in error
+    assert len(error.splitlines()) >= 2
 
 
 def test_a_name_that_is_no_utf_8_is_refused(shell: Shell) -> None:
@@ -125,10 +125,10 @@ def test_a_name_that_is_no_utf_8_is_refused(shell: Shell) -> None:
     name = os.fsencode(str(shell.home)) + b"/bad\xff.txt"
     Path(os.fsdecode(name)).write_text("x")
 
-    code, told = shell.fails("push", os.fsdecode(name))
+    code, error = shell.fails("push", os.fsdecode(name))
 
     assert code == 2
-    assert "--name" in told or "name" in told
+    assert "--name" in error or "name" in error
     assert shell.json("artifact", "list")["artifacts"] == []
 
 
@@ -169,11 +169,11 @@ def test_settings_in_config_json_are_obeyed_and_mistakes_in_it_named(shell: Shel
     assert shell.json("push", stdin=b"x")["ttl_s"] == 60
 
     config.write_text('{"ttl": 60}')
-    code, told = shell.fails("push", stdin=b"x")
+    code, error = shell.fails("push", stdin=b"x")
 
     assert code == 2
-    assert "config.json" in told
-    assert "ttl" in told
+    assert "config.json" in error
+    assert "ttl" in error
 
 
 def test_verify_exits_with_1_and_names_what_is_damaged(shell: Shell) -> None:
@@ -224,10 +224,10 @@ def test_ctrl_c_leaves_nothing_half_done(shell: Shell) -> None:
         assert process.poll() is None
 
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
+    _, error = process.communicate(timeout=30)
 
     assert process.returncode == 130
-    assert b"Traceback" not in told
+    assert b"Traceback" not in error
     assert not list(blobs.glob("*.draft"))
     assert shell.json("artifact", "list")["artifacts"] == []
 
@@ -246,7 +246,7 @@ def test_a_reader_that_goes_away_is_no_error_worth_a_traceback(shell: Shell) -> 
     assert done.stderr == b""
 
 
-def test_output_that_cannot_be_written_is_told_without_a_traceback(shell: Shell) -> None:
+def test_output_that_cannot_be_written_is_reported_without_a_traceback(shell: Shell) -> None:
     shell.out("push", stdin=b"x")
 
     with Path("/dev/full").open("wb") as full:
@@ -260,17 +260,17 @@ def test_output_that_cannot_be_written_is_told_without_a_traceback(shell: Shell)
 
 
 def test_a_typo_is_never_led_to_what_cannot_be_undone(shell: Shell) -> None:
-    code, told = shell.fails("thread", "rename", "a", "b")
+    code, error = shell.fails("thread", "rename", "a", "b")
 
     assert code == 2
-    assert "relay thread rm" not in told
+    assert "relay thread rm" not in error
 
 
 def test_help_names_every_command(shell: Shell) -> None:
-    told = shell.out("help")
+    text = shell.out("help")
 
     for word in ("push", "pull", "peek", "artifact put", "gc", "verify", "backup", "doctor"):
-        assert word in told
+        assert word in text
     assert "--ttl" in shell.out("push", "--help")
 
 

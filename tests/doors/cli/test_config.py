@@ -40,9 +40,9 @@ def test_a_wrong_setting_is_refused_and_the_file_stays(
     shell.out("config", "set", "ttl_s", "60")
     before = (shell.home / "store" / "config.json").read_bytes()
 
-    got, told = shell.fails("config", *words)
+    got, error = shell.fails("config", *words)
 
-    assert (got, says in told) == (code, True), told
+    assert (got, says in error) == (code, True), error
     assert (shell.home / "store" / "config.json").read_bytes() == before
 
 
@@ -51,10 +51,10 @@ def test_a_broken_file_is_named_and_never_overwritten(shell: Shell) -> None:
     path = shell.home / "store" / "config.json"
     path.write_text("{broken")
 
-    code, told = shell.fails("config", "set", "ttl_s", "60")
+    code, error = shell.fails("config", "set", "ttl_s", "60")
 
     assert code == 2
-    assert str(path) in told
+    assert str(path) in error
     assert path.read_text() == "{broken"
     assert shell.out("config", "path").strip() == str(path)
 

@@ -7,9 +7,9 @@ import signal
 import subprocess
 
 from contextrelay import Relay
+from contextrelay.doors.cli.commands.demo import plot
+from contextrelay.doors.demo.agents import script
 from contextrelay.doors.demo.documents import DOUBLE_CHARGED, NAMES, document
-from contextrelay.doors.demo.plot import plot
-from contextrelay.doors.demo.script import HOPS
 from tests.doors.cli.shell import RELAY, Shell
 
 
@@ -19,7 +19,7 @@ def test_the_demo_shows_savings_time_travel_and_a_wake_up_in_seconds(shell: Shel
 
     assert outcome["is_identical"]
     assert outcome["is_restored"]
-    assert outcome["hops"] == len(HOPS) == 35
+    assert outcome["hops"] == len(script()) == 35
     assert 0 < outcome["pulled_tokens"] < outcome["sent_tokens"] < outcome["pasted_tokens"] // 5
     assert 0 < outcome["wake_ms"] < 2_000
     assert outcome["took_s"] < 10
@@ -29,13 +29,13 @@ def test_the_demo_shows_savings_time_travel_and_a_wake_up_in_seconds(shell: Shel
 
 def test_for_people_the_demo_draws_and_says_what_to_do_next(shell: Shell) -> None:
     """Promise U2."""
-    told = shell.out("demo", human=True)
-    next_steps = [line.split() for line in told.splitlines() if line.startswith("  relay ")]
+    text = shell.out("demo", human=True)
+    next_steps = [line.split() for line in text.splitlines() if line.startswith("  relay ")]
 
-    assert "if pasted" in told
-    assert "with relay" in told
-    assert "estimate" in told
-    assert "─╯" in told
+    assert "if pasted" in text
+    assert "with relay" in text
+    assert "estimate" in text
+    assert "─╯" in text
     assert len(next_steps) == 3
     for words in next_steps:
         shell.out(*words[1:])
@@ -72,10 +72,10 @@ def test_an_interrupted_demo_leaves_nothing(shell: Shell) -> None:
             assert process.poll() is None
 
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=30)
+        _, error = process.communicate(timeout=30)
 
-        assert process.returncode == 130, told
-        assert b"Traceback" not in told
+        assert process.returncode == 130, error
+        assert b"Traceback" not in error
         assert relay.threads().threads == []
         assert relay.list().artifacts == []
 
@@ -89,7 +89,7 @@ def test_the_documents_are_the_same_every_time_and_tell_of_the_same_morning() ->
     assert sum(len(document(name).encode()) for name in NAMES) < 300_000
     assert twice == {f"ord_{7_300 + number}" for number in DOUBLE_CHARGED}
     assert document("worker.log").count("charge.retry") == len(DOUBLE_CHARGED) == 11
-    for hop in HOPS:
+    for hop in script():
         for look in hop.looks:
             assert document(look.document).count(look.begins_with) >= 1
 

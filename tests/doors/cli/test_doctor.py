@@ -45,7 +45,7 @@ def test_another_command_of_our_name_is_named(shell: Shell) -> None:
     assert "first in PATH" in hints[0]["next_step"]
 
 
-def test_a_search_index_that_is_behind_is_told(shell: Shell) -> None:
+def test_a_search_index_that_is_behind_is_reported(shell: Shell) -> None:
     """Promises L3, U2."""
     shell.out("push", "-", stdin=b"the first of some notes")
     before = findings(shell, "search")

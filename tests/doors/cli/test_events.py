@@ -10,19 +10,19 @@ from typing import IO
 from tests.doors.cli.shell import RELAY, Shell
 
 
-def test_events_are_told_for_people_as_json_and_line_by_line(shell: Shell) -> None:
+def test_events_are_reported_for_people_as_json_and_line_by_line(shell: Shell) -> None:
     """Promise T8."""
     shell.out("thread", "new", "--name", "orders")
     shell.out("state", "add", "fact", "one", "--by", "planner")
 
     everything = shell.json("events", "orders")
     lines = shell.out("events", "--jsonl", "--after", "1").splitlines()
-    told = shell.out("events", human=True).splitlines()
+    text = shell.out("events", human=True).splitlines()
 
     assert [each["seq"] for each in everything] == [1, 2, 3]
     assert everything[2]["event"]["type"] == "state.patch.applied"
     assert [json.loads(line) for line in lines] == everything[1:]
-    assert told[2].split()[2:4] == ["state.patch.applied", "planner"]
+    assert text[2].split()[2:4] == ["state.patch.applied", "planner"]
     assert len(shell.out("events", "--limit", "2").splitlines()) == 2
     assert shell.fails("events", "--after", "-1")[0] == 2
 
@@ -53,10 +53,10 @@ def test_tail_follows_what_other_processes_write_until_ctrl_c(shell: Shell) -> N
     shell.out("checkpoint", "now")
     assert next_event(process.stdout) == "checkpoint.created"
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
+    _, error = process.communicate(timeout=30)
 
     assert process.returncode == 0
-    assert told == ""
+    assert error == ""
 
 
 def test_tail_once_ends_with_the_first_new_event(shell: Shell) -> None:
@@ -83,7 +83,7 @@ def test_tail_ends_when_nothing_comes_and_once_says_so(shell: Shell) -> None:
     assert shell.fails("tail", "--timeout", "soon")[0] == 2
 
 
-def test_a_log_longer_than_a_page_is_told_whole(shell: Shell) -> None:
+def test_a_log_longer_than_a_page_is_reported_whole(shell: Shell) -> None:
     from contextrelay import Relay
 
     with Relay(shell.env["RELAY_HOME"]) as relay:

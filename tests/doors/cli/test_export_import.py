@@ -51,9 +51,9 @@ def test_what_is_no_export_is_refused_and_leaves_nothing(shell: Shell, kind: str
         with zipfile.ZipFile(file, "w") as archive:
             archive.writestr("../../evil", "x")
 
-    code, told = shell.fails("import", "x.zip")
+    code, error = shell.fails("import", "x.zip")
 
     assert code == 2
-    assert len(told.splitlines()) == 2
+    assert len(error.splitlines()) == 2
     assert shell.json("thread", "list")["threads"] == []
     assert shell.json("artifact", "list")["artifacts"] == []

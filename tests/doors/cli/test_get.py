@@ -69,12 +69,12 @@ def test_json_has_the_fields_of_the_model(shell: Shell, ref: str) -> None:
 
 
 def test_a_mistake_gets_the_next_step(shell: Shell, ref: str) -> None:
-    code, told = shell.fails("get", ref)
-    assert (code, "--outline" in told) == (2, True)
+    code, error = shell.fails("get", ref)
+    assert (code, "--outline" in error) == (2, True)
     assert shell.fails("get", ref, "--lines", "1:2", "--bytes", "1:2")[0] == 2
     assert shell.fails("get", ref, "--lines", "x")[0] == 2
-    code, told = shell.fails("get", ref, "--grep", r"(a)\1")
-    assert (code, "RE2" in told) == (2, True)
+    code, error = shell.fails("get", ref, "--grep", r"(a)\1")
+    assert (code, "RE2" in error) == (2, True)
     assert shell.fails("get", ref, "--heading", "x")[0] == 2
 
 

@@ -39,11 +39,11 @@ def test_show_why_explains_what_is_in_it_and_what_is_not(shell: Shell) -> None:
     shell.out("context", "add", "-", stdin=b"a long note about nothing " * 60)
     ref = shell.out("handoff", "give", "--to", "b", "--ask", "PostgreSQL?", "--budget", "120")
 
-    told = shell.out("handoff", "show", ref.strip(), "--why")
+    text = shell.out("handoff", "show", ref.strip(), "--why")
 
-    assert "facts/f1  kept: relevance" in told
-    assert "dropped: no room" in told
-    assert "relay get " in told
+    assert "facts/f1  kept: relevance" in text
+    assert "dropped: no room" in text
+    assert "relay get " in text
 
 
 def test_a_handoff_file_works_in_another_store(shell: Shell, tmp_path: Path) -> None:
@@ -55,22 +55,22 @@ def test_a_handoff_file_works_in_another_store(shell: Shell, tmp_path: Path) -> 
     there = Shell(tmp_path / "there")
     there.home.mkdir()
 
-    told = there.json("handoff", "accept", str(tmp_path / "h.zip"))
+    text = there.json("handoff", "accept", str(tmp_path / "h.zip"))
 
     assert zipfile.ZipFile(tmp_path / "h.zip").read("handoff.json").decode() == shell.out(
         "pull", ref
     )
-    assert told["view"]["handoff"]["ask"] == "go"
-    assert there.out("pull", next(iter(told["refs"].values()))) == "# Spec\n"
+    assert text["view"]["handoff"]["ask"] == "go"
+    assert there.out("pull", next(iter(text["refs"].values()))) == "# Spec\n"
 
 
 def test_a_file_that_is_no_handoff_is_refused(shell: Shell) -> None:
     (shell.home / "no.zip").write_bytes(b"PK\x03\x04 not at all")
 
-    code, told = shell.fails("handoff", "accept", "no.zip")
+    code, error = shell.fails("handoff", "accept", "no.zip")
 
     assert code == 2
-    assert "no handoff file" in told
+    assert "no handoff file" in error
 
 
 def test_a_context_is_packed_scored_shown_and_pruned(shell: Shell) -> None:
@@ -99,10 +99,10 @@ def test_a_budget_that_is_too_small_says_what_to_do(shell: Shell) -> None:
     with_thread(shell)
     shell.out("state", "add", "constraint", "never touch the production database, ever")
 
-    code, told = shell.fails("context", "pack", "--budget", "5")
+    code, error = shell.fails("context", "pack", "--budget", "5")
 
     assert code == 2
-    assert "give a budget of" in told
+    assert "give a budget of" in error
 
 
 def test_a_package_goes_to_another_thread_by_file(shell: Shell) -> None:

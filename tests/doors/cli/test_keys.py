@@ -16,9 +16,9 @@ def test_a_key_is_made_listed_used_and_revoked_on_the_store(shell: Shell) -> Non
     key_id = token.split("_")[1]
 
     assert shell.out("keys", "list").split() == [key_id]
-    told = shell.out("keys", "list", human=True)
-    assert f"{key_id}  read  good until revoked  reader" in told
-    assert token not in told
+    text = shell.out("keys", "list", human=True)
+    assert f"{key_id}  read  good until revoked  reader" in text
+    assert token not in text
     assert shell.json("keys", "usage", key_id)["usage"][0]["requests"] == 0
     assert shell.out("keys", "revoke", key_id).strip() == key_id
     assert "revoked" in shell.out("keys", "list", human=True)
@@ -27,14 +27,14 @@ def test_a_key_is_made_listed_used_and_revoked_on_the_store(shell: Shell) -> Non
 def test_an_admin_looks_after_keys_over_http(shell: Shell) -> None:
     """Promise Z1."""
     with shell.started("serve", "--port", "0", "--token", "auto", "--json") as server:
-        told = json.loads(server.line())
-        shell.env |= {"CONTEXTRELAY_URL": told["url"], "CONTEXTRELAY_API_KEY": told["token"]}
+        text = json.loads(server.line())
+        shell.env |= {"CONTEXTRELAY_URL": text["url"], "CONTEXTRELAY_API_KEY": text["token"]}
         made = shell.json("keys", "new", "--tenant", "acme", "--quota", "20kB", "--rate", "100")
         shell.env["CONTEXTRELAY_API_KEY"] = made["token"]
         ref = shell.json("push", stdin=b"theirs")["ref"]
         code, said = shell.fails("keys", "list")
         full, why = shell.fails("push", stdin=b"x" * 20_000)
-        shell.env["CONTEXTRELAY_API_KEY"] = told["token"]
+        shell.env["CONTEXTRELAY_API_KEY"] = text["token"]
 
         assert (code, "admin" in said) == (2, True)
         assert (full, "quota of 20,000 bytes" in why) == (1, True)
@@ -66,9 +66,9 @@ def used(shell: Shell, key_id: str) -> dict[str, int]:
         (["--ttl", "soon"], "soon"),
     ],
 )
-def test_wrong_use_is_told_and_makes_nothing(shell: Shell, words: list[str], says: str) -> None:
-    code, told = shell.fails("keys", "new", *words)
+def test_wrong_use_is_reported_and_makes_nothing(shell: Shell, words: list[str], says: str) -> None:
+    code, error = shell.fails("keys", "new", *words)
 
     assert code == 2
-    assert says in told
+    assert says in error
     assert shell.out("keys", "list", human=True).startswith("no keys yet")

@@ -1,4 +1,4 @@
-"""Mistakes on the command line: each is told in the words of who made it, with the next step."""
+"""Mistakes on the command line: each is text in the words of who made it, with the next step."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.doors.cli.shell import Shell
         (("project", "finish", "x"), "'x' has no place here", "- for JSON on stdin"),
     ],
 )
-def test_a_mistake_is_told_with_the_next_step(
+def test_a_mistake_is_reported_with_the_next_step(
     shell: Shell, words: tuple[str, ...], message: str, step: str
 ) -> None:
     shell.out("project", "init")
 
-    code, told = shell.fails(*words)
+    code, error = shell.fails(*words)
 
     assert code == 2
-    assert message in told
-    assert step in told
+    assert message in error
+    assert step in error

@@ -13,13 +13,13 @@ def test_the_outline_is_on_stdout_and_its_cost_beside_it(shell: Shell) -> None:
     ref = shell.json("push", "box.py")["ref"]
 
     done = shell.run("get", ref, "--outline")
-    told = shell.json("get", ref, "--outline", "--tokens-max", "100")
+    text = shell.json("get", ref, "--outline", "--tokens-max", "100")
 
     assert done.stdout.decode().startswith("Python, 506 lines")
     assert "class Box:4" in done.stdout.decode()
     assert f"next: relay get {ref[:8]} --symbol Box" in done.stderr.decode()
-    assert told["spent"]["tokens"] <= 100
-    assert shell.out("get", ref, *_words(told["next_args"])).startswith("class Box:")
+    assert text["spent"]["tokens"] <= 100
+    assert shell.out("get", ref, *_words(text["next_args"])).startswith("class Box:")
 
 
 def _words(args: dict[str, str]) -> list[str]:
@@ -31,11 +31,11 @@ def test_the_digest_is_within_its_budget(shell: Shell) -> None:
     (shell.home / "box.py").write_text(CODE)
     ref = shell.json("push", "box.py")["ref"]
 
-    told = shell.json("get", ref, "--digest", "--tokens-max", "200")
+    text = shell.json("get", ref, "--digest", "--tokens-max", "200")
 
-    assert told["spent"]["tokens"] <= 200
-    assert "--- lines" in told["text"]
-    assert told["omitted_lines"] > 400
+    assert text["spent"]["tokens"] <= 200
+    assert "--- lines" in text["text"]
+    assert text["omitted_lines"] > 400
 
 
 def test_a_full_peek_shows_the_exact_count_and_the_outline(shell: Shell) -> None:

@@ -12,9 +12,9 @@ PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    told = "run: .venv/bin/python -m contextrelay.doors.cli.reference > docs/cli.md"
+    text = "run: .venv/bin/python -m contextrelay.doors.cli.reference > docs/cli.md"
 
-    assert PAGE.read_text() == reference(), told
+    assert PAGE.read_text() == reference(), text
 
 
 def test_every_command_has_a_parser_a_docstring_and_a_line_of_help() -> None:

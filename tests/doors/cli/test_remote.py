@@ -79,9 +79,9 @@ def test_errors_come_back_with_their_exit_code_and_what_to_do(far: Shell) -> Non
     far.out("artifact", "rm", ref)
 
     assert far.fails("pull", "00000000-0000-4000-8000-000000000000")[0] == 3
-    code, told = far.fails("pull", ref)
+    code, error = far.fails("pull", ref)
     assert code == 4
-    assert "was removed at" in told
+    assert "was removed at" in error
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_errors_come_back_with_their_exit_code_and_what_to_do(far: Shell) -> Non
 def test_what_is_about_the_files_of_a_store_is_done_on_its_machine(
     shell: Shell, served: Served, words: list[str]
 ) -> None:
-    code, told = shell.fails("--url", served.url, *words)
+    code, error = shell.fails("--url", served.url, *words)
 
     assert code == 2
-    assert "is a server" in told
-    assert "on the machine of the store" in told
+    assert "is a server" in error
+    assert "on the machine of the store" in error
     assert not (shell.home / "store").exists()
 
 
@@ -177,11 +177,11 @@ def listening() -> Generator[tuple[str, list[str | None]]]:
         server.server_close()
 
 
-def test_a_server_that_is_not_there_is_told_with_what_to_do(shell: Shell) -> None:
-    code, told = shell.fails("--url", "http://127.0.0.1:1", "peek", "@last")
+def test_a_server_that_is_not_there_is_reported_with_what_to_do(shell: Shell) -> None:
+    code, error = shell.fails("--url", "http://127.0.0.1:1", "peek", "@last")
 
     assert code == 1
-    assert "no relay answers at http://127.0.0.1:1" in told
+    assert "no relay answers at http://127.0.0.1:1" in error
 
 
 def test_beside_the_store_nothing_of_the_network_is_imported(shell: Shell) -> None:

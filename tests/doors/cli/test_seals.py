@@ -62,10 +62,10 @@ def test_a_wrong_key_prints_nothing_but_why_and_never_the_key(shell: Shell) -> N
         bare: "no key",
     }
 
-    for given, told in cases.items():
+    for given, message in cases.items():
         for words, stdin in (((given,), b""), (("-",), given.encode())):
             code, error = shell.fails("pull", *words, stdin=stdin)
-            assert (code, told in error) == (4, True), error
+            assert (code, message in error) == (4, True), error
             assert fragment[4:20] not in error
             assert other[4:20] not in error
         code, error = shell.fails("pull", given, "-o", "out")
@@ -102,12 +102,12 @@ def test_no_mistake_in_a_command_shows_the_key(shell: Shell, words: tuple[str, .
     assert fragment[4:20].encode() not in done.stdout + done.stderr
 
 
-def test_json_has_the_url_and_people_are_told_what_it_means(shell: Shell) -> None:
-    told = shell.json("push", "--encrypt", stdin=SECRET)
+def test_json_has_the_url_and_people_are_reported_what_it_means(shell: Shell) -> None:
+    text = shell.json("push", "--encrypt", stdin=SECRET)
     shown = shell.out("push", "--encrypt", stdin=SECRET, human=True)
 
-    assert told["sealed"] == "k2"
-    assert told["url"].startswith(f"relay:///pull/{told['ref']}#k2=")
+    assert text["sealed"] == "k2"
+    assert text["url"].startswith(f"relay:///pull/{text['ref']}#k2=")
     assert "sealed k2" in shown
     assert "nobody else" in shown
     assert "tok" not in shown

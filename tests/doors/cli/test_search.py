@@ -1,4 +1,4 @@
-"""relay search: for people, for pipes, as JSON, and what it says beside the answer."""
+"""relay search: for people, for pipes, as JSON, and what it notes on stderr."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def notes(shell: Shell) -> str:
 
 def test_a_search_shows_hits_and_the_command_that_reads_on(shell: Shell, notes: str) -> None:
     """Promises L3, L4."""
-    told = shell.out("search", "retry", "payment", human=True)
+    text = shell.out("search", "retry", "payment", human=True)
 
-    head, snippet, then = told.splitlines()[:3]
+    head, snippet, then = text.splitlines()[:3]
     assert head.startswith(f"{notes[:8]}  notes.md")
     assert "retried five times" in snippet
     words = then.split()
@@ -39,10 +39,10 @@ def test_a_search_keeps_to_its_scope_and_says_what_it_left_out(shell: Shell, not
     assert len(everywhere["hits"]) == 2
     assert [hit["ref"] for hit in within["hits"]] == [notes]
     assert [hit["ref"] for hit in one["hits"]] == [notes]
-    told = done.stderr.decode()
-    assert "2 passages in all; not shown: 1 more passages" in told
-    assert "not found: unheard" in told
-    assert " tok" in told
+    text = done.stderr.decode()
+    assert "2 passages in all; not shown: 1 more passages" in text
+    assert "not found: unheard" in text
+    assert " tok" in text
 
 
 def test_the_index_is_made_anew_by_command(shell: Shell, notes: str) -> None:

@@ -46,15 +46,15 @@ def test_it_can_be_ended_as_soon_as_it_says_that_it_listens(shell: Shell, worker
 
 def test_as_json_it_tells_the_url_the_store_and_its_process(shell: Shell) -> None:
     with shell.started("serve", "--port", "0", "--json") as server:
-        told = json.loads(server.line())
+        text = json.loads(server.line())
 
-        assert set(told) == {"url", "store", "workers", "pid"}
-        assert told["store"] == str(shell.home / "store")
-        assert told["pid"] == server.running.pid
-        assert answer_of(told["url"])
+        assert set(text) == {"url", "store", "workers", "pid"}
+        assert text["store"] == str(shell.home / "store")
+        assert text["pid"] == server.running.pid
+        assert answer_of(text["url"])
 
 
-def test_people_are_told_what_to_do_next(shell: Shell) -> None:
+def test_people_are_reported_what_to_do_next(shell: Shell) -> None:
     shell.env["RELAY_OUTPUT"] = "human"
 
     with shell.started("serve", "--port", "0") as server:
@@ -81,14 +81,14 @@ def test_who_waits_for_a_signal_does_not_hold_up_its_end(shell: Shell) -> None:
         assert (code, said) == (0, "")
 
 
-def test_a_port_that_is_taken_is_told_with_what_to_do(shell: Shell) -> None:
+def test_a_port_that_is_taken_is_reported_with_what_to_do(shell: Shell) -> None:
     with shell.started("serve", "--port", "0") as server:
         port = server.line().rpartition(":")[2]
-        code, told = shell.fails("serve", "--port", port)
+        code, error = shell.fails("serve", "--port", port)
 
     assert code == 2
-    assert port in told
-    assert "--port 0" in told
+    assert port in error
+    assert "--port 0" in error
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,12 @@ def test_where_a_key_is_needed_it_does_not_start_while_nobody_has_one(
     revoked = shell.json("keys", "new", "--scope", "admin")["key"]["id"]
     shell.out("keys", "revoke", revoked)
 
-    code, told = shell.fails("serve", *words, "--port", str(free_port()))
+    code, error = shell.fails("serve", *words, "--port", str(free_port()))
 
     assert code == 2
-    assert "nobody has one" in told
-    assert "--token auto" in told
-    assert "relay keys new" in told
+    assert "nobody has one" in error
+    assert "--token auto" in error
+    assert "relay keys new" in error
 
 
 def status_of(url: str, token: str = "") -> int:
@@ -133,20 +133,20 @@ def test_token_auto_makes_an_admin_key_and_shows_it_once(shell: Shell, store: st
     """Promise Z1: relay serve --token auto."""
     words = [] if store == "folder" else ["--store", store]
     with shell.started(*words, "serve", "--port", "0", "--token", "auto", "--json") as server:
-        told = json.loads(server.line())
-        assert (status_of(told["url"]), status_of(told["url"], told["token"])) == (401, 200)
-        shell.env |= {"CONTEXTRELAY_API_KEY": told["token"], "CONTEXTRELAY_URL": told["url"]}
+        text = json.loads(server.line())
+        assert (status_of(text["url"]), status_of(text["url"], text["token"])) == (401, 200)
+        shell.env |= {"CONTEXTRELAY_API_KEY": text["token"], "CONTEXTRELAY_URL": text["url"]}
         keys = shell.json("keys", "list")["keys"]
         _, _, said = server.ended(signal.SIGTERM)
 
     assert [key["scope"] for key in keys] == ["admin"]
-    assert told["token"][19:] not in said
+    assert text["token"][19:] not in said
     if store == "folder":
         with shell.started("serve", "--port", "0", "--token", "auto", "--json") as server:
             again = json.loads(server.line())
             assert "token" not in again
             assert "there already" in server.note()
-            assert (status_of(again["url"]), status_of(again["url"], told["token"])) == (401, 200)
+            assert (status_of(again["url"]), status_of(again["url"], text["token"])) == (401, 200)
 
 
 def test_beyond_this_machine_it_asks_everybody_for_a_key(shell: Shell) -> None:
@@ -172,21 +172,21 @@ def test_beyond_this_machine_it_asks_everybody_for_a_key(shell: Shell) -> None:
         (["serve", "--port", "0", "--host", "no.such.host.invalid"], "is no address"),
     ],
 )
-def test_wrong_use_is_told_before_it_listens(shell: Shell, words: list[str], says: str) -> None:
-    code, told = shell.fails(*words)
+def test_wrong_use_is_reported_before_it_listens(shell: Shell, words: list[str], says: str) -> None:
+    code, error = shell.fails(*words)
 
     assert code == 2
-    assert says in told
+    assert says in error
 
 
-def test_a_store_that_cannot_be_opened_is_told_before_it_listens(shell: Shell) -> None:
+def test_a_store_that_cannot_be_opened_is_reported_before_it_listens(shell: Shell) -> None:
     (shell.home / "store").mkdir()
     (shell.home / "store" / "relay.db").write_text("this is no database, whatever it says" * 50)
 
-    code, told = shell.fails("serve", "--port", "0")
+    code, error = shell.fails("serve", "--port", "0")
 
     assert code == 1
-    assert "relay.db" in told
+    assert "relay.db" in error
 
 
 def test_it_serves_the_store_of_this_machine_whatever_others_ask(shell: Shell) -> None:

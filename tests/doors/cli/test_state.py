@@ -82,15 +82,15 @@ def test_a_conflict_exits_with_5_and_says_the_version_and_what_changed(shell: Sh
     """Promise T4."""
     shell.out("state", "patch", "--json", add("first"), "--expected", "v1")
 
-    code, told = shell.fails("state", "patch", "--json", add("second"), "--expected", "v1")
-    json_code, json_told = shell.fails(
+    code, message = shell.fails("state", "patch", "--json", add("second"), "--expected", "v1")
+    json_code, json_error = shell.fails(
         "--json", "state", "patch", "--json", add("second"), "--expected", "1"
     )
 
     assert code == json_code == 5
-    assert "is at version 2, not 1" in told
-    assert 'since then: + /facts/-  "first"' in told
-    error = json.loads(json_told)
+    assert "is at version 2, not 1" in message
+    assert 'since then: + /facts/-  "first"' in message
+    error = json.loads(json_error)
     assert (error["error"], error["version"]) == ("conflict", 2)
     assert error["changed"] == json.loads(add("first"))
     assert shell.out("state", "patch", "--json", add("b"), "--expected", "v1", "--merge") == "v3\n"
@@ -126,10 +126,10 @@ def test_a_conflict_exits_with_5_and_says_the_version_and_what_changed(shell: Sh
 def test_what_cannot_be_done_changes_nothing_and_says_what_to_do(
     shell: Shell, words: list[str], code: int, says: str
 ) -> None:
-    got, told = shell.fails("state", *words)
+    got, error = shell.fails("state", *words)
 
-    assert (got, says in told) == (code, True), told
-    assert len(told.splitlines()) >= 2
+    assert (got, says in error) == (code, True), error
+    assert len(error.splitlines()) >= 2
     assert shell.json("thread", "show")["version"] == 1
 
 
@@ -143,8 +143,8 @@ def test_every_version_can_be_shown_compared_and_restored(shell: Shell) -> None:
     assert shell.json("state", "show", "orders@v2:/plan/0/status") == "pending"
     assert shell.json("state", "show", "--at", "v3")["plan"][0]["status"] == "done"
     assert shell.out("state", "show", ":/plan/0/step") == "write it\n"
-    told = shell.out("state", "diff", "v2", "v3", human=True).splitlines()
-    assert told == ["orders v2 → v3", "@ /plan/0/status", '- "pending"', '+ "done"']
+    text = shell.out("state", "diff", "v2", "v3", human=True).splitlines()
+    assert text == ["orders v2 → v3", "@ /plan/0/status", '- "pending"', '+ "done"']
     assert shell.out("state", "restore", "v2").strip() == "v4"
     assert shell.json("state", "diff", "v2")["operations"] == []
 
@@ -179,14 +179,14 @@ def test_the_log_tells_when_who_what_and_the_checkpoints(shell: Shell) -> None:
 
 @pytest.mark.usefixtures("orders")
 def test_entries_get_short_ids_and_say_how_to_take_them_back(shell: Shell) -> None:
-    told = shell.out("state", "add", "fact", "Orders owns the schema", human=True)
+    text = shell.out("state", "add", "fact", "Orders owns the schema", human=True)
     ref = shell.out("artifact", "put", "-", stdin=b"evidence").strip()
     words = ["--reason", "measured", "--evidence", ref[:8], "--confidence", "0.5"]
     shell.out("state", "add", "decision", "Use SQLite", *words)
     shell.out("state", "add", "fact", "x", "--key", "k")
 
-    assert told.startswith('v2  + /facts/-  "Orders owns the schema"  (f1)  by you')
-    assert "undo: relay state restore v1" in told
+    assert text.startswith('v2  + /facts/-  "Orders owns the schema"  (f1)  by you')
+    assert "undo: relay state restore v1" in text
     state = shell.json("state", "show")
     assert [(each["id"], each["key"]) for each in state["facts"]] == [("f1", "note"), ("f2", "k")]
     decision: dict[str, Any] = state["decisions"][0]
@@ -228,12 +228,12 @@ def test_what_is_in_a_state_cannot_command_the_terminal(shell: Shell) -> None:
     """Promise A3."""
     shell.out("state", "add", "fact", "red \x1b[31m alert")
 
-    told = "".join(
+    text = "".join(
         shell.out(*words, human=True)
         for words in (["state", "header"], ["state", "log"], ["events"], ["state", "diff", "v1"])
     )
 
-    assert "\x1b" not in told
+    assert "\x1b" not in text
 
 
 def test_for_people_a_header_tells_of_what_is_left_out_altogether(shell: Shell) -> None:
@@ -241,10 +241,10 @@ def test_for_people_a_header_tells_of_what_is_left_out_altogether(shell: Shell) 
     shell.out("state", "add", "fact", "short", "-t", "long")
     shell.out("state", "add", "fact", "x" * 3_000, "-t", "long")
 
-    told = shell.out("state", "header", "long", human=True)
+    text = shell.out("state", "header", "long", human=True)
 
-    assert "all left out" in told
-    assert "(0 of 2)" in told
+    assert "all left out" in text
+    assert "(0 of 2)" in text
 
 
 def test_a_thread_in_another_store_is_reached_by_its_address(shell: Shell, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_stats_tell_what_was_counted_beside_it_over_all_commands(shell: Shell) -
     shell.out("pull", ref)
 
     counted = shell.json("stats", "orders")["counted"]
-    told = shell.out("stats", "orders")
+    text = shell.out("stats", "orders")
     everything = shell.json("stats", "--all")
 
     assert (counted["answers"], counted["pulls"]) == (2, 1)
@@ -71,26 +71,26 @@ def test_stats_tell_what_was_counted_beside_it_over_all_commands(shell: Shell) -
     assert counted["pulled_back"]["tokens"] > 0
     sent, pulled = counted["sent"]["tokens"], counted["pulled_back"]["tokens"]
     assert counted["net"] == counted["whole"]["tokens"] - sent - pulled
-    assert re.search(r"sent +\d+  measured", told)
-    assert re.search(r"if your provider caches prompts +-?[\d,]+", told)
+    assert re.search(r"sent +\d+  measured", text)
+    assert re.search(r"if your provider caches prompts +-?[\d,]+", text)
     assert everything["net"] == counted["net"]
     assert shell.fails("stats", "orders", "--all")[0] == 2
 
 
 def test_a_report_tells_everything_in_markdown_and_is_an_event(shell: Shell, orders: str) -> None:
     """Promise U2."""
-    told = shell.out("report", orders, "--by", "reviewer")
+    text = shell.out("report", orders, "--by", "reviewer")
 
-    titles = re.findall(r"^## (.+)$", told, re.MULTILINE)
+    titles = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert titles == [
         *("Summary", "Facts", "Constraints", "Open questions", "Decisions", "Plan"),
         *("Artifacts", "Timeline", "Savings"),
     ]
-    assert "- k\\<b\\>: orders " in told
-    assert "**hard** no network" in told
-    assert "which port?" in told
-    assert re.search(r"use SQLite \(confidence 1\)\. Because: measured\.\n  - evidence `", told)
-    assert "[SANITIZED]" in told
+    assert "- k\\<b\\>: orders " in text
+    assert "**hard** no network" in text
+    assert "which port?" in text
+    assert re.search(r"use SQLite \(confidence 1\)\. Because: measured\.\n  - evidence `", text)
+    assert "[SANITIZED]" in text
     last = shell.json("events")[-1]["event"]
     assert (last["type"], last["by"]) == ("report.generated", "reviewer")
     assert last["detail"] == {"format": "md", "version": 7}
@@ -98,11 +98,11 @@ def test_a_report_tells_everything_in_markdown_and_is_an_event(shell: Shell, ord
 
 def test_nothing_in_a_thread_shapes_its_markdown_report(shell: Shell, orders: str) -> None:
     """Promise A3."""
-    told = shell.out("report", orders)
-    outside = re.sub(r"^(`{4,})text\n.*?^\1$", "", told, flags=re.MULTILINE | re.DOTALL)
+    shown = shell.out("report", orders)
+    outside = re.sub(r"^(`{4,})text\n.*?^\1$", "", shown, flags=re.MULTILINE | re.DOTALL)
 
-    assert "\x1b" not in told
-    assert "\u202e" not in told
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
     assert not re.search(r"(?<!\\)<(script|img|b)\b", outside)
     assert not re.search(r"(?<!\\)\[link", outside)
     assert outside.count("\n# ") == 0
@@ -159,8 +159,8 @@ def test_a_report_as_json_has_the_fields_of_the_model(shell: Shell, orders: str)
 def test_a_report_that_cannot_be_written_is_no_event(shell: Shell) -> None:
     shell.out("thread", "new")
 
-    code, told = shell.fails("report", "-o", "no/such/folder/x.md")
+    code, error = shell.fails("report", "-o", "no/such/folder/x.md")
 
     assert code == 2
-    assert "cannot be written" in told
+    assert "cannot be written" in error
     assert len(shell.json("events")) == 2

@@ -18,11 +18,11 @@ def fact(text: str) -> str:
 def test_a_new_thread_prints_its_id_for_people_and_for_scripts(shell: Shell) -> None:
     """Promise T1."""
     thread = shell.out("thread", "new", "--name", "orders").strip()
-    told = shell.out("thread", "new", human=True)
+    text = shell.out("thread", "new", human=True)
 
     assert len(thread) == 36
-    assert told.startswith("thread_id  ")
-    assert len(told.strip()) == len("thread_id  ") + 36
+    assert text.startswith("thread_id  ")
+    assert len(text.strip()) == len("thread_id  ") + 36
 
 
 @pytest.mark.parametrize("form", ["id", "prefix", "upper", "name", "option", "alias"])
@@ -53,9 +53,9 @@ def test_without_a_name_it_is_the_last_used_one_of_this_folder(shell: Shell) -> 
     assert shell.json("thread", "show")["thread_id"] == second
     shell.out("state", "header", "first")
     assert shell.json("thread", "show")["thread_id"] == first
-    code, told = elsewhere.fails("thread", "show")
+    code, error = elsewhere.fails("thread", "show")
     assert code == 2
-    assert "relay thread new" in told
+    assert "relay thread new" in error
 
 
 def test_the_variable_counts_more_than_the_last_used_and_less_than_a_name(shell: Shell) -> None:
@@ -76,10 +76,10 @@ def test_the_last_used_thread_is_forgotten_when_it_is_removed(shell: Shell) -> N
     thread = shell.out("thread", "new").strip()
     shell.out("thread", "rm", thread, "--yes")
 
-    code, told = shell.fails("thread", "show")
+    code, error = shell.fails("thread", "show")
 
     assert code == 2
-    assert "none was used in this folder" in told
+    assert "none was used in this folder" in error
     assert shell.fails("thread", "show", thread)[0] == 4
 
 
@@ -87,11 +87,11 @@ def test_an_unknown_thread_exits_with_3_and_says_what_was_meant(shell: Shell) ->
     """Promise T1."""
     shell.out("thread", "new", "--name", "orders")
 
-    code, told = shell.fails("state", "header", "ordres")
+    code, error = shell.fails("state", "header", "ordres")
 
     assert code == 3
-    assert "did you mean" in told
-    assert "orders" in told
+    assert "did you mean" in error
+    assert "orders" in error
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_wrong_use_exits_with_2_and_says_what_to_do(
     shell.out("thread", "new", "--name", "one")
     shell.out("thread", "new", "--name", "two")
 
-    code, told = shell.fails(*words)
+    code, error = shell.fails(*words)
 
     assert code == 2
-    assert says in told
+    assert says in error
     assert len(shell.json("thread", "list")["threads"]) == 2
 
 
@@ -156,10 +156,10 @@ def test_a_closed_thread_can_be_read_and_not_changed(shell: Shell) -> None:
     shell.out("thread", "new", "--name", "orders")
 
     assert shell.json("thread", "close", "orders")["status"] == "closed"
-    code, told = shell.fails("state", "patch", "--json", fact("late"), "-t", "orders")
+    code, error = shell.fails("state", "patch", "--json", fact("late"), "-t", "orders")
 
     assert code == 2
-    assert "is closed" in told
+    assert "is closed" in error
     assert shell.json("state", "show", "orders")["version"] == 1
 
 
@@ -224,10 +224,10 @@ def test_artifact_get_takes_the_thread_and_only_what_is_in_it(shell: Shell) -> N
 @pytest.mark.parametrize("name", ["a\x1b[2Jb", "a\nb", "a\u202eb"])
 def test_a_name_cannot_command_the_terminal(shell: Shell, name: str) -> None:
     """Promise Z3."""
-    code, told = shell.fails("thread", "new", "--name", name)
+    code, error = shell.fails("thread", "new", "--name", name)
 
     assert code == 2
-    assert name not in told
+    assert name not in error
     assert shell.json("thread", "list")["threads"] == []
 
 

@@ -1,4 +1,4 @@
-"""The article's own algorithm, written from its description, to be measured beside ours.
+"""The article's own algorithm, written from its description, to be measured next to ours.
 
 Every block that is added is counted by its words, and all metrics are taken anew; a session counts
 as full by 8,192 words whatever it may hold, and is then pruned with every block; relevance is a
@@ -93,7 +93,7 @@ class ArticleSession:
         )
 
     def export(self) -> bytes:
-        told = [
+        blocks = [
             {
                 "id": block.id,
                 "content": block.content,
@@ -106,7 +106,7 @@ class ArticleSession:
             }
             for block in self.blocks
         ]
-        return json.dumps({"blocks": told, "metrics": self.metrics}).encode()
+        return json.dumps({"blocks": blocks, "metrics": self.metrics}).encode()
 
     def relevance(self, query: str) -> list[float]:
         """Fit TF-IDF to the query and all blocks, and compare.

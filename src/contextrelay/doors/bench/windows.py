@@ -1,4 +1,4 @@
-"""The context benchmark: add, format, prune, relevance, pack and export, ours beside the article's.
+"""The context benchmark: add, format, prune, relevance, pack and export, ours and the article's.
 
 Rule: both get the same blocks in the same run, and times are the processor's. What would take the
 article's way too long is not waited for, and said so; a figure that was not measured is not there.
@@ -10,6 +10,9 @@ import gc
 import random
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -24,6 +27,7 @@ from contextrelay.logic.packing.pack import pack
 from contextrelay.logic.packing.relevance import Relevance
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.package import Block
+from contextrelay.store.durable_files import write_whole
 
 ROUNDS = 5
 BUDGET_TOKENS = 4_096
@@ -85,16 +89,16 @@ class _Bench:
                 article = getattr(self, f"_article_{name}")(self._article)
             except Unavailable as error:
                 note = str(error)
-        told = BenchmarkResult(name, ours, [tokens] * len(ours))
+        result = BenchmarkResult(name, ours, [tokens] * len(ours))
         mean = None if article is None else sum(article) / len(article)
         return Line(
             operation=name,
             blocks=self._size,
-            mean_s=told.mean_time,
-            p95_s=told.p95_time,
-            tokens_per_second=told.tokens_per_second,
+            mean_s=result.mean_time,
+            p95_s=result.p95_time,
+            tokens_per_second=result.tokens_per_second,
             article_mean_s=mean,
-            ratio=None if mean is None else mean / told.mean_time,
+            ratio=None if mean is None else mean / result.mean_time,
             note=note,
         )
 
@@ -148,7 +152,7 @@ class _Bench:
 
     def _export(self) -> tuple[list[float], int]:
         session = self._manager.sessions[self._session]
-        session.calculate_metrics()  # Counted once, whoever asks first.
+        session.calculate_metrics()  # Counted once, and not while it is measured.
         return _rounds(lambda: to_json(session)), self._tokens * self._size
 
     # The article's
@@ -195,3 +199,44 @@ def _timed(act: Callable[[], Any]) -> float:
 
 def _rounds(act: Callable[[], Any]) -> list[float]:
     return [_timed(act) for _ in range(ROUNDS)]
+
+
+def plot(lines: list[Line], folder: Path) -> list[Path]:
+    """Draw the lines as PNG and SVG into a folder; the files.
+
+    Raises:
+        Unavailable: matplotlib is not installed.
+    """
+    try:
+        matplotlib: Any = import_module("matplotlib")
+        matplotlib.use("Agg")
+        plots: Any = import_module("matplotlib.pyplot")
+    except ImportError as error:
+        raise Unavailable(
+            "matplotlib is not installed", "pip install 'contextrelay[plots]'"
+        ) from error
+    names = list(dict.fromkeys(line.operation for line in lines))
+    figure, axes = plots.subplots(2, -(-len(names) // 2), figsize=(14, 7), squeeze=False)
+    for axis, name in zip(axes.flat, names, strict=False):
+        some = [line for line in lines if line.operation == name]
+        axis.plot([line.blocks for line in some], [line.mean_s * 1e3 for line in some], "o-")
+        both = [(line.blocks, line.article_mean_s * 1e3) for line in some if line.article_mean_s]
+        if both:
+            axis.plot([each[0] for each in both], [each[1] for each in both], "s--")
+        axis.set_title(name)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xlabel("blocks")
+        axis.set_ylabel("ms, mean")
+        axis.legend(["ours", "the article's"][: 1 + bool(both)])
+        axis.grid(visible=True, alpha=0.3)
+    figure.tight_layout()
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"context.{form}" for form in ("png", "svg")]
+    for file in files:
+        drawn = BytesIO()
+        figure.savefig(drawn, format=file.suffix[1:])
+        # A link that stands there is replaced, not written through.
+        write_whole(file, [drawn.getvalue()])
+    plots.close(figure)
+    return files

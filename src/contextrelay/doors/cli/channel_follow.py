@@ -1,6 +1,6 @@
-"""Following: the signals of a channel as they come, through whatever becomes of the server.
+"""Read the signals of a channel as they come, also while the server is away for a time.
 
-Rule: nothing is passed over in silence. A server that is lost and a gap are told on stderr, and
+Rule: nothing is passed over in silence. A server that is lost, and a gap, are noted on stderr, and
 reading goes on behind the last signal that was handled.
 """
 
@@ -24,24 +24,21 @@ def follow(
     """Signals after a seq (None: from now on), in order; ends after so long without one."""
     place = since
     if place is None:
-        place = patiently(console, lambda: console.relay.signals(channel).head)
+        place = until_available(console, lambda: console.relay.signals(channel).head)
     console.note(f"listening to {channel}; Ctrl-C ends it")
     heard_s = time.monotonic()
     while True:
-        page = _next_page(console, channel, place, _deadline_s(heard_s, timeout_s))
+        deadline_s = None if timeout_s is None else heard_s + timeout_s
+        page = _next_page(console, channel, place, deadline_s)
         if page is None:
             return
         if page.gap is not None:
-            tell_gap(console, channel, page.gap)
+            note_gap(console, channel, page.gap)
             place = page.gap[1]
         for signal in page.signals:
             yield signal
             place = signal.seq
         heard_s = time.monotonic()
-
-
-def _deadline_s(heard_s: float, timeout_s: float | None) -> float | None:
-    return None if timeout_s is None else heard_s + timeout_s
 
 
 def _next_page(
@@ -54,17 +51,17 @@ def _next_page(
         return console.relay.wait(channel, place, left_s)
 
     while True:
-        page = patiently(console, wait, deadline_s)
+        page = until_available(console, wait, deadline_s)
         if page.signals or page.gap is not None:
             return page
         if deadline_s is not None and time.monotonic() >= deadline_s:
             return None
 
 
-def patiently(
+def until_available(
     console: Console, act: Callable[[], Result], deadline_s: float | None = None
 ) -> Result:
-    """Do something that only reads, again and again until the relay answers.
+    """Repeat a call that only reads until the relay answers.
 
     Raises:
         Unavailable: it did not until the deadline.
@@ -81,8 +78,8 @@ def patiently(
         delay_s = min(2 * delay_s, RECONNECT_S_MAX)
 
 
-def tell_gap(console: Console, channel: str, gap: tuple[int, int]) -> None:
-    """Tell that some signals are no longer kept."""
+def note_gap(console: Console, channel: str, gap: tuple[int, int]) -> None:
+    """Note on stderr that some signals are no longer kept."""
     first, last = gap
     if first <= last:
         console.note(f"gap: signals {first} to {last} of {channel} are no longer kept")

@@ -36,7 +36,7 @@ COMMANDS = {
     "channels": Entry("channels", "", "list channels"),
     "wait": Entry("channels", "CHANNEL [--since SEQ]", "wait for the next signals of a channel"),
     "serve": Entry("serve", "[--port N]", "be a relay server, over HTTP"),
-    "mcp": Entry("mcp", "", "be an MCP server, for a coding agent to start"),
+    "mcp": Entry("serve", "", "be an MCP server, for a coding agent to start"),
     "events": Entry("events", "[THREAD]", "what happened in a thread"),
     "tail": Entry("events", "[THREAD]", "follow what happens in a thread"),
     "checkpoint": Entry("events", "LABEL", "give the version of now a label"),
@@ -49,7 +49,7 @@ COMMANDS = {
     "backup": Entry("store", "[-o FILE]", "write the whole store to one file"),
     "restore": Entry("store", "FILE", "fill an empty store from a backup"),
     "doctor": Entry("doctor", "", "is everything all right, and what to do if not"),
-    "prime": Entry("prime", "[--budget N]", "what an agent is told when it begins"),
+    "prime": Entry("project", "[--budget N]", "what an agent reads when it begins"),
     "completion": Entry("completion", "bash|zsh|fish", "print a script that completes commands"),
     "version": Entry("version", "", "print the version"),
 }
@@ -113,7 +113,7 @@ GROUPS = {
         "send": Entry("bridge", "TASK... [--wait]", "give a task to the agent behind a bridge"),
     },
     "bench": {
-        "context": Entry("bench", "[--out FOLDER]", "packing, measured beside the article's way"),
+        "context": Entry("bench", "[--out FOLDER]", "packing, measured against the article's way"),
     },
     "keys": {
         "new": Entry("keys", "[--scope SCOPE]", "make a key for a server, print its token once"),
@@ -183,7 +183,7 @@ def followers(group: str) -> list[str]:
 
 def overview(words: list[str]) -> str:
     """What `relay help` prints."""
-    # `relay help project` tells of `project todo` too.
+    # `relay help project` shows `project todo` too.
     shown = [group for group in GROUPS if f"{group} ".startswith(f"{' '.join(words)} ")]
     if words and shown:
         lines = [f"relay {' '.join(words)} COMMAND", ""]
@@ -206,7 +206,7 @@ def overview(words: list[str]) -> str:
         "else the thread last used in this folder.",
         "The store is that of --store or --url, else of CONTEXTRELAY_URL, else of RELAY_HOME, else",
         "~/.relay; http://HOST:PORT asks a server, with CONTEXTRELAY_API_KEY if that is set.",
-        "relay COMMAND --help tells more. --json works everywhere.",
+        "relay COMMAND --help says more. --json works everywhere.",
     ]
     return "\n".join(lines)
 

@@ -153,12 +153,12 @@ class Console:
             raise RelayError("nothing was done", "say y, or --yes")
 
     def note(self, text: str) -> None:
-        """Tell people something beside the answer."""
+        """Write a line for people to stderr, unless --quiet."""
         if not self.is_quiet:
             print(text, file=sys.stderr, flush=True)
 
     def fail(self, error: RelayError) -> None:
-        """Tell what went wrong and what to do about it; what was typed may hold a key."""
+        """Write an error and its hint to stderr, without the keys that may be in them."""
         from contextrelay.logic.seal.keys import hide_keys
 
         message, hint = hide_keys(error.told_here), hide_keys(error.hint)
@@ -167,8 +167,8 @@ class Console:
 
             from contextrelay.logic.untrusted.hidden_chars import escape_hidden
 
-            told = {"error": error.code, "message": message, "hint": hint}
-            print(escape_hidden(encode({**error.details, **told}).decode()), file=sys.stderr)
+            problem = {"error": error.code, "message": message, "hint": hint}
+            print(escape_hidden(encode({**error.details, **problem}).decode()), file=sys.stderr)
             return
         # Another line of a message is set in, so that it passes for nothing that we say.
         message, hint = (text.replace("\n", "\n  ") for text in (message, hint))

@@ -1,4 +1,4 @@
-"""Forms: how sizes, times and artifacts are told to people, and how refs are read from them."""
+"""How sizes, times and artifacts are shown, how refs are read, and how files come in and go out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tokens(size_bytes: int) -> str:
 
 
 def tokens_of(artifact: Artifact) -> str:
-    """The count that was told, with a mark if it is an estimate; else a rough one."""
+    """The count of tokens, marked with ~ if it is an estimate."""
     if not isinstance(artifact.tokens, int):
         return tokens(artifact.size_bytes)
     return f"{'' if artifact.token_basis == 'measured' else '~'}{artifact.tokens:,} tok"
@@ -89,8 +89,7 @@ def cut(text: str, chars_max: int) -> str:
 def line(artifact: Artifact) -> str:
     """An artifact in one line."""
     name = f"  {clean(artifact.name)}" if artifact.name else ""
-    told = f"{artifact.type}  {amount(artifact)}"
-    return f"{short(artifact.ref)}  {told}  {life(artifact)}{name}"
+    return f"{short(artifact.ref)}  {artifact.type}  {amount(artifact)}  {life(artifact)}{name}"
 
 
 def amount(artifact: Artifact) -> str:

@@ -73,7 +73,7 @@ def _dispatch(words: list[str], console: Console) -> None:
     if rest[0] in ("--version", "-V"):
         rest = ["version"]
     name, entry, arguments = _command([*ALIASES.get(rest[0], rest[:1]), *rest[1:]])
-    # Known before the options are read, so that a mistake in them is told as JSON too.
+    # Known before the options are read, so that an error in them is JSON too.
     console.is_json = console.is_json or ("--json" in arguments and not entry.takes_json)
 
     from contextrelay.doors.cli.parser import command

@@ -1,4 +1,4 @@
-"""Projects on the command line: which one is meant, and how its values are told.
+"""Projects on the command line: which one is meant, and how its values are shown.
 
 Rule: no store is opened here, and nothing that would be slow to import: `start` is run often.
 """
@@ -51,8 +51,8 @@ def link_of(console: Console, folder: str) -> Link:
     return link_at(folder, address, lambda: console.relay)
 
 
-def tell_warnings(project: Project, console: Console) -> None:
-    """Tell what a call had to say beside its answer."""
+def note_warnings(project: Project, console: Console) -> None:
+    """Note the warnings of the last call on stderr."""
     for warning in project.warnings:
         console.note(f"⚠ {clean(warning)}")
 

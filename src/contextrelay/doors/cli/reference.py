@@ -34,7 +34,7 @@ state, and `THREAD@v7:/facts/0` a place in that. Where none is given it is `RELA
 the thread last used in this folder. `-` is stdin.
 
 Exit codes: 0 all right, 1 failure, 2 wrong use, 3 not found, 4 expired, removed or forbidden,
-5 conflict, 130 interrupted. An error is told on stderr, with `--json` as one JSON object
+5 conflict, 130 interrupted. An error goes to stderr, with `--json` as one JSON object
 `{"error", "message", "hint"}`.
 
 Short for: """
@@ -68,7 +68,7 @@ def _command(name: str, entry: Entry) -> Iterator[str]:
 
 
 def _own(parser: Parser, entry: Entry) -> Iterator[Action]:
-    """What a command takes beside the options that all have."""
+    """What a command takes, without the options that all have."""
     for action in parser.declared:
         everywhere = set(_EVERYWHERE) - ({"--json"} if entry.takes_json else set())
         if not everywhere & set(action.option_strings):

@@ -1,4 +1,4 @@
-"""Tellings: operations, events and items of a state, in one line each, for people."""
+"""Operations, events and items of a state, each in one line, for people."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _TEXT_FIELDS = ("value", "description", "question", "step", "name", "ref")
 _SIGNS = {"add": "+", "remove": "-", "replace": "~", "move": ">", "copy": "&", "test": "="}
 
 
-def value(told: Any) -> str:
+def value(given: Any) -> str:
     """A JSON value, cut to a line."""
-    return display.cut(whole_value(told), LINE_CHARS)
+    return display.cut(whole_value(given), LINE_CHARS)
 
 
-def whole_value(told: Any) -> str:
-    return display.clean(encode(told).decode())
+def whole_value(given: Any) -> str:
+    return display.clean(encode(given).decode())
 
 
-def item(told: Any) -> str:
+def item(given: Any) -> str:
     """An item of a state's list: its text, and its id."""
-    if not is_object(told):
-        return value(told)
-    fields = told
+    if not is_object(given):
+        return value(given)
+    fields = given
     for name in _TEXT_FIELDS:
         if name in fields:
             id = f"  ({display.clean(str(fields['id']))})" if "id" in fields else ""
@@ -49,36 +49,36 @@ def key_of(fact: dict[str, Any]) -> str:
     return f"{display.clean(str(key))}: " if key and key != DEFAULT_KEY else ""
 
 
-def text_of(told: Any) -> str:
+def text_of(given: Any) -> str:
     """A value as people read it: a string without its quotes."""
-    return display.clean(told) if isinstance(told, str) else whole_value(told)
+    return display.clean(given) if isinstance(given, str) else whole_value(given)
 
 
-def operation(told: dict[str, Any]) -> str:
+def operation(given: dict[str, Any]) -> str:
     """One operation of a patch."""
-    sign = _SIGNS.get(told["op"], "?")
-    path = display.clean(told["path"])
-    if "from" in told:
-        return f"{sign} {path}  from {display.clean(told['from'])}"
-    return f"{sign} {path}  {item(told['value'])}" if "value" in told else f"{sign} {path}"
+    sign = _SIGNS.get(given["op"], "?")
+    path = display.clean(given["path"])
+    if "from" in given:
+        return f"{sign} {path}  from {display.clean(given['from'])}"
+    return f"{sign} {path}  {item(given['value'])}" if "value" in given else f"{sign} {path}"
 
 
-def operations(told: list[dict[str, Any]]) -> str:
+def operations(given: list[dict[str, Any]]) -> str:
     """A patch in one line: its first operation, and how many more there are."""
-    if not told:
+    if not given:
         return "nothing changed"
-    more = f"  and {display.count(len(told) - 1, 'more operation')}" if len(told) > 1 else ""
-    return operation(told[0]) + more
+    more = f"  and {display.count(len(given) - 1, 'more operation')}" if len(given) > 1 else ""
+    return operation(given[0]) + more
 
 
-def change(old: dict[str, Any], told: Iterable[dict[str, Any]]) -> Iterator[str]:
+def change(old: dict[str, Any], operations: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A difference as people read it, with what was there before; `old` is changed on the way."""
     from contextrelay.logic.document.patch import Operation, apply
     from contextrelay.logic.document.pointer import find, parse
 
     document: list[Any] = [old]
     size_bytes = len(encode(old))
-    for each in told:
+    for each in operations:
         yield f"@ {display.clean(each['path'])}"
         if each["op"] in ("remove", "replace"):
             yield f"- {value(find(document[0], parse(each['path'])))}"
@@ -90,10 +90,10 @@ def change(old: dict[str, Any], told: Iterable[dict[str, Any]]) -> Iterator[str]
         size_bytes = applied.size_bytes
 
 
-def event(told: Event) -> str:
-    """What an event says beside its type."""
-    detail = told.detail
-    match told.type:
+def event(happened: Event) -> str:
+    """What an event says, without its type."""
+    detail = happened.detail
+    match happened.type:
         case "state.patch.applied":
             restored = detail.get("restored_version")
             head = f"v{detail.get('version', '?')}  "

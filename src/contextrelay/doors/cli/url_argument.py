@@ -1,7 +1,7 @@
 """URLs with a key: what a person gives as REF, read so that the key is seen by nobody else.
 
-Rule: a key is told to nobody. `-` reads the URL from stdin, which neither a shell's history nor a
-list of processes shows; who gives a key as an argument is told of that.
+Rule: a key is shown to nobody. `-` reads the URL from stdin, which neither a shell's history nor a
+list of processes shows; a key that is given as an argument is warned of.
 """
 
 from __future__ import annotations

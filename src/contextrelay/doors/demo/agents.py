@@ -1,25 +1,56 @@
 """Agents: three of them share a thread. What each gets is a header, refs and slices; not documents.
 
 Rule: everything that would be sent to a model is counted, as it is, a quarter of its characters a
-token: the prompt with refs, the slices pulled, and beside it the prompt that pastes everything.
+token: the prompt with refs, the slices pulled, and next to it the prompt that pastes everything.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
-from msgspec import to_builtins
-from msgspec.json import encode
+from msgspec import Struct, to_builtins
+from msgspec.json import decode, encode
 
 from contextrelay.client.thread import Thread
 from contextrelay.doors.demo.documents import document
-from contextrelay.doors.demo.script import Hop
 from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.state import schema as states
 from contextrelay.logic.untrusted.fence import fence
 from contextrelay.model.artifact import Artifact
 
 CHARS_PER_TOKEN = 4
+
+
+class Look(Struct, frozen=True):
+    """A slice that an agent pulls: so many bytes of a document, from where a text is."""
+
+    document: str
+    begins_with: str
+    size_bytes: int
+
+
+class Hop(Struct, frozen=True):
+    """One call of one agent, whose answer is a patch: entries for the state, written as
+
+    fact KEY TEXT · constraint SEVERITY TEXT · question TEXT · step TEXT · decision TEXT
+    resolved ID · done ID
+    """
+
+    agent: str
+    asked: str
+    answer: tuple[tuple[str, ...], ...]
+    looks: tuple[Look, ...] = ()
+    brings: str = ""
+    """A document that comes into the thread with this hop."""
+    writes: tuple[str, str] | None = None
+    """A new artifact: its name and its text."""
+
+
+@cache
+def script() -> tuple[Hop, ...]:
+    """What the agents are asked, look at and answer, hop by hop."""
+    return decode(document("script.json"), type=tuple[Hop, ...])
 
 
 class Sent(NamedTuple):
@@ -48,25 +79,26 @@ class Team:
         if hop.brings:
             self._put(hop.brings, document(hop.brings), "you")
         header = self.thread.header()
-        slices = [self._pull(*look) for look in hop.looks]
+        slices = [self._pull(look) for look in hop.looks]
         prompt = [hop.asked, encode(header).decode(), *self._news(hop.agent), *slices]
         pasted = [hop.asked, *map(self._whole, self._stored), *self._transcript]
 
         operations = [self._operation(*entry) for entry in hop.answer]
-        told: list[dict[str, Any]] = to_builtins(operations)
-        self.thread.patch(told, by=hop.agent)
+        patch: list[dict[str, Any]] = to_builtins(operations)
+        self.thread.patch(patch, by=hop.agent)
         if hop.writes:
             self._put(*hop.writes, hop.agent)
-        self._transcript += [hop.asked, encode(told).decode()]
+        self._transcript += [hop.asked, encode(patch).decode()]
         return Sent(_tokens(pasted), _tokens(prompt), _tokens(slices))
 
     def _put(self, name: str, text: str, by: str) -> None:
         self._stored[name] = self.thread.put(text, name=name, created_by=by)
 
-    def _pull(self, name: str, begins_with: str, size_bytes: int) -> str:
+    def _pull(self, look: Look) -> str:
         """A slice by byte range. The script knows where to look; an agent would search."""
-        start = document(name).encode().index(begins_with.encode())
-        body = self.thread.relay.pull(self._stored[name].ref, start, start + size_bytes)
+        start = document(look.document).encode().index(look.begins_with.encode())
+        ref = self._stored[look.document].ref
+        body = self.thread.relay.pull(ref, start, start + look.size_bytes)
         return body.decode(errors="replace")
 
     def _news(self, agent: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Gathering: everything that a report tells of a thread, at one version.
+"""What a report is made of: everything of a thread, at one version.
 
 Rule: what is left out is counted; a report of any thread is bounded.
 """
@@ -18,7 +18,7 @@ from contextrelay.model.thread import Numbered, Stats, ThreadView
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """A thread as a report tells it."""
+    """What a report shows of a thread."""
 
     thread: ThreadView
     version: int
@@ -33,7 +33,7 @@ class Report(Struct, frozen=True, kw_only=True):
     artifacts_left_out: int
     timeline: list[Numbered]
     timeline_left_out: int
-    """How many earlier events are not told."""
+    """How many earlier events are left out."""
     savings: Stats
 
     @property

@@ -51,13 +51,12 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
     yield from ("", f"## {title}", "")
-    told = list(lines)
-    yield from told or ["None."]
+    yield from list(lines) or ["None."]
 
 
-def text(told: Any) -> str:
+def text(value: Any) -> str:
     """Somebody's text as text, whatever markup is in it."""
-    return _LIST_SIGN.sub(r"\\\1", _MARKUP.sub(r"\\\1", state_display.text_of(told)))
+    return _LIST_SIGN.sub(r"\\\1", _MARKUP.sub(r"\\\1", state_display.text_of(value)))
 
 
 def _fact(item: dict[str, Any]) -> str:
@@ -75,8 +74,8 @@ def _decision(item: dict[str, Any]) -> Iterator[str]:
         yield f"  - evidence `{_code(ref)}`"
 
 
-def _code(told: str) -> str:
-    return display.clean(told).replace("`", "'")
+def _code(value: str) -> str:
+    return display.clean(value).replace("`", "'")
 
 
 def _step(item: dict[str, Any]) -> str:
@@ -107,8 +106,8 @@ def _fenced(shown: str) -> tuple[str, str, str]:
 def _timeline(report: Report) -> Iterator[str]:
     if report.timeline_left_out:
         yield f"- {report.timeline_left_out} earlier events are left out"
-    for told in report.timeline:
-        event = told.event
+    for numbered in report.timeline:
+        event = numbered.event
         said = text(state_display.event(event))
         yield f"- {event.at:%Y-%m-%d %H:%M:%S} {event.type} by {text(event.by)} {said}".rstrip()
 

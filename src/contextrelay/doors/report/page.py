@@ -74,21 +74,20 @@ def _lines(report: Report) -> Iterator[str]:
     yield "</main></body></html>"
 
 
-def _text(told: Any) -> str:
-    return escape(state_display.text_of(told))
+def _text(value: Any) -> str:
+    return escape(state_display.text_of(value))
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
-    told = list(lines)
     yield f"<section><h2>{title}</h2>"
-    yield from told or ['<p class="none">None.</p>']
+    yield from list(lines) or ['<p class="none">None.</p>']
     yield "</section>"
 
 
 def _list(items: Iterable[str]) -> Iterator[str]:
-    told = [f"<li>{item}</li>" for item in items]
-    if told:
-        yield from ("<ul>", *told, "</ul>")
+    listed = [f"<li>{item}</li>" for item in items]
+    if listed:
+        yield from ("<ul>", *listed, "</ul>")
 
 
 def _fact(item: dict[str, Any]) -> str:
@@ -101,13 +100,13 @@ def _constraint(item: dict[str, Any]) -> str:
 
 
 def _decision(item: dict[str, Any]) -> str:
-    told = f"{_text(item['description'])} <small>confidence {item['confidence']:g}"
+    text = f"{_text(item['description'])} <small>confidence {item['confidence']:g}"
     if item["reason_codes"]:
-        told += f"; because {_text(', '.join(item['reason_codes']))}"
+        text += f"; because {_text(', '.join(item['reason_codes']))}"
     evidence = "".join(
         f"<li>evidence <code>{_text(ref)}</code></li>" for ref in item["evidence_refs"]
     )
-    return f"{told}</small>" + (f"<ul>{evidence}</ul>" if evidence else "")
+    return f"{text}</small>" + (f"<ul>{evidence}</ul>" if evidence else "")
 
 
 def _step(item: dict[str, Any]) -> str:
@@ -131,8 +130,8 @@ def _timeline(report: Report) -> Iterator[str]:
     if report.timeline_left_out:
         yield f'<p class="none">{report.timeline_left_out} earlier events are left out</p>'
     yield "<table><thead><tr><th>at (UTC)<th>event<th>by<th>what</tr></thead><tbody>"
-    for told in report.timeline:
-        event = told.event
+    for numbered in report.timeline:
+        event = numbered.event
         cells = (f"{event.at:%Y-%m-%d %H:%M:%S}", event.type, event.by, state_display.event(event))
         yield "<tr>" + "".join(f"<td>{_text(cell)}" for cell in cells) + "</tr>"
     yield "</tbody></table>"

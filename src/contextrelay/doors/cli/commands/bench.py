@@ -1,4 +1,4 @@
-"""bench context: packing measured on this machine, beside the way of the article."""
+"""bench context: packing measured on this machine, against the way of the article."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _sizes(text: str) -> tuple[int, ...]:
     arg("--out", metavar="FOLDER", help="write plots there: PNG and SVG"),
 )
 def bench_context(args: Namespace, console: Console) -> None:
-    """Measure add, format, prune, relevance, pack and export; ours beside the article's way."""
+    """Measure add, format, prune, relevance, pack and export; ours against the article's way."""
     from contextrelay.doors.bench.windows import lines
 
     done: list[Line] = []
@@ -59,7 +59,7 @@ def bench_context(args: Namespace, console: Console) -> None:
     if args.out:
         from pathlib import Path
 
-        from contextrelay.doors.bench.plots import plot
+        from contextrelay.doors.bench.windows import plot
 
         files = [str(file) for file in plot(done, Path(args.out))]
     if console.is_json:

@@ -34,16 +34,14 @@ _CHANNELS = (
 def bridge_start(args: Namespace, console: Console) -> None:
     """Work on the tasks that come on a channel, until interrupted."""
     with ContextRelay(console.address) as hub:
-        bridge = _bridge(args, hub)
-        told = f"works on {args.task_channel}, answers on {args.done_channel}; Ctrl-C ends it"
-        bridge.start(on_open=lambda: console.note(told))
-
-
-def _bridge(args: Namespace, hub: ContextRelay) -> AgentBridge:
-    channels = (args.task_channel, args.done_channel)
-    if args.exec is not None:
-        return AgentBridge(hub, *channels, dispatcher=args.exec, timeout=args.timeout)
-    return AgentBridge.for_tmux(hub, args.tmux or "vibe", args.window, *channels, args.timeout)
+        channels = (args.task_channel, args.done_channel)
+        if args.exec is not None:
+            bridge = AgentBridge(hub, *channels, dispatcher=args.exec, timeout=args.timeout)
+        else:
+            session = args.tmux or "vibe"
+            bridge = AgentBridge.for_tmux(hub, session, args.window, *channels, args.timeout)
+        started = f"works on {args.task_channel}, answers on {args.done_channel}; Ctrl-C ends it"
+        bridge.start(on_open=lambda: console.note(started))
 
 
 @takes(

@@ -91,12 +91,12 @@ def _args(args: Namespace) -> dict[str, Any]:
                 "--json is no JSON object", """write it like --json '{"query": "tokens"}'"""
             )
         return document
-    told: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     for key, value in args.pairs or ():
-        if key in told:
+        if key in given:
             raise Invalid(f"--arg {display.clean(key)} is given twice", "give a list with --json")
-        told[key] = _value(value)
-    return told
+        given[key] = _value(value)
+    return given
 
 
 def _value(text: str) -> Any:
@@ -111,5 +111,5 @@ def _value(text: str) -> Any:
 def cap_purge(args: Namespace, console: Console) -> None:
     """Forget cached results; the artifacts stay as long as they would have."""
     purged = console.relay.purge_cache(args.name)
-    told = display.count(purged.entries, "cached result")
-    console.answer(purged, f"forgot {told}", str(purged.entries))
+    results = display.count(purged.entries, "cached result")
+    console.answer(purged, f"forgot {results}", str(purged.entries))

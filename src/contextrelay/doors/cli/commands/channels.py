@@ -19,7 +19,7 @@ from msgspec import Raw
 from msgspec.json import encode
 
 from contextrelay.doors.cli import display
-from contextrelay.doors.cli.channel_follow import follow, patiently, tell_gap
+from contextrelay.doors.cli.channel_follow import follow, note_gap, until_available
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import PAGE, arg, by, one_of, seconds, takes
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Sealed, TooLarge
@@ -60,9 +60,9 @@ def publish(args: Namespace, console: Console) -> None:
     """Send a message to a channel; print its seq."""
     message = _from_stdin() if args.message == "-" else args.message
     signal = console.relay.publish(args.channel, message, args.by)
-    told = f"{signal.seq}  {display.size(len(message.encode()))} to {display.clean(args.channel)}"
+    sent = f"{signal.seq}  {display.size(len(message.encode()))} to {display.clean(args.channel)}"
     heard = f"  heard by: relay subscribe {display.clean(args.channel)} --since {signal.seq - 1}"
-    console.answer(signal, [told, heard], str(signal.seq))
+    console.answer(signal, [sent, heard], str(signal.seq))
 
 
 def _from_stdin() -> str:
@@ -128,22 +128,22 @@ def _handle(args: Namespace, console: Console, signal: Signal) -> None:
         _print(console, signal)
 
 
-def _told(console: Console, signal: Signal) -> dict[str, Any]:
-    """A signal as --json tells it."""
-    told: dict[str, Any] = {"seq": signal.seq, "ts": signal.ts, "from": signal.by}
+def _fields(console: Console, signal: Signal) -> dict[str, Any]:
+    """A signal as --json writes it."""
+    fields: dict[str, Any] = {"seq": signal.seq, "ts": signal.ts, "from": signal.by}
     if signal.ref is None:
-        return {**told, "message": signal.message}
-    return {**told, "url": console.relay.transport.url_of(signal.ref)}
+        return {**fields, "message": signal.message}
+    return {**fields, "url": console.relay.transport.url_of(signal.ref)}
 
 
 def _print(console: Console, signal: Signal) -> None:
-    told = _told(console, signal)
-    text = told["url"] if "url" in told else _text_of(signal.message)
+    fields = _fields(console, signal)
+    text = fields["url"] if "url" in fields else _text_of(signal.message)
     if console.is_human:
         at = datetime.fromtimestamp(signal.ts / 1000, UTC).astimezone()
         who = display.clean(signal.by)
         text = f"{signal.seq:>5}  {at:%H:%M:%S}  {who:10}  {spell_hidden(text)}"
-    console.line(told, text)
+    console.line(fields, text)
 
 
 def _text_of(message: object) -> str:
@@ -167,13 +167,13 @@ def _body(console: Console, ref: str) -> IO[bytes]:
         body.seek(0)
         return body
 
-    return patiently(console, fetch)
+    return until_available(console, fetch)
 
 
 def _print_body(console: Console, signal: Signal, body: IO[bytes]) -> None:
     if console.is_json:
-        told = {**_told(console, signal), **_as_json(body.read())}
-        console.line(told, "")
+        fields = {**_fields(console, signal), **_as_json(body.read())}
+        console.line(fields, "")
         return
     sys.stdout.flush()
     copyfileobj(body, sys.stdout.buffer)
@@ -249,13 +249,13 @@ def wait(args: Namespace, console: Console) -> None:
     """
     page = console.relay.wait(args.channel, args.since, args.timeout)
     if console.is_json:
-        told = [_told(console, signal) for signal in page.signals]
-        console.answer({"signals": told, "head": page.head, "gap": page.gap}, "")
+        fields = [_fields(console, signal) for signal in page.signals]
+        console.answer({"signals": fields, "head": page.head, "gap": page.gap}, "")
     else:
         for signal in page.signals:
             _print(console, signal)
     if page.gap is not None:
-        tell_gap(console, args.channel, page.gap)
+        note_gap(console, args.channel, page.gap)
     if not page.signals and page.gap is None:
         console.note(f"nothing came within {args.timeout:g} s; next: --since {page.head}")
         console.exit_code = NOTHING_CAME

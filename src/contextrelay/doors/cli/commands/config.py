@@ -35,19 +35,19 @@ def config_list(args: Namespace, console: Console) -> None:
     settings = _settings(_path(console))
     values: dict[str, Any] = to_builtins(settings)
     lines = [
-        f"{key:16} {_told(value):12} {_MEANS.get(key, '')}{_changed(key, value)}"
+        f"{key:16} {_shown(value):12} {_MEANS.get(key, '')}"
+        + (
+            ""
+            if value == (default := getattr(Settings(), key))
+            else f" (set; the default is {_shown(default)})"
+        )
         for key, value in values.items()
     ]
-    plain = "\n".join(f"{key}={_told(value)}" for key, value in values.items())
+    plain = "\n".join(f"{key}={_shown(value)}" for key, value in values.items())
     console.answer(settings, lines, plain)
 
 
-def _changed(key: str, value: Any) -> str:
-    default = getattr(Settings(), key)
-    return "" if value == default else f" (set; the default is {_told(default)})"
-
-
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     return encode(value).decode()
 
 
@@ -56,7 +56,7 @@ def config_get(args: Namespace, console: Console) -> None:
     """Print one setting."""
     settings = _settings(_path(console))
     value = getattr(settings, _known(args.key))
-    console.answer(value, _told(value), _told(value))
+    console.answer(value, _shown(value), _shown(value))
 
 
 @takes(arg("key", metavar="KEY"), arg("value", metavar="VALUE", help="`default` takes it back"))
@@ -73,8 +73,8 @@ def config_set(args: Namespace, console: Console) -> None:
         raise Invalid(f"{key} cannot be {args.value!r}: {error}", f"it is {_MEANS[key]}") from error
     make_folder(path.parent)
     display.save(str(path), [format(encode(settings), indent=2) + b"\n"])
-    told = _told(getattr(settings, key))
-    console.answer(settings, f"{key} is {told}", told)
+    shown = _shown(getattr(settings, key))
+    console.answer(settings, f"{key} is {shown}", shown)
 
 
 def config_path(args: Namespace, console: Console) -> None:

@@ -14,7 +14,7 @@ from contextrelay.limits import BUDGET_TOKENS_DEFAULT, BUDGET_TOKENS_MAX
 from contextrelay.logic.packing.candidates import BLOCK_METADATA
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.logic.untrusted.fence import fenced
-from contextrelay.model.package import BLOCK_TYPES, Block, Package
+from contextrelay.model.package import BLOCK_TYPES, Block
 
 PRUNE_AT, PRUNE_TO = 0.9, 0.8
 
@@ -78,18 +78,14 @@ def context_pack(args: Namespace, console: Console) -> None:
         calls=args.calls,
     )
     if args.why and not console.is_json:
-        console.show("\n".join(_reasons(package)))
+        every = (*package.blocks, *package.dropped)
+        console.show("\n".join(f"{block.id}  {package.why(block.id)}" for block in every))
     else:
         console.answer(package, fenced(package.text(), f"what {chosen.label} holds"))
     console.note(
         f"{display.count(len(package.blocks), 'block')}, {len(package.dropped)} left out ·"
         f" {package.total_tokens:,} of {args.budget:,} tokens ({package.tokenizer})"
     )
-
-
-def _reasons(package: Package) -> list[str]:
-    every = (*package.blocks, *package.dropped)
-    return [f"{block.id}  {package.why(block.id)}" for block in every]
 
 
 @takes(arg("query", nargs="+", metavar="QUERY", help="what it is for"), thread_option())
@@ -140,13 +136,13 @@ def context_prune(args: Namespace, console: Console) -> None:
         if "ref" in block.metadata
     ]
     if pruned:
-        _tell_state(chosen.thread, pruned, args.by)
+        _note_in_state(chosen.thread, pruned, args.by)
     lines = [f"pruned {each['ref']}  {each['why']}" for each in pruned]
     lines.append(f"{display.count(len(pruned), 'block')} pruned; get one: relay get REF")
     console.answer({"pruned": pruned}, lines, "\n".join(each["ref"] for each in pruned))
 
 
-def _tell_state(thread: Thread, pruned: list[dict[str, Any]], by: str) -> None:
+def _note_in_state(thread: Thread, pruned: list[dict[str, Any]], by: str) -> None:
     operations: list[dict[str, Any]] = []
     if "pruned" not in thread.state():
         operations.append({"op": "add", "path": "/pruned", "value": []})
@@ -170,8 +166,8 @@ def context_export(args: Namespace, console: Console) -> None:
     body = write(session_of(package))
     if args.out:
         size_bytes = display.save(args.out, [body])
-        told = {"file": args.out, "size": size_bytes, "sha256": package.sha256}
-        console.answer(told, f"{args.out}  {display.size(size_bytes)}", args.out)
+        written = {"file": args.out, "size": size_bytes, "sha256": package.sha256}
+        console.answer(written, f"{args.out}  {display.size(size_bytes)}", args.out)
     elif args.format == "json":
         console.show_json(body.decode())
     else:
@@ -205,5 +201,5 @@ def context_import(args: Namespace, console: Console) -> None:
             block.content, metadata={BLOCK_METADATA: fields}, created_by=args.by
         )
         refs.append(made.ref)
-    told = f"{display.count(len(refs), 'block')} of {session.agent_id or 'a package'}"
-    console.answer({"refs": refs}, told, "\n".join(refs))
+    added = f"{display.count(len(refs), 'block')} of {session.agent_id or 'a package'}"
+    console.answer({"refs": refs}, added, "\n".join(refs))

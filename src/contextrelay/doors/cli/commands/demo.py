@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 
@@ -24,10 +26,8 @@ from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, one_of, takes
 from contextrelay.doors.cli.thread_argument import VARIABLE
 from contextrelay.doors.demo import agents
-from contextrelay.doors.demo.agents import Sent, Team
+from contextrelay.doors.demo.agents import Sent, Team, script
 from contextrelay.doors.demo.documents import NAMES, document
-from contextrelay.doors.demo.plot import plot
-from contextrelay.doors.demo.script import HOPS
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.wire.verbs import ReadState
@@ -35,6 +35,8 @@ from contextrelay.wire.verbs import ReadState
 NAME, MADE_BY = "demo-orders", "relay demo"
 OLD_VERSION = 7
 _WAKES = 5
+_ROWS = 6
+_COLUMNS_A_HOP = 2
 _WAIT_S = 20
 
 
@@ -68,18 +70,14 @@ class Outcome(Struct, frozen=True, kw_only=True):
 def demo(args: Namespace, console: Console) -> None:
     """Let three scripted agents work on one incident: refs against pasting, and time travel."""
     if args.clean:
-        _clean(console)
+        removed = _remove_made_by(console, MADE_BY)
+        text = f"removed {display.count(len(removed), 'demo thread')}, with all they held"
+        console.answer({"removed": removed}, text, "\n".join(removed))
     elif args.show_code:
         code = Path(agents.__file__).read_text(encoding="utf-8")
         console.answer({"code": code}, code.rstrip("\n"))
     else:
         _play(console)
-
-
-def _clean(console: Console) -> None:
-    removed = _remove_made_by(console, MADE_BY)
-    told = f"removed {display.count(len(removed), 'demo thread')}, with all they held"
-    console.answer({"removed": removed}, told, "\n".join(removed))
 
 
 def _remove_made_by(console: Console, maker: str) -> list[str]:
@@ -103,12 +101,12 @@ def _play(console: Console) -> None:
     maker = f"{MADE_BY} {os.urandom(4).hex()}"
     try:
         with console.busy("three agents at work"):
-            outcome, told = _act(console, console.relay.new_thread(NAME, maker), started)
+            outcome, lines = _act(console, console.relay.new_thread(NAME, maker), started)
     except BaseException:
         # Found by its maker: the interrupt may have come before we knew the thread.
         _remove_made_by(console, maker)
         raise
-    console.answer(outcome, told)
+    console.answer(outcome, lines)
     if not (outcome.is_identical and outcome.is_restored):
         raise RelayError("the demo did not come out right", "relay doctor; relay verify")
 
@@ -116,7 +114,7 @@ def _play(console: Console) -> None:
 def _act(console: Console, thread: Thread, started: float) -> tuple[Outcome, list[str]]:
     """Let the agents act, measure, and say what came of it."""
     team = Team(thread)
-    sent = [team.act(hop) for hop in HOPS]
+    sent = [team.act(hop) for hop in script()]
     acted = time.perf_counter()
     head = thread.show()
     wake_ms = _wake_ms(console, thread, head.events)
@@ -128,18 +126,18 @@ def _act(console: Console, thread: Thread, started: float) -> tuple[Outcome, lis
         name=NAME,
         documents=len(NAMES),
         size=size_bytes,
-        hops=len(HOPS),
+        hops=len(script()),
         versions=thread.show().version,
         pasted_tokens=sum(each.pasted_tokens for each in sent),
         sent_tokens=sum(each.relay_tokens for each in sent),
         pulled_tokens=sum(each.pulled_tokens for each in sent),
-        slices=sum(len(hop.looks) for hop in HOPS),
+        slices=sum(len(hop.looks) for hop in script()),
         wake_ms=wake_ms,
         is_identical=is_identical,
         is_restored=is_restored,
         took_s=time.perf_counter() - started,
     )
-    return outcome, _told(console, outcome, sent, acted - started)
+    return outcome, _lines(console, outcome, sent, acted - started)
 
 
 # What is measured with another process
@@ -192,16 +190,16 @@ def _is_restored(thread: Thread, newest: int) -> bool:
     return is_back and not thread.diff(newest, forth.version).operations
 
 
-# What is told
+# What is printed
 
 
-def _told(console: Console, outcome: Outcome, sent: list[Sent], acted_s: float) -> list[str]:
+def _lines(console: Console, outcome: Outcome, sent: list[Sent], acted_s: float) -> list[str]:
     stored = f"{outcome.documents} documents, {display.size(outcome.size)}"
     slices = f"{outcome.slices} slices pulled by byte range ({outcome.pulled_tokens:,} tok)"
     newest = outcome.versions - 2
     share = 1 - outcome.sent_tokens / outcome.pasted_tokens
     kept = console.bold(f"{share:.1%} fewer")
-    team = " → ".join(dict.fromkeys(hop.agent for hop in HOPS))
+    team = " → ".join(dict.fromkeys(hop.agent for hop in script()))
     identical = _mark(outcome.is_identical, "identical")
     travelled = f"{identical}; restored: {_mark(outcome.is_restored, 'equal')}"
     relay = _program(console)
@@ -236,3 +234,39 @@ def _program(console: Console) -> str:
     is_found = found is not None and Path(found).resolve() == ours.resolve()
     words = "relay" if is_found or ours.name != "relay" else shlex.quote(str(ours))
     return f"{words} --store {shlex.quote(console.store)}" if console.store else words
+
+
+def plot(pasted: Sequence[int], sent: Sequence[int]) -> list[str]:
+    """Draw what was spent up to each hop: the upper line pasted, the lower one with refs."""
+    upper, lower = list(accumulate(pasted)), list(accumulate(sent))
+    top = max(upper[-1], 1)
+    high = [_row(value, top) for value in upper for _ in range(_COLUMNS_A_HOP)]
+    low = [_row(value, top) for value in lower for _ in range(_COLUMNS_A_HOP)]
+    grid = [[" "] * len(high) for _ in range(_ROWS + 1)]
+    _draw(grid, high, "─╯╭│")
+    _draw(grid, low, "━┛┏┃")
+    lines: list[str] = []
+    for row in range(_ROWS, -1, -1):
+        label = f"{top * row / _ROWS / 1000:.0f}k" if row % (_ROWS // 2) == 0 else ""
+        axis = "┼" if row == 0 else "┤" if label else "│"
+        lines.append(f"{label:>6} {axis}{''.join(grid[row]).rstrip()}")
+    return lines
+
+
+def _row(value: int, top: int) -> int:
+    return round(value / top * _ROWS)
+
+
+def _draw(grid: list[list[str]], rows: list[int], signs: str) -> None:
+    """A line that climbs: flat, the corner below, the corner above, and between them."""
+    flat, below, above, between = signs
+    last = rows[0]
+    for column, row in enumerate(rows):
+        if row == last:
+            grid[row][column] = flat
+        else:
+            grid[last][column] = below
+            grid[row][column] = above
+            for passed in range(last + 1, row):
+                grid[passed][column] = between
+        last = row

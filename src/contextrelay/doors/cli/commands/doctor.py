@@ -27,12 +27,12 @@ LOW_SPACE_BYTES = 25 * RESERVE_BYTES
 MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
 
 
-class Finding(Struct, frozen=True):
+class Finding(Struct, frozen=True, rename={"text": "told"}):
     """One thing that was looked at."""
 
     what: str
     state: str
-    told: str
+    text: str
     next_step: str = ""
 
 
@@ -45,7 +45,7 @@ def doctor(args: Namespace, console: Console) -> None:
     hints = sum(finding.state == "hint" for finding in findings)
     lines: list[str] = []
     for finding in findings:
-        lines.append(f"{MARKS[finding.state]} {finding.what:10} {finding.told}")
+        lines.append(f"{MARKS[finding.state]} {finding.what:10} {finding.text}")
         if finding.next_step:
             lines.append(f"  {'':10} next: {finding.next_step}")
     total = f"{display.count(hints, 'hint')}, {display.count(failures, 'failure')}"
@@ -62,8 +62,8 @@ def _looked(look: Callable[[Console], Iterator[Finding]], console: Console) -> l
 
 def _store(console: Console) -> Iterator[Finding]:
     report = console.relay.survey()
-    told = f"{report.address} ({report.engine})  {display.count(report.artifacts, 'artifact')}"
-    yield Finding("store", "ok", f"{told}  {display.size(report.body_bytes)}")
+    text = f"{report.address} ({report.engine})  {display.count(report.artifacts, 'artifact')}"
+    yield Finding("store", "ok", f"{text}  {display.size(report.body_bytes)}")
     if report.due:
         due = f"{display.count(report.due, 'thing')} due to go"
         yield Finding("store", "hint", due, "relay gc")
@@ -71,8 +71,8 @@ def _store(console: Console) -> Iterator[Finding]:
 
 def _integrity(console: Console) -> Iterator[Finding]:
     if is_server(console.address):
-        told = f"{console.address} is a server: its disk and its ledger are looked at there"
-        yield Finding("integrity", "hint", told, "relay doctor, on the machine of the store")
+        text = f"{console.address} is a server: its disk and its ledger are looked at there"
+        yield Finding("integrity", "hint", text, "relay doctor, on the machine of the store")
         return
     problems = console.relay.transport.stores.ledger.check()
     if problems:
@@ -94,11 +94,11 @@ def _search(console: Console) -> Iterator[Finding]:
     state = catch_up(stores, index_of(stores), 0)
     if state.waiting or not state.is_complete:
         least = "" if state.is_complete else "at least "
-        told = f"{least}{display.count(state.waiting, 'artifact')} not in the index yet"
-        yield Finding("search", "hint", told, "relay gc, or the next searches, will add them")
+        text = f"{least}{display.count(state.waiting, 'artifact')} not in the index yet"
+        yield Finding("search", "hint", text, "relay gc, or the next searches, will add them")
     else:
-        told = f"{display.count(state.artifacts, 'artifact')} in the index, and none waits"
-        yield Finding("search", "ok", told)
+        text = f"{display.count(state.artifacts, 'artifact')} in the index, and none waits"
+        yield Finding("search", "ok", text)
 
 
 def _speed(console: Console) -> Iterator[Finding]:
@@ -108,8 +108,8 @@ def _speed(console: Console) -> Iterator[Finding]:
     console.relay.pull(artifact.ref)
     pulled = time.perf_counter()
     console.relay.remove(artifact.ref)
-    told = f"push 1 kB {(pushed - start) * 1000:.1f} ms · pull {(pulled - pushed) * 1000:.1f} ms"
-    yield Finding("speed", "ok", told)
+    text = f"push 1 kB {(pushed - start) * 1000:.1f} ms · pull {(pulled - pushed) * 1000:.1f} ms"
+    yield Finding("speed", "ok", text)
 
 
 def _space(console: Console) -> Iterator[Finding]:
@@ -120,8 +120,8 @@ def _space(console: Console) -> Iterator[Finding]:
         return
     free_bytes = shutil.disk_usage(home).free
     if free_bytes < LOW_SPACE_BYTES:
-        told = f"only {display.size(free_bytes)} left for {home}"
-        yield Finding("space", "failure", told, "free some: relay gc, or other files on this disk")
+        text = f"only {display.size(free_bytes)} left for {home}"
+        yield Finding("space", "failure", text, "free some: relay gc, or other files on this disk")
     else:
         yield Finding("space", "ok", f"{display.size(free_bytes)} free")
 
@@ -134,24 +134,24 @@ def _commands(console: Console) -> Iterator[Finding]:
     for name in SCRIPTS:
         ours, found = folder / name, shutil.which(name)
         if found is None and name == "relay":
-            told = "relay is not on the PATH"
-            yield Finding("command", "hint", told, f"add {folder} to PATH")
+            text = "relay is not on the PATH"
+            yield Finding("command", "hint", text, f"add {folder} to PATH")
         elif found is None or not ours.exists() or Path(found).resolve() == ours.resolve():
             if name == "relay":
                 yield Finding("command", "ok", str(found))
         else:
-            told = f"`{name}` on the PATH is {found}, not ours: {ours}"
-            yield Finding("command", "hint", told, f"put {folder} first in PATH, or call {ours}")
+            text = f"`{name}` on the PATH is {found}, not ours: {ours}"
+            yield Finding("command", "hint", text, f"put {folder} first in PATH, or call {ours}")
 
 
 def _installation(console: Console) -> Iterator[Finding]:
     installed = metadata.version("contextrelay")
     if installed != contextrelay.__version__:
-        told = f"contextrelay {installed} is installed, {contextrelay.__version__} runs"
-        yield Finding("package", "hint", told, "pip install --force-reinstall contextrelay")
+        text = f"contextrelay {installed} is installed, {contextrelay.__version__} runs"
+        yield Finding("package", "hint", text, "pip install --force-reinstall contextrelay")
     else:
-        told = f"contextrelay {installed}, Python {sys.version.split()[0]}"
-        yield Finding("package", "ok", f"{told}, default store {default_address()}")
+        text = f"contextrelay {installed}, Python {sys.version.split()[0]}"
+        yield Finding("package", "ok", f"{text}, default store {default_address()}")
 
 
 def _others(console: Console) -> Iterator[Finding]:
@@ -161,16 +161,16 @@ def _others(console: Console) -> Iterator[Finding]:
         package, module = Path(folder, "contextrelay"), Path(folder, "contextrelay.py")
         for other, marker in ((package, package / "__init__.py"), (module, module)):
             if marker.is_file() and other.resolve() != running:
-                told = f"{other} is another contextrelay{_version_in(Path(folder))}; {running} runs"
+                text = f"{other} is another contextrelay{_version_in(Path(folder))}; {running} runs"
                 next_step = (
                     f"take {folder or 'this folder'} off PYTHONPATH, or remove it from there"
                 )
-                yield Finding("package", "hint", told, next_step)
+                yield Finding("package", "hint", text, next_step)
     for name in metadata.packages_distributions().get("contextrelay", ()):
         if name.lower() != "contextrelay":
-            told = f"the distribution {name} brings a contextrelay too; one hides the other"
+            text = f"the distribution {name} brings a contextrelay too; one hides the other"
             yield Finding(
-                "package", "failure", told, f"pip uninstall {name}, then install ours again"
+                "package", "failure", text, f"pip uninstall {name}, then install ours again"
             )
 
 

@@ -28,8 +28,8 @@ def events(args: Namespace, console: Console) -> None:
         raise Invalid("--after counts from 0, --limit from 1", "see: relay events --help")
     if args.jsonl or not console.is_json:
         console.is_json = args.jsonl
-        for told in _pages(chosen, args.after, args.limit):
-            console.line(told, line(told))
+        for numbered in _pages(chosen, args.after, args.limit):
+            console.line(numbered, line(numbered))
         return
     console.answer(list(_pages(chosen, args.after, args.limit)), "")
 
@@ -42,12 +42,14 @@ def _pages(chosen: thread_argument.Chosen, after: int, limit: int | None) -> Ite
         after, left = page[-1].seq, left - len(page)
 
 
-def line(told: Numbered) -> str:
+def line(numbered: Numbered) -> str:
     """An event in one line."""
-    event = told.event
+    event = numbered.event
     when = f"{event.at.astimezone():%H:%M:%S}"
     said = state_display.event(event)
-    return f"{told.seq:>5}  {when}  {event.type:20}  {display.clean(event.by):10}  {said}".rstrip()
+    return (
+        f"{numbered.seq:>5}  {when}  {event.type:20}  {display.clean(event.by):10}  {said}".rstrip()
+    )
 
 
 @takes(
@@ -57,7 +59,7 @@ def line(told: Numbered) -> str:
     arg("--timeout", type=seconds, metavar="S", help="end after so long without one"),
 )
 def tail(args: Namespace, console: Console) -> None:
-    """Follow a thread's events as they come, whoever writes them, until Ctrl-C.
+    """Follow a thread's events as they come, from every process, until Ctrl-C.
 
     With --json: one JSON object a line. With --once: exit 1 if none came within --timeout.
     """
@@ -69,8 +71,8 @@ def tail(args: Namespace, console: Console) -> None:
     if after < 0:
         raise Invalid("--after counts from 0", "see: relay tail --help")
     try:
-        for told in chosen.thread.tail(after, args.timeout):
-            console.line(told, line(told))
+        for numbered in chosen.thread.tail(after, args.timeout):
+            console.line(numbered, line(numbered))
             if args.once:
                 return
     except KeyboardInterrupt:
@@ -86,5 +88,5 @@ def checkpoint(args: Namespace, console: Console) -> None:
     chosen = thread_argument.choose_thread(console, args)
     made = chosen.thread.checkpoint(args.label, args.by)
     version = f"v{made.event.detail['version']}"
-    told = f"{version}  ⚑ {display.clean(args.label)}    back to it: relay state restore {version}"
-    console.answer(made, told, version)
+    text = f"{version}  ⚑ {display.clean(args.label)}    back to it: relay state restore {version}"
+    console.answer(made, text, version)

@@ -30,10 +30,10 @@ def export(args: Namespace, console: Console) -> None:
     file = args.out or _file_name(chosen)
     with console.busy("exporting"):
         size_bytes = display.save(file, stream.chunks())
-    told = f"{file}  {display.size(size_bytes)}  {label(stream.value)} v{stream.value.version}"
+    text = f"{file}  {display.size(size_bytes)}  {label(stream.value)} v{stream.value.version}"
     console.answer(
         {"file": file, "size": size_bytes, "thread_id": stream.value.thread_id},
-        [told, f"  back: relay import {file}"],
+        [text, f"  back: relay import {file}"],
         file,
     )
 
@@ -55,5 +55,5 @@ def import_(args: Namespace, console: Console) -> None:
     with console.busy("importing"):
         view = console.relay.transport.ask(verb, body)
     thread_argument.remember(console.relay, view.thread_id)
-    told = f"{label(view)} v{view.version}  {display.count(view.artifacts, 'artifact')}"
-    console.answer(view, [f"thread_id  {view.thread_id}", told], view.thread_id)
+    text = f"{label(view)} v{view.version}  {display.count(view.artifacts, 'artifact')}"
+    console.answer(view, [f"thread_id  {view.thread_id}", text], view.thread_id)

@@ -1,6 +1,6 @@
 """get, grep and diff: a piece of a ref instead of all of it, and what differs between two.
 
-Rule: stdout carries the piece; stderr tells what it cost, what was left out, and the call that goes
+Rule: stdout carries the piece; stderr says what it cost, what was left out, and the call that goes
 on from there.
 """
 
@@ -22,7 +22,7 @@ _WAYS = ("lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "headi
 
 
 _MATCH = (
-    arg("--context", type=int, default=0, metavar="N", help="lines beside a match"),
+    arg("--context", type=int, default=0, metavar="N", help="lines around a match"),
     arg("--ignore-case", action="store_true", help="upper and lower case alike"),
     arg("--fixed", action="store_true", help="the pattern is plain text"),
     arg("--count", action="store_true", help="only count the matches"),
@@ -90,13 +90,13 @@ def _place(relay: Relay, text: str) -> str:
 def _show_shape(console: Console, args: Namespace, relay: Relay, ref: str) -> None:
     asked = {} if args.tokens_max is None else {"tokens_max": args.tokens_max}
     found = relay.outline(ref, **asked) if args.outline else relay.digest(ref, **asked)
-    told = [_cost("outline" if args.outline else "digest", found.spent)]
-    _show(console, found, found.text, told, found.left_out, found.next, found.notes)
+    lines = [_cost("outline" if args.outline else "digest", found.spent)]
+    _show(console, found, found.text, lines, found.left_out, found.next, found.notes)
 
 
 def _show_piece(console: Console, piece: Piece) -> None:
-    told = [_cost(f"{piece.way.replace('_', ' ')} {piece.at}", piece.spent)]
-    _show(console, piece, piece.text, told, piece.left_out, piece.next, piece.notes)
+    lines = [_cost(f"{piece.way.replace('_', ' ')} {piece.at}", piece.spent)]
+    _show(console, piece, piece.text, lines, piece.left_out, piece.next, piece.notes)
 
 
 @takes(
@@ -151,15 +151,15 @@ _SKIPPED_SHOWN = 3
 @takes(
     arg("old", metavar="OLD"),
     arg("new", metavar="NEW"),
-    arg("--context", type=int, default=3, metavar="N", help="lines beside a change"),
+    arg("--context", type=int, default=3, metavar="N", help="lines around a change"),
     _BUDGET,
 )
 def diff(args: Namespace, console: Console) -> None:
     """Show what differs between two refs, as a unified diff."""
     old, new = (_place(console.relay, text) for text in (args.old, args.new))
     found = console.relay.diff(old, new, args.context, _tokens_max(args))
-    told = [_cost(_difference(found), found.spent)]
-    _show(console, found, found.text, told, found.left_out, "", found.notes)
+    lines = [_cost(_difference(found), found.spent)]
+    _show(console, found, found.text, lines, found.left_out, "", found.notes)
 
 
 def _difference(found: Differing) -> str:
@@ -180,7 +180,7 @@ def _show(
     console: Console,
     value: object,
     text: str,
-    told: list[str],
+    lines: list[str],
     left_out: str,
     following: str,
     notes: tuple[str, ...],
@@ -189,9 +189,9 @@ def _show(
         console.answer(value, "")
         return
     console.show(text.removesuffix("\n"))
-    told += [f"  {note}" for note in notes]
+    lines += [f"  {note}" for note in notes]
     if left_out:
-        told.append(f"  left out: {left_out}")
+        lines.append(f"  left out: {left_out}")
     if following:
-        told.append(f"  next: {following}")
-    console.note("\n".join(told))
+        lines.append(f"  next: {following}")
+    console.note("\n".join(lines))

@@ -135,6 +135,6 @@ def handoff_show(args: Namespace, console: Console) -> None:
 
 
 def _for_a_model(view: HandoffView) -> str:
-    """What a handoff says, as data: its giver has no more say than whoever can write a handoff."""
+    """What a handoff says, fenced as data: anybody who can write a handoff may be its giver."""
     name = f"handoff {display.short(view.ref)}" if view.ref else "handoff from a file"
     return fenced(view.text, f"{name} by {view.handoff.giver}")

@@ -116,7 +116,7 @@ def _state(key: Key) -> str:
     return f"expires in {display.span(left_s)}" if left_s > 0 else "expired"
 
 
-@takes(arg("id", metavar="ID", help="as relay keys list tells it"))
+@takes(arg("id", metavar="ID", help="as relay keys list shows it"))
 def keys_revoke(args: Namespace, console: Console) -> None:
     """Let a key be good no more, at once and at every server; who listens with it is cut off."""
     key = console.relay.revoke_key(_id(args.id))

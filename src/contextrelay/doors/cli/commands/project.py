@@ -1,26 +1,32 @@
-"""project start, status, next: what there is to know; and decide, note: what is to be kept."""
+"""project start, status, next, prime: what there is to know; decide, note: what is to be kept."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, takes
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
+    note_warnings,
     open_project,
     project_options,
-    tell_warnings,
     todo_line,
 )
-from contextrelay.errors import NotFound
-from contextrelay.limits import BRIEF_TOKENS_DEFAULT, NEXT_TODOS_MAX
+from contextrelay.errors import Invalid, NotFound, RelayError
+from contextrelay.limits import (
+    BRIEF_TOKENS_DEFAULT,
+    BRIEF_TOKENS_MIN,
+    NEXT_TODOS_MAX,
+    PRIME_TOKENS_DEFAULT,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
-    from contextrelay.doors.project.project import Project
     from contextrelay.model.project import Decision
 
 
@@ -43,7 +49,7 @@ def project_start(args: Namespace, console: Console) -> None:
     project = open_project(args, console)
     is_for_people = console.is_human and not args.agent and not console.is_json
     made = project.brief(args.budget, _age if is_for_people else None)
-    tell_warnings(project, console)
+    note_warnings(project, console)
     lines = [made.text]
     if is_for_people:
         if project.todos.is_review_due():
@@ -75,7 +81,7 @@ def project_status(args: Namespace, console: Console) -> None:
     project = open_project(args, console)
     found = project.gathered()
     todos = project.todos.list()
-    counts = {status: sum(t.status == status for t in todos) for status in _statuses(todos)}
+    counts = Counter(clean(todo.status) for todo in todos)
     thread = project.link.thread_id if project.link else ""
     value = {
         "folder": str(project.folder),
@@ -89,10 +95,10 @@ def project_status(args: Namespace, console: Console) -> None:
     lines = [f"{clean(found.about.name)}  {project.folder}"]
     for name in _SHOWN:
         shown: Any = getattr(found, name)
-        told = shown if isinstance(shown, str) else "; ".join(shown)
-        lines.append(f"{name.replace('_', ' '):13} {clean(told) or '–'}")
-    told = ", ".join(f"{number} {status}" for status, number in counts.items()) or "none"
-    lines += [f"{'todos':13} {told}", f"{'decisions':13} {found.decisions_total}"]
+        text = shown if isinstance(shown, str) else "; ".join(shown)
+        lines.append(f"{name.replace('_', ' '):13} {clean(text) or '–'}")
+    counted = ", ".join(f"{number} {status}" for status, number in counts.items()) or "none"
+    lines += [f"{'todos':13} {counted}", f"{'decisions':13} {found.decisions_total}"]
     lines.append(f"{'thread':13} {thread or '–'}")
     lines += [f"⚠ conflict in {clean(str(each.get('field')))}" for each in found.clashes]
     console.answer(value, lines)
@@ -102,10 +108,6 @@ _SHOWN = (
     *("phase", "current_task", "in_progress", "completed", "blocked", "next_steps", "notes"),
     *("last_update", "session_id"),
 )
-
-
-def _statuses(todos: list[Any]) -> list[str]:
-    return list(dict.fromkeys(clean(todo.status) for todo in todos))
 
 
 @takes(
@@ -140,7 +142,7 @@ def project_decide(args: Namespace, console: Console) -> None:
         decision=args.decision,
         consequences=args.consequences,
     )
-    tell_warnings(project, console)
+    note_warnings(project, console)
     console.answer({"id": id, "title": args.title}, f"{id}  {clean(args.title)}", id)
 
 
@@ -179,9 +181,39 @@ def project_note(args: Namespace, console: Console) -> None:
     """Add a line to the notes in state.json."""
     project = open_project(args, console)
     project.note(args.text)
-    _noted(project, console)
-
-
-def _noted(project: Project, console: Console) -> None:
-    tell_warnings(project, console)
+    note_warnings(project, console)
     console.answer({"folder": str(project.folder)}, "noted in state.json", "")
+
+
+@takes(
+    arg(
+        "--budget",
+        type=int,
+        default=PRIME_TOKENS_DEFAULT,
+        metavar="TOKENS",
+        help=f"the most it may take ({PRIME_TOKENS_DEFAULT})",
+    ),
+    *project_options(writes=False),
+)
+def prime(args: Namespace, console: Console) -> None:
+    """Print what an agent reads first: how to use relay, and the brief of the project it is in.
+
+    A project that cannot be read takes one line: an agent must begin either way.
+    """
+    from contextrelay.doors.project.token_count import counter
+    from contextrelay.logic.project.primer import primed
+
+    if args.budget < BRIEF_TOKENS_MIN:
+        raise Invalid(f"{args.budget} tokens are too few", f"give it {BRIEF_TOKENS_MIN} or more")
+    brief = ""
+    try:
+        project = open_project(args, console)
+        brief = project.brief(max(BRIEF_TOKENS_MIN, args.budget * 2 // 3)).text
+        note_warnings(project, console)
+    except NotFound:
+        pass
+    except RelayError as error:
+        brief = f"The project's files need a look: {error.message}; {error.hint}"
+    made = primed(brief, args.budget, counter())
+    fields = {"text": made.text, "tokens": made.tokens, "budget_tokens": args.budget}
+    console.answer(fields, made.text, made.text)

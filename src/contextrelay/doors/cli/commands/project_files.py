@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentTypeError, Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from contextrelay.doors.cli.parser import arg, takes, version
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
+    note_warnings,
     open_project,
     project_options,
-    tell_warnings,
 )
 from contextrelay.doors.project.project import Finished, Project
 from contextrelay.errors import Conflict, Invalid, Refused
+from contextrelay.limits import NEXT_TODOS_MAX
 
 MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
 
@@ -39,7 +41,7 @@ def project_init(args: Namespace, console: Console) -> None:
     folder = Path(args.folder or args.project or ".").expanduser().resolve()
     project = open_project(args, console, str(folder))
     made = make_project(project, args.name, args.description, args.force)
-    tell_warnings(project, console)
+    note_warnings(project, console)
     if made.kept:
         console.note(
             f"⚠ kept as they are: {', '.join(made.kept)} (--force overwrites, after a copy)"
@@ -106,13 +108,13 @@ def project_finish(args: Namespace, console: Console) -> None:
     done = project.finish(since=args.since, **_asked(args, project))
     if args.commit:
         done = done._replace(commit=_committed(project, args.message, done))
-    tell_warnings(project, console)
+    note_warnings(project, console)
     console.answer(as_fields(done), _finished(done), "\n".join(done.files))
     if done.clashes:
-        told = ", ".join(clash.field for clash in done.clashes)
+        fields = ", ".join(clash.field for clash in done.clashes)
         raise Conflict(
-            f"written, but another had changed {told}: what stood there stands, and yours is kept "
-            "beside it under conflicts",
+            f"written, but another had changed {fields}: what stood there stands, and yours "
+            "is kept in `conflicts`",
             f"choose: relay project finish --set {done.clashes[0].field}=VALUE",
             {"clashes": as_fields(done.clashes)},
         )
@@ -142,14 +144,54 @@ def _asked(args: Namespace, project: Project) -> dict[str, Any]:
             raise Invalid("the document is no object", 'write {"current_task": "..."}')
         return document  # pyright: ignore[reportUnknownVariableType]
     if not fields and sys.stdin.isatty() and sys.stderr.isatty():
-        from contextrelay.doors.cli.prompts import asked_of_a_person
-
-        return asked_of_a_person(project)
+        return _ask_a_person(project)
     return fields
 
 
+_LIST_ANSWERS = ("completed", "next_steps", "decisions")
+_QUESTIONS = {
+    "completed": "What was completed? (a; b)",
+    "in_progress": "What is half done?",
+    "next_steps": "What comes next? (a; b)",
+    "current_task": "The task now?",
+    "decisions": "What was decided? (a; b)",
+    "notes": "Anything to note?",
+}
+
+
+def _ask_a_person(project: Project) -> dict[str, Any]:
+    """What `finish` takes, asked at the terminal.
+
+    An empty answer leaves a field as it is, and the end of the input (Ctrl-D) all that follow.
+    """
+    begun = [todo for todo in project.todos.list() if todo.status == "in_progress"]
+    questions = {todo.id: f"Is {todo.id} done: {clean(todo.title)}? (y)" for todo in begun}
+    questions = dict(list(questions.items())[:NEXT_TODOS_MAX])
+    given = dict(_answered(questions | _QUESTIONS))
+    done = [id for id in questions if given.pop(id, "").lower() in ("y", "yes")]
+    fields: dict[str, Any] = {
+        name: _split(answer) if name in _LIST_ANSWERS else answer for name, answer in given.items()
+    }
+    return fields | ({"todos": {"done": done}} if done else {})
+
+
+def _answered(questions: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for name, question in questions.items():
+        print(f"{question} ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            print(file=sys.stderr)
+            return
+        if line.strip():
+            yield name, line.strip()
+
+
+def _split(answer: str) -> list[str]:
+    return [part.strip() for part in answer.split(";") if part.strip()]
+
+
 def _set(given: dict[str, Any]) -> dict[str, Any]:
-    """Fields by the names that a conflict tells; known ones as their own options."""
+    """Fields by the names that a conflict uses; known ones as their own options."""
     known = {name: given.pop(name) for name in (*_TEXTS, *_LISTS) if name in given}
     for name in ("in_progress", *_LISTS):
         if f"progress.{name}" in given:
@@ -163,17 +205,19 @@ def _scan(project: Project, console: Console, is_strict: bool) -> None:
 
     for name, text in project.texts().named().items():
         for secret in secrets_in(name, text or ""):
-            told = f"{name}, line {secret.line}: looks like a secret ({secret.kind} {secret.shown})"
+            found = (
+                f"{name}, line {secret.line}: looks like a secret ({secret.kind} {secret.shown})"
+            )
             if is_strict:
-                raise Refused(told, "nothing was written; take it out")
-            console.note(f"⚠ {told}")
+                raise Refused(found, "nothing was written; take it out")
+            console.note(f"⚠ {found}")
 
 
 def _committed(project: Project, message: str, done: Finished) -> str:
     from contextrelay.doors.project.git_commit import commit
 
-    told = ", ".join([*done.todos, *done.decisions])
-    return commit(project.folder, message or f"project: state{f', {told}' if told else ''}")
+    ids = ", ".join([*done.todos, *done.decisions])
+    return commit(project.folder, message or f"project: state{f', {ids}' if ids else ''}")
 
 
 def _finished(done: Finished) -> list[str]:
@@ -187,8 +231,10 @@ def _finished(done: Finished) -> list[str]:
             lines.append(f"{label:9} {', '.join(ids)}")
     if done.commit:
         lines.append(f"{'commit':9} {done.commit}")
-    told = (f"{each.field}: {each.kept!r} stands, you said {each.other!r}" for each in done.clashes)
-    return [*lines, *(f"⚠ {clean(each)}" for each in told)]
+    clashes = (
+        f"{each.field}: {each.kept!r} stands, you said {each.other!r}" for each in done.clashes
+    )
+    return [*lines, *(f"⚠ {clean(each)}" for each in clashes)]
 
 
 @takes(*project_options(writes=False))
@@ -199,8 +245,8 @@ def project_doctor(args: Namespace, console: Console) -> None:
     findings = check(open_project(args, console))
     lines: list[str] = []
     for finding in findings:
-        told = finding.told.removeprefix(f"{finding.file}, ")
-        lines.append(f"{MARKS[finding.state]} {finding.file:12} {clean(told)}")
+        text = finding.told.removeprefix(f"{finding.file}, ")
+        lines.append(f"{MARKS[finding.state]} {finding.file:12} {clean(text)}")
         if finding.next_step:
             lines.append(f"  {'':12} next: {clean(finding.next_step)}")
     console.answer(as_fields(findings), lines)
@@ -219,6 +265,6 @@ def project_restore(args: Namespace, console: Console) -> None:
         raise Invalid("a version is one of the thread", "leave out --no-thread")
     project = open_project(args, console)
     files = project.restore(args.version)
-    tell_warnings(project, console)
-    told = f"wrote {', '.join(files)} as of v{args.version}" if files else "nothing was different"
-    console.answer({"files": files, "version": args.version}, told, "\n".join(files))
+    note_warnings(project, console)
+    text = f"wrote {', '.join(files)} as of v{args.version}" if files else "nothing was different"
+    console.answer({"files": files, "version": args.version}, text, "\n".join(files))

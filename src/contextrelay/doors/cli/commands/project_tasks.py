@@ -10,9 +10,9 @@ from contextrelay.doors.cli.parser import arg, seconds, takes
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
+    note_warnings,
     open_project,
     project_options,
-    tell_warnings,
 )
 from contextrelay.doors.project.project import Project
 from contextrelay.limits import HEARTBEAT_EXEC_S_DEFAULT, HEARTBEAT_TODOS_MAX
@@ -62,7 +62,7 @@ def project_task_list(args: Namespace, console: Console) -> None:
 def _answer(
     project: Project, console: Console, task: dict[str, Any], is_whole: bool = False
 ) -> None:
-    tell_warnings(project, console)
+    note_warnings(project, console)
     lines = [_line(task)]
     if is_whole and task.get("expected_output"):
         lines.append(f"expected: {clean(str(task['expected_output']))}")
@@ -72,8 +72,8 @@ def _answer(
 def _line(task: dict[str, Any]) -> str:
     names = [str(task.get(name, "")) for name in ("id", "status", "task")]
     result = f"  → {clean(str(task['result']))}" if task.get("result") else ""
-    id, status, told = map(clean, names)
-    return f"{id:9} {status:7} {told}{result}"
+    id, status, text = map(clean, names)
+    return f"{id:9} {status:7} {text}{result}"
 
 
 @takes(
@@ -97,11 +97,13 @@ def project_heartbeat(args: Namespace, console: Console) -> None:
 
     project = open_project(args, console)
     done = beat(project, args.exec, args.limit, args.timeout, args.by)
-    tell_warnings(project, console)
-    lines = [f"{each.id:9} {each.status:11} {clean(each.title)}{_told(each.told)}" for each in done]
+    note_warnings(project, console)
+    lines = [
+        f"{each.id:9} {each.status:11} {clean(each.title)}{_result(each.told)}" for each in done
+    ]
     console.answer(as_fields(done), lines or "nothing is ready")
     console.exit_code = 1 if any(each.status == "blocked" for each in done) else 0
 
 
-def _told(text: str) -> str:
+def _result(text: str) -> str:
     return f"  → {clean(text)[:200]}" if text else ""

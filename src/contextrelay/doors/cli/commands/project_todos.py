@@ -9,9 +9,9 @@ from contextrelay.doors.cli.parser import arg, takes
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
+    note_warnings,
     open_project,
     project_options,
-    tell_warnings,
     todo_line,
 )
 from contextrelay.doors.project.project import Project
@@ -50,7 +50,7 @@ def project_todo_add(args: Namespace, console: Console) -> None:
 def _answer(
     project: Project, console: Console, todo: Todo, unblocked: list[str] | None = None
 ) -> None:
-    tell_warnings(project, console)
+    note_warnings(project, console)
     lines = [todo_line(todo)]
     value = as_fields(todo)
     if unblocked is not None:
@@ -127,7 +127,7 @@ def project_todo_review(args: Namespace, console: Console) -> None:
     """Look at all todos: what is late, stale or stuck; what was done a week ago is archived."""
     project = open_project(args, console)
     found = project.todos.review()
-    tell_warnings(project, console)
+    note_warnings(project, console)
     lines = [f"{found.open} open; last reviewed {clean(found.last_review) or 'never'}"]
     for label, ids, hint in (
         ("overdue", found.overdue, "do them, or cancel them"),
@@ -145,6 +145,6 @@ def project_todo_archive(args: Namespace, console: Console) -> None:
     """Move what was completed over a week ago to the list `completed` of todos.json."""
     project = open_project(args, console)
     moved = project.todos.archive()
-    tell_warnings(project, console)
-    told = f"archived {', '.join(map(clean, moved))}" if moved else "nothing is old enough"
-    console.answer({"archived": moved}, told, "\n".join(moved))
+    note_warnings(project, console)
+    text = f"archived {', '.join(map(clean, moved))}" if moved else "nothing is old enough"
+    console.answer({"archived": moved}, text, "\n".join(moved))

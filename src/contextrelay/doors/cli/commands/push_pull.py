@@ -76,16 +76,14 @@ def push(args: Namespace, console: Console) -> None:
     thread = chosen.thread.id if chosen else None
     made = store(args, console, ttl_s, thread, args.channel, args.encrypt and (args.format or True))
     head = display.short(made.ref)
-    told = f"  to channel {display.clean(args.channel)}" if args.channel else ""
+    channel = f"  to channel {display.clean(args.channel)}" if args.channel else ""
     next_step = f"  next: relay peek {head} · relay pull {head}"
     if made.sealed:
         next_step = "  who has the whole URL can read it, and nobody else · next: relay pull -"
     url = made.url
-    console.answer({"url": url, **_fields(made)}, [display.line(made) + told, url, next_step], url)
-
-
-def _fields(artifact: Artifact) -> dict[str, object]:
-    return to_builtins(artifact)
+    console.answer(
+        {"url": url, **to_builtins(made)}, [display.line(made) + channel, url, next_step], url
+    )
 
 
 @takes(

@@ -40,11 +40,11 @@ def search(args: Namespace, console: Console) -> None:
         with console.busy("indexing"):
             state = console.relay.rebuild_search()
         artifacts = display.count(state.artifacts, "artifact")
-        told = f"the search index has {artifacts}, {display.count(state.passages, 'passage')}"
+        indexed = f"the search index has {artifacts}, {display.count(state.passages, 'passage')}"
         if not args.query:
-            console.answer(state, told)
+            console.answer(state, indexed)
             return
-        console.note(told)
+        console.note(indexed)
     if not "".join(args.query).strip():
         raise Invalid("what to look for?", "write some words: relay search retry limit")
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
@@ -73,12 +73,12 @@ def _lines(console: Console, hit: Hit) -> list[str]:
 
 def _tell(console: Console, found: Hits) -> None:
     """What was searched, what was left out, and how far the index is."""
-    told = f"{display.count(found.found, 'passage')} in {found.scope}"
+    summary = f"{display.count(found.found, 'passage')} in {found.scope}"
     if found.left_out:
-        told += f"; not shown: {found.left_out}"
+        summary += f"; not shown: {found.left_out}"
     if found.ignored:
-        told += f"; not found: {display.clean(' '.join(found.ignored))}"
+        summary += f"; not found: {display.clean(' '.join(found.ignored))}"
     spent = found.spent
-    console.note(f"… {told} · {spent.tokens:,} tok of ~{spent.whole_tokens:,}")
+    console.note(f"… {summary} · {spent.tokens:,} tok of ~{spent.whole_tokens:,}")
     for note in found.notes:
         console.note(note)

@@ -1,4 +1,4 @@
-"""serve: a relay server over HTTP, until it is told to stop.
+"""serve and mcp: a relay server over HTTP, until a signal ends it, or MCP on stdin and stdout.
 
 Rule: whatever can be wrong is found before it says that it listens.
 """
@@ -73,7 +73,8 @@ def serve(args: Namespace, console: Console) -> None:
     """
     address = _store_address(args, console)
     needs_token = args.require_token or args.token is not None or _reaches_others(args)
-    serving = _parts()
+    _door("uvloop", "the server", "server")
+    serving = _door("contextrelay.doors.http.serve", "the server", "server")
     serving.quiet_logs()
     options = serving.Options(
         store=address,
@@ -123,21 +124,20 @@ def _store_address(args: Namespace, console: Console) -> str:
     return address
 
 
-def _parts() -> ModuleType:
-    """The server's parts.
+def _door(module: str, name: str, extra: str) -> ModuleType:
+    """Import a door whose packages are an extra.
 
     Raises:
         Unavailable: they are not installed.
     """
     try:
-        import_module("uvloop")
-        return import_module("contextrelay.doors.http.serve")
+        return import_module(module)
     except ImportError as error:
         if (error.name or "").startswith("contextrelay"):
             raise
         raise Unavailable(
-            f"the server needs {error.name}, which is not installed",
-            "pip install 'contextrelay[server]'",
+            f"{name} needs {error.name}, which is not installed",
+            f"pip install 'contextrelay[{extra}]'",
         ) from error
 
 
@@ -169,7 +169,7 @@ def _is_known_elsewhere(name: str) -> bool:
 
 
 def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, IssuedKey | None]:
-    """Open the store once, so that what is wrong with it is told here.
+    """Open the store once, so that what is wrong with it is found here.
 
     Where it is, and its first key, if one was wanted and there was none.
 
@@ -208,11 +208,11 @@ def _url(args: Namespace, port: int) -> str:
 
 def _tell(console: Console, args: Namespace, url: str, store: str, made: IssuedKey | None) -> None:
     processes = display.count(args.workers, "process", "processes")
-    told = {"url": url, "store": store, "workers": args.workers, "pid": os.getpid()}
+    answer = {"url": url, "store": store, "workers": args.workers, "pid": os.getpid()}
     lines = [f"{url}  serves {store}  {processes}  Ctrl-C ends it"]
     plain = url
     if made is not None:
-        told["token"] = made.token
+        answer["token"] = made.token
         lines.append(f"  its admin key, shown once: export CONTEXTRELAY_API_KEY={made.token}")
         plain = f"{url}\n{made.token}"
     elif args.token is not None:
@@ -220,4 +220,13 @@ def _tell(console: Console, args: Namespace, url: str, store: str, made: IssuedK
     lines.append(
         f"  next: export CONTEXTRELAY_URL={url} · relay push FILE · relay subscribe CHANNEL"
     )
-    console.answer(told, lines, plain)
+    console.answer(answer, lines, plain)
+
+
+def mcp(args: Namespace, console: Console) -> None:
+    """Serve MCP on stdin and stdout until stdin is closed; agents start this, not people.
+
+    The store is that of --store, else of CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY),
+    else of RELAY_HOME, else ~/.relay. A running server has MCP over HTTP too, at /mcp.
+    """
+    _door("contextrelay.doors.mcp.stdio", "MCP", "mcp").run(console.address)

@@ -63,9 +63,9 @@ def _header_lines(label: str, raw: str) -> list[str]:
                     f"{name:12} {'all left out: relay state show has them':56} (0 of {total})"
                 )
             continue
-        told = [f"{sign} {_said(item)}" for item in items]
-        lines.append(f"{name:12} {told[0]:56} ({len(items)} of {total})")
-        lines += [f"{'':12} {each}" for each in told[1:]]
+        texts = [f"{sign} {_said(item)}" for item in items]
+        lines.append(f"{name:12} {texts[0]:56} ({len(items)} of {total})")
+        lines += [f"{'':12} {each}" for each in texts[1:]]
     if header["artifact_refs"]:
         lines.append(f"{'artifacts':12} {' '.join(map(display.short, header['artifact_refs']))}")
     if header["session_summary"]:
@@ -78,8 +78,8 @@ def _said(item: dict[str, Any]) -> str:
         if name in item:
             soft = " (soft)" if item.get("severity") == "soft" else ""
             return display.cut(display.clean(item[name]), state_display.LINE_CHARS) + soft
-    told = state_display.text_of(item.get("value"))
-    return state_display.key_of(item) + display.cut(told, state_display.LINE_CHARS)
+    text = state_display.text_of(item.get("value"))
+    return state_display.key_of(item) + display.cut(text, state_display.LINE_CHARS)
 
 
 @takes(
@@ -131,7 +131,7 @@ def state_patch(args: Namespace, console: Console) -> None:
     try:
         patched = chosen.thread.patch(operations, args.expected or expected, args.merge, args.by)
     except Conflict as error:
-        raise error if console.is_json else _told(error) from None
+        raise error if console.is_json else _for_people(error) from None
     show_patched(console, patched, args.by)
 
 
@@ -165,7 +165,7 @@ def _bounded(file: str | None) -> bytes:
     return bytes(text)
 
 
-def _told(error: Conflict) -> Conflict:
+def _for_people(error: Conflict) -> Conflict:
     """A conflict with what changed since, for people."""
     changed: Any = error.details.get("changed") or []
     lines = [f"since then: {state_display.operation(each)}" for each in changed[:_CHANGES_SHOWN]]
@@ -179,9 +179,9 @@ def show_patched(console: Console, patched: Patched, by: str) -> None:
     if not patched.operations:
         lines = [f"v{patched.version}  nothing to change"]
     else:
-        told = state_display.operations(patched.operations)
+        text = state_display.operations(patched.operations)
         undo = f"undo: relay state restore v{patched.version - 1}"
-        lines = [f"v{patched.version}  {told}  by {display.clean(by)}    {undo}"]
+        lines = [f"v{patched.version}  {text}  by {display.clean(by)}    {undo}"]
     console.answer(patched, lines, f"v{patched.version}")
 
 
@@ -232,10 +232,10 @@ def _number(numbered: Numbered) -> int:
 
 def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
     event, number = numbered.event, _number(numbered)
-    told = state_display.event(event).removeprefix(f"v{number}").strip() or "the beginning"
+    text = state_display.event(event).removeprefix(f"v{number}").strip() or "the beginning"
     flags = "".join(f"  ⚑ {display.clean(label)}" for label in labels.get(number, ()))
     when = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}"
-    return f"{f'v{number}':6} {when}  {display.clean(event.by):10}  {told}{flags}"
+    return f"{f'v{number}':6} {when}  {display.clean(event.by):10}  {text}{flags}"
 
 
 @takes(arg("version", type=version, metavar="vN"), thread_option(), by("who does it"))
@@ -255,6 +255,6 @@ def state_compact(args: Namespace, console: Console) -> None:
 @takes(*thread_arguments(), by("who edited it"))
 def state_adopt(args: Namespace, console: Console) -> None:
     """Take a hand edit of state.json, as `relay thread files` wrote it, in as a patch."""
-    console.own_address("state.json is beside the store")
+    console.own_address("state.json is next to the store")
     chosen = thread_argument.choose_thread(console, args)
     show_patched(console, chosen.thread.adopt(args.by), args.by)

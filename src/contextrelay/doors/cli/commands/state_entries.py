@@ -104,7 +104,7 @@ def _next_id(items: list[dict[str, Any]], letter: str) -> str:
 
 
 def _patched(thread: Thread, made: Callable[[dict[str, Any]], list[Operation]], by: str) -> Patched:
-    """Patch the newest version, whoever else does so meanwhile."""
+    """Patch the newest version, again where others changed it meanwhile."""
     for _ in range(RETRIES_MAX):
         state = thread.state()
         operations = [to_builtins(each) for each in made(state)]

@@ -27,43 +27,55 @@ def stats(args: Namespace, console: Console) -> None:
         console.answer(counted, [*_seed_rows(counted), *_counted(counted)])
         return
     chosen = thread_argument.choose_thread(console, args)
-    told = chosen.thread.stats()
+    figures = chosen.thread.stats()
     counted = console.relay.savings(chosen.thread.id)
-    hits = _rows(("cache hits", told.cache_hits), ("session cache hits", told.session_cache_hits))
-    seed = [*_seed_rows(told), *hits, f"  {told.basis}; what was pulled back is not taken off"]
-    console.answer({**asdict(told), "counted": counted}, [*seed, *_counted(counted)])
+    hits = _rows(
+        ("cache hits", figures.cache_hits), ("session cache hits", figures.session_cache_hits)
+    )
+    seed = [
+        *_seed_rows(figures),
+        *hits,
+        f"  {figures.basis}; what was pulled back is not taken off",
+    ]
+    console.answer({**asdict(figures), "counted": counted}, [*seed, *_counted(counted)])
 
 
 def _rows(*rows: tuple[str, object]) -> list[str]:
     return [f"  {name:24}{number:>9}" for name, number in rows]
 
 
-def _seed_rows(told: Stats | Savings) -> list[str]:
+def _seed_rows(figures: Stats | Savings) -> list[str]:
     """The figures of the seed's formula."""
     return _rows(
-        ("artifacts", told.artifacts),
-        ("naive tokens (if pasted)", told.naive_tokens),
-        ("actual tokens (via refs)", told.actual_tokens),
-        ("tokens avoided", told.tokens_avoided),
+        ("artifacts", figures.artifacts),
+        ("naive tokens (if pasted)", figures.naive_tokens),
+        ("actual tokens (via refs)", figures.actual_tokens),
+        ("tokens avoided", figures.tokens_avoided),
     )
 
 
-def _counted(told: Savings) -> list[str]:
-    """What was counted, as it is told below the seed's formula."""
-    figures = (("whole", told.whole), ("sent", told.sent), ("pulled back", told.pulled_back))
+def _counted(savings: Savings) -> list[str]:
+    """What was counted, below the seed's formula."""
+    figures = (
+        ("whole", savings.whole),
+        ("sent", savings.sent),
+        ("pulled back", savings.pulled_back),
+    )
     lines = [f"  {name:24}{each.tokens:>9}  {each.basis}" for name, each in figures]
-    answers = f"{display.count(told.answers, 'answer')}, {display.count(told.pulls, 'pull')}"
-    priced = told.priced
+    answers = f"{display.count(savings.answers, 'answer')}, {display.count(savings.pulls, 'pull')}"
+    priced = savings.priced
     return [
         "",
-        f"counted  {answers}; {told.tokenizer} where measured",
+        f"counted  {answers}; {savings.tokenizer} where measured",
         lines[0] + ", of what was looked into, once each",
         *lines[1:],
-        *_rows(("avoided (whole - sent)", told.avoided), ("net (less pulled back)", told.net)),
+        *_rows(
+            ("avoided (whole - sent)", savings.avoided), ("net (less pulled back)", savings.net)
+        ),
         f"  priced in input tokens, over {priced.calls} calls {priced.uncached:>18,.0f}",
         f"  the same if your provider caches prompts {priced.cached:>14,.0f}",
-        *([f"  {told.uncounted:,} answers came too fast to count"] if told.uncounted else []),
-        *(["  there are more artifacts than were looked at"] if told.is_partial else []),
+        *([f"  {savings.uncounted:,} answers came too fast to count"] if savings.uncounted else []),
+        *(["  there are more artifacts than were looked at"] if savings.is_partial else []),
     ]
 
 
@@ -93,7 +105,7 @@ def report(args: Namespace, console: Console) -> None:
         show(text.decode().removesuffix("\n"))
     else:
         display.save(args.out, [text])
-        told = {"file": args.out, "size": len(text), "format": kind}
-        console.answer(told, f"{args.out}  {display.size(len(text))}", args.out)
+        written = {"file": args.out, "size": len(text), "format": kind}
+        console.answer(written, f"{args.out}  {display.size(len(text))}", args.out)
     detail = {"format": kind, "version": gathered.version}
     chosen.thread.add_event("report.generated", detail, args.by)

@@ -28,9 +28,9 @@ def init(args: Namespace, console: Console) -> None:
     if is_new:
         write_whole(config, [format(encode(Settings()), indent=2) + b"\n"])
     console.relay.sweep(items_max=1, is_deep=False)
-    told = f"{home} {'is ready' if is_new else 'was ready before'}"
+    text = f"{home} {'is ready' if is_new else 'was ready before'}"
     console.answer(
-        {"home": str(home), "is_new": is_new}, [told, "  next: relay push FILE"], str(home)
+        {"home": str(home), "is_new": is_new}, [text, "  next: relay push FILE"], str(home)
     )
 
 
@@ -115,8 +115,8 @@ def restore(args: Namespace, console: Console) -> None:
     with console.busy("restoring"):
         report = console.relay.restore(args.file)
     large = display.count(report.bodies, "large body", "large bodies")
-    told = f"{display.count(report.logs, 'log')}, {large} ({display.size(report.body_bytes)})"
+    text = f"{display.count(report.logs, 'log')}, {large} ({display.size(report.body_bytes)})"
     console.answer(
         report,
-        [f"{told} of {report.created_at:%Y-%m-%d %H:%M} UTC", "  next: relay verify"],
+        [f"{text} of {report.created_at:%Y-%m-%d %H:%M} UTC", "  next: relay verify"],
     )

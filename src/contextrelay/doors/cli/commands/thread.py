@@ -120,7 +120,7 @@ def thread_rm(args: Namespace, console: Console) -> None:
 @takes(*thread_arguments())
 def thread_files(args: Namespace, console: Console) -> None:
     """Write state.json, events.log and the artifacts of a thread as files; print their folder."""
-    console.own_address("these files are written beside the store")
+    console.own_address("these files are written next to the store")
     chosen = thread_argument.choose_thread(console, args)
     with console.busy("writing files"):
         mirrored = chosen.thread.mirror()
