@@ -1,7 +1,7 @@
 """The HTTP door: from a request to the function that answers it, and from an error to its reply.
 
 Rule: a handler parses, asks one verb, replies. Only here are errors turned into replies: plain text
-on the routes of seed 000, problem+json everywhere else; a fault of our own is logged, and told
+on the routes of seed 000, problem+json everywhere else; a fault of our own is logged, and answered
 without details.
 """
 
@@ -65,7 +65,7 @@ class Door:
         self, local: AsyncLocal, guard: Guard, figures: str = "", needs_token: bool = False
     ) -> None:
         self.relay = local
-        """The owner's; for what a request asks, `exchange.relay`."""
+        """The owner's; a request has its own as `exchange.relay`."""
         self.guard = guard
         self.callers = Callers(local, needs_token)
         self.hub = Hub(local)
@@ -98,7 +98,7 @@ class App:
         self.bounds = bounds or ServerBounds()
         self.incoming = IncomingBodies(self.bounds.held_bytes, self.bounds.uploads)
         self.lingering: dict[Any, None] = {}
-        """Connections that are read from only so that their last answer is seen, oldest first."""
+        """Connections that are only read from, so that their last answer is seen, oldest first."""
         self.door: Door | None = None
         self.quick: Quick | None = None
 
@@ -132,11 +132,11 @@ class App:
             # The key was revoked; or the server ends, and this took longer than it waits.
             if not exchange.status:
                 ending = Unavailable("the server ends", "ask again, here or elsewhere")
-                await _tell(exchange, place, exchange.ended or ending)
+                await _refuse(exchange, place, exchange.ended or ending)
             elif exchange.ended is not None:
                 await exchange.cut()
         except Exception as error:
-            await _tell(exchange, place, error)
+            await _refuse(exchange, place, error)
         finally:
             exchange.let_go()
             if hasattr(exchange, "visitor"):
@@ -173,7 +173,7 @@ class App:
 
 
 async def _sweep(relay: AsyncLocal) -> None:
-    """Look now and then for what is due: also where nobody pushes, signals wait to be sent."""
+    """Sweep now and then, also where nobody pushes: signals may wait to be sent."""
     while True:
         await in_thread(relay.sweep_if_due)
         await asyncio.sleep(SWEEP_EVERY_S)
@@ -188,18 +188,18 @@ def _handler(place: Place, method: str) -> Answering:
         return handler
     if method == "OPTIONS":
 
-        async def tell_methods(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+        async def options(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
             await exchange.start(204, [(b"allow", place.allowed().encode())])
             await exchange.send(b"", more=False)
 
-        return tell_methods
+        return options
     raise NotAllowed(
         f"{method} is not answered here", f"use {place.allowed()}", {"allow": place.allowed()}
     )
 
 
 async def _visitor(door: Door, exchange: Exchange, place: Place | None) -> Visitor:
-    """Who asks. What a server tells everybody of itself, it tells without asking that."""
+    """The caller; the owner on paths that need no token."""
     if place is not None and place.path in OPEN:
         return door.callers.owner
     token = token_in(exchange.scope["headers"])
@@ -219,17 +219,19 @@ def _ending(exchange: Exchange) -> Callable[[RelayError], None]:
     return end
 
 
-async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> None:
+async def _refuse(exchange: Exchange, place: Place | None, error: Exception) -> None:
     """Answer with an error; where the answer was begun, the connection has to end."""
     if not isinstance(error, RelayError):
         log.error("a fault of ours in %s", place.path if place else "?", exc_info=error)
-        error = Broken("something went wrong here", "the server's log tells what")
+        error = Broken("something went wrong here", "the server's log says what")
     if exchange.status:
         log.warning("cut off in the middle of an answer: %s", error)
         raise error
     more = [(b"cache-control", b"no-store")]
     if error.status == UNKNOWN:
-        more.append((b"www-authenticate", _asks_for(exchange)))
+        # A browser asks a person for the token, as for a password.
+        scheme = b'Basic realm="relay"' if exchange.accepts("text/html") else b"Bearer"
+        more.append((b"www-authenticate", scheme))
     if RETRY_AFTER in error.details:
         more.append((b"retry-after", b"%d" % error.details[RETRY_AFTER]))
     if isinstance(error, NotAllowed):
@@ -240,8 +242,3 @@ async def _tell(exchange: Exchange, place: Place | None, error: Exception) -> No
         await exchange.refuse(error.status, error.message.encode(), TEXT, more)
         return
     await exchange.refuse(error.status, encode(problem(error)), MEDIA_TYPE.encode(), more)
-
-
-def _asks_for(exchange: Exchange) -> bytes:
-    """How a token is to be sent; a browser asks a person for it, as for a password."""
-    return b'Basic realm="relay"' if exchange.accepts("text/html") else b"Bearer"

@@ -23,7 +23,6 @@ from uvicorn.supervisors import Multiprocess
 
 from contextrelay.client.transport.local import AsyncLocal, open_stores
 from contextrelay.core.access.keys import keep
-from contextrelay.core.stores import Stores
 from contextrelay.doors.http.app import App, Door
 from contextrelay.doors.http.server.bounds import ServerBounds
 from contextrelay.doors.http.server.hosts import guard, is_loopback
@@ -52,7 +51,7 @@ OPTIONS_VARIABLE = "CONTEXTRELAY_SERVE"
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 STORE = "the server's own"
-"""What is told as the address of the store."""
+"""The address of the store in reports: where it is on this machine is nobody's business."""
 
 # How long a thread that stores a push may keep the event loop waiting: Python's 5 ms show in the
 # slowest answers to others.
@@ -69,9 +68,9 @@ class Options(Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     workers: int = 1
     needs_token: bool = False
-    """Whether one has to have a key also on loopback; elsewhere one has to anyway."""
+    """Whether a key is needed also on loopback; elsewhere it always is."""
     first_key: KeptKey | None = None
-    """One that is to be there, for a store that is gone with its process."""
+    """A key to make, for a store that is gone with its process."""
     bounds: ServerBounds = ServerBounds()
     figures: str = ""
     """The folder in which several processes count together; `run` makes it."""
@@ -104,9 +103,10 @@ def application(options: Options) -> App:
     watch = guard(options.host, options.port, options.public_url, options.allowed_hosts)
 
     def open_door() -> Door:
-        stores = _at_no_address(open_stores(options.store, None))
+        stores = open_stores(options.store, None)
+        stores = replace(stores, engine=replace(stores.engine, address=STORE))
         if options.first_key is not None:
-            with suppress(Stale):  # It is there.
+            with suppress(Stale):  # It exists.
                 keep(stores, options.first_key)
         needs_token = options.needs_token or not is_loopback(options.host)
         return Door(AsyncLocal(stores), watch, options.figures, needs_token)
@@ -114,16 +114,8 @@ def application(options: Options) -> App:
     return App(open_door, _affordable(options.bounds))
 
 
-def _at_no_address(stores: Stores) -> Stores:
-    """The stores of a server, whose reports tell nobody where on its machine they are."""
-    return replace(stores, engine=replace(stores.engine, address=STORE))
-
-
 def _affordable(bounds: ServerBounds) -> ServerBounds:
-    """No more connections and uploads than the system lets this process have files.
-
-    Some of these are the store's.
-    """
+    """No more connections and uploads than this process may open files, less the store's."""
     if resource is None:
         return bounds
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -135,7 +127,7 @@ def _affordable(bounds: ServerBounds) -> ServerBounds:
 
 
 def _allow_files() -> None:
-    """Take as many files as the system gives without asking anybody."""
+    """Raise the limit of open files as far as the system allows."""
     if resource is None:
         return
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -144,7 +136,7 @@ def _allow_files() -> None:
 
 
 def from_environment() -> App:
-    """The application of one process of several; the server around it is one of uvicorn's own."""
+    """The application of one process of several; uvicorn's own server calls it."""
     quiet_logs()
     sys.setswitchinterval(SWITCH_S)
     app = application(decode(os.environ[OPTIONS_VARIABLE], type=Options))
@@ -154,7 +146,7 @@ def from_environment() -> App:
 
 
 def _end_waits_first(app: App, number: int) -> None:
-    """On a signal, do first what `Server` does, then what is done already."""
+    """On a signal, end all waits as `Server` does, then call the handler that was there."""
     then = signal.getsignal(number)
 
     def end(sig: int, frame: FrameType | None) -> None:
@@ -167,7 +159,7 @@ def _end_waits_first(app: App, number: int) -> None:
 
 
 def run(options: Options, listener: socket.socket) -> None:
-    """Serve until told to stop."""
+    """Serve until a signal ends it."""
     _allow_files()
     if options.workers == 1:
         sys.setswitchinterval(SWITCH_S)
@@ -182,7 +174,7 @@ def run(options: Options, listener: socket.socket) -> None:
 
 
 def _hear_signals() -> None:
-    """Let signals through, now that they are listened to: who starts us may have held them back."""
+    """Unblock signals, now that they have handlers: our parent may have blocked them."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
 
 
@@ -211,7 +203,7 @@ def config(app: App | str, workers: int = 1) -> uvicorn.Config:
 
 
 class Server(uvicorn.Server):
-    """A server that tells those who wait for news to go before it waits for them."""
+    """A server that ends all waits for news before it waits for open requests."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         _hear_signals()

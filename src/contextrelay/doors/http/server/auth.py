@@ -1,11 +1,11 @@
-"""Callers: who asks, by the token that comes with a request.
+"""Authentication: from the token of a request to its caller, with the store as the caller sees it.
 
-A token that was found good is remembered, with the store as its key sees it. That the key is as it
-was is asked of the ledger again after KEY_TRUSTED_S, and at once when there is a hint that it is
-not. Whoever still sends, reads or listens when a key ends is sent away.
+A token that was found valid is cached. Its key is read from the ledger again after KEY_TRUSTED_S,
+and at once after a notification that it changed. Requests and streams that are open when a key is
+revoked or expires are ended.
 
-Rule: without a token one is the owner, where that is allowed at all; with a wrong one, nobody. A
-token is told to nobody, in no error and no log.
+Rule: without a token the caller is the owner, where that is allowed at all; a wrong token is
+refused. A token appears in no error and no log.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ Headers = list[tuple[bytes, bytes]]
 End = Callable[[RelayError], None]
 
 OPEN = frozenset({"/", "/health", "/healthz", "/readyz", "/version"})
-"""Where everybody is answered, with a token or without."""
+"""Paths that need no token."""
 MISSING = "Missing or invalid API key"
 RETRY_AFTER = "retry_after"
-# Hints may come by the thousand; looking at once at each of them is worth nothing.
+# Notifications may come by the thousand: they are looked at together.
 _REST_S = 0.01
 
 
 class Visitor:
-    """Who asks: the owner, or the holder of a key."""
+    """A caller: the owner, or the holder of a key."""
 
     __slots__ = (
         "_bucket",
@@ -70,10 +70,10 @@ class Visitor:
 
     def __init__(self, relay: AsyncLocal, key: Key | None = None, row: bytes = b"") -> None:
         self.relay = relay
-        """The store as they have it."""
+        """The store as the caller sees it."""
         self.key = key
         self.row = row
-        """What the ledger had of the key when it was found good."""
+        """The key's row in the ledger when it was found valid."""
         self.log = "" if key is None else key_log(key.id)
         self.checked_s = monotonic()
         self.used_ms = 0
@@ -88,7 +88,7 @@ class Visitor:
 
     @contextmanager
     def staying(self, end: End) -> Generator[None]:
-        """Be told, while something is under way, that the key is good no more."""
+        """Call `end` if the key becomes invalid while inside."""
         self._open.add(end)
         if self._is_sent_away:
             end(unknown())
@@ -103,7 +103,7 @@ class Visitor:
             end(unknown())
 
     def pace(self, now_ms: int) -> float:
-        """Take one of the requests that the key has in a minute; how long to wait if none is left.
+        """Take one of the key's requests per minute; returns the seconds to wait if none is left.
 
         It is counted as a use either way.
         """
@@ -115,10 +115,10 @@ class Visitor:
         return wait_s
 
     def check(self, verb: Verb[Any]) -> None:
-        """Refuse a verb that is known before its body is.
+        """Check a verb before its body is read.
 
         Raises:
-            Refused: it is not for this key.
+            Refused: the key may not ask it.
         """
         caller = self.relay.stores.caller
         if caller is not None:
@@ -128,13 +128,14 @@ class Visitor:
         self._counts[1] += bytes_in
         self._counts[2] += bytes_out
 
-    def counted(self) -> dict[str, int]:
-        """What was done since this was asked last."""
-        requests, bytes_in, bytes_out = self._counts
-        self._counts = [0, 0, 0]
-        if not requests + bytes_in + bytes_out:
-            return {}
-        return {"requests": requests, "bytes_in": bytes_in, "bytes_out": bytes_out}
+    def take_counts(self) -> dict[str, int]:
+        """The counts since the last call; empty where there is nothing to count."""
+        counts, self._counts = self._counts, [0, 0, 0]
+        return (
+            dict(zip(("requests", "bytes_in", "bytes_out"), counts, strict=True))
+            if any(counts)
+            else {}
+        )
 
 
 class Callers:
@@ -154,10 +155,10 @@ class Callers:
     # Letting in
 
     async def admit(self, token: str | None, address: str) -> Visitor:
-        """Find out who asks.
+        """The caller with a token.
 
         Raises:
-            Refused: nobody who is known. Limited: too often.
+            Refused: the token is missing or wrong. Limited: too many requests, or wrong tokens.
         """
         if token is None:
             if self.needs_token:
@@ -167,14 +168,14 @@ class Callers:
         if visitor is None or not await self._is_current(visitor):
             visitor = await self._found(token)
         if visitor is None:
-            raise self._turned_away(address)
+            raise self._wrong_token(address)
         wait_s = visitor.pace(self._stores.now_ms())
         if wait_s:
             raise _too_often("this key asks more often than it may", wait_s)
         return visitor
 
     def at_once(self, token: str | None) -> Visitor | None:
-        """As `admit`, where that takes no waiting and finds nothing wrong; else None."""
+        """As `admit` where it need not wait and nothing is wrong; else None."""
         if token is None:
             return None if self.needs_token else self.owner
         visitor = self._visitors.get(token)
@@ -191,7 +192,6 @@ class Callers:
         return visitor
 
     async def _is_current(self, visitor: Visitor) -> bool:
-        """Whether a key that was good still is."""
         assert visitor.key is not None
         if not is_good(visitor.key, self._stores.now_ms()):
             return False
@@ -207,7 +207,7 @@ class Callers:
         return self._ledger.get(visitor.log, Kind.KEY, ONLY) == visitor.row
 
     async def _found(self, token: str) -> Visitor | None:
-        """Who has a token, from now on remembered; None if nobody has it, or has it still."""
+        """Read a token's key and cache its caller; None if it is unknown, revoked or expired."""
         row = await self._read(lambda: row_of(self._ledger, token))
         key = None if row is None else key_in(row, token)
         # Only now: another request may have found it while this one read.
@@ -229,7 +229,7 @@ class Callers:
         return visitor
 
     async def _forget_some(self) -> None:
-        """Forget the key that was remembered longest, unless something of it is under way."""
+        """Forget the key that was cached first, unless something is open under it."""
         if len(self._visitors) <= KEYS_REMEMBERED_MAX:
             return
         oldest = next(iter(self._visitors))
@@ -239,8 +239,8 @@ class Callers:
         else:
             await self._keep_usage([visitor])
 
-    def _turned_away(self, address: str) -> RelayError:
-        """What who brings a wrong token is told; after many of them, to wait."""
+    def _wrong_token(self, address: str) -> RelayError:
+        """The error for a wrong token; after many of them from one address, to wait."""
         now_ms = self._stores.now_ms()
         bucket, wait_s = spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)
         self._wrong.keep(address, bucket)
@@ -248,26 +248,26 @@ class Callers:
             return _too_often("too many wrong tokens came from this address", wait_s)
         return unknown()
 
-    # Sending away
+    # Revoked and expired keys
 
     def start(self) -> None:
-        """Begin to look after keys; in the event loop that is to serve."""
+        """Begin to watch keys; in the event loop that serves."""
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._stop_listening = self._ledger.listen(self._hear)
         self._watching = self._loop.create_task(self._watch())
 
     async def stop(self) -> None:
-        """Write down what is not yet; in the event loop, when all is answered."""
+        """Store the counts; in the event loop, when all is answered."""
         if self._watching is not None:
             self._watching.cancel()
         self._stop_listening()
         await self._keep_usage(list(self._visitors.values()))
 
     def _hear(self, heard: str | None) -> None:
-        """Take a hint, in whatever thread it comes."""
+        """Take a notification of the ledger, in any thread."""
         if heard is None or heard.startswith(KEYS):
-            with suppress(RuntimeError):  # The loop is closed: nobody asks any more.
+            with suppress(RuntimeError):  # The loop is closed.
                 self._loop.call_soon_threadsafe(self._doubt, heard)
 
     def _doubt(self, heard: str | None) -> None:
@@ -293,7 +293,7 @@ class Callers:
             await asyncio.sleep(_REST_S)
 
     async def _look(self) -> None:
-        """Send away whose key is good no more, of those who are here for long."""
+        """End what is open under keys that are not valid any more."""
         staying = [(token, each) for token, each in self._visitors.items() if each.is_staying]
         if not staying:
             return
@@ -305,8 +305,8 @@ class Callers:
                 await self._found(token)
 
     async def _keep_usage(self, visitors: list[Visitor]) -> None:
-        """Write down what was done with keys."""
-        found = [(each, counts) for each in visitors if (counts := each.counted())]
+        """Store the counts of keys."""
+        found = [(each, counts) for each in visitors if (counts := each.take_counts())]
 
         def keep() -> None:
             for visitor, counts in found:
@@ -322,45 +322,34 @@ class Callers:
 
 
 def token_in(headers: Headers) -> str | None:
-    """The token that a request brings, right or wrong; None if it brings none."""
-    token = None
-    for name, value in headers:
-        if name == b"authorization":
-            if token is not None:
-                return ""  # Of two, nobody can say which is meant.
-            token = token_of(value)
-    return token
+    """The token of a request, right or wrong; None if it has none, "" if it has two."""
+    found = [value for name, value in headers if name == b"authorization"]
+    if not found:
+        return None
+    return token_of(found[0]) if len(found) == 1 else ""
 
 
 def token_of(authorization: bytes) -> str:
-    """The token in an Authorization header: a bearer's, or the password that a browser asked for.
-
-    "" is a token that nobody has.
-    """
+    """The bearer token, or the Basic password, of an Authorization header; "" if it has neither."""
     if authorization.startswith(b"Bearer "):
         return authorization[7:].strip().decode("latin-1")
-    scheme, _, told = authorization.partition(b" ")
-    told = told.strip()
-    match scheme.lower():
-        case b"bearer":
-            return told.decode("latin-1")
-        case b"basic":
-            try:
-                return b64decode(told, validate=True).partition(b":")[2].decode("latin-1")
-            except ValueError:
-                return ""
-        case _:
-            return ""
+    scheme, _, value = authorization.partition(b" ")
+    if scheme.lower() == b"bearer":
+        return value.strip().decode("latin-1")
+    if scheme.lower() == b"basic":
+        with suppress(ValueError):
+            return b64decode(value.strip(), validate=True).partition(b":")[2].decode("latin-1")
+    return ""
 
 
 def address_in(scope: MutableMapping[str, Any]) -> str:
-    """Where a request comes from; "" where that cannot be told."""
+    """The address of a request's sender; "" where it is not known."""
     client = scope.get("client")
     return client[0] if client else ""
 
 
 def unknown() -> Refused:
-    """The error for who is not known."""
+    """The error for a missing or wrong token."""
     return Refused(
         MISSING,
         "send one as `Authorization: Bearer TOKEN`; who runs this relay makes it: relay keys new",

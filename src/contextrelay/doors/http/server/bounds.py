@@ -48,119 +48,104 @@ class ServerBounds(Struct, frozen=True, kw_only=True):
     """Bodies on their way in, at a time."""
 
 
-class _Sum:
-    """What is held for one caller, or for all."""
-
-    __slots__ = ("file_bytes", "memory_bytes", "uploads")
-
-    def __init__(self) -> None:
-        self.uploads = self.memory_bytes = self.file_bytes = 0
+# What is counted of bodies on their way in, for each caller and for all.
+UPLOADS, MEMORY_BYTES, FILE_BYTES = range(3)
 
 
 class IncomingBodies:
-    """The room of one server process."""
+    """The bodies that one server process is taking in."""
 
     def __init__(self, memory_bytes_max: int, uploads_max: int = UPLOADS_MAX) -> None:
-        self._memory_bytes_max = memory_bytes_max
-        self._memory_by_one_max = min(HELD_BY_ONE_BYTES_MAX, memory_bytes_max)
-        self._uploads_max = uploads_max
-        self._uploads_by_one_max = min(UPLOADS_BY_ONE_MAX, max(1, uploads_max // 2))
-        self._all = _Sum()
-        self._by_caller: dict[str, _Sum] = {}
+        self._bounds = (
+            (uploads_max, min(UPLOADS_BY_ONE_MAX, max(1, uploads_max // 2))),
+            (memory_bytes_max, min(HELD_BY_ONE_BYTES_MAX, memory_bytes_max)),
+            (UPLOADS_BYTES_MAX, UPLOADS_BY_ONE_BYTES_MAX),
+        )
+        """The most for all callers together and for one, of each that is counted."""
+        self._all = [0, 0, 0]
+        self._by_caller: dict[str, list[int]] = {}
 
     @property
     def held_bytes(self) -> int:
-        """What is held in memory and in files."""
-        return self._all.memory_bytes + self._all.file_bytes
+        """The size of what is held in memory and in files."""
+        return self._all[MEMORY_BYTES] + self._all[FILE_BYTES]
 
     @property
     def uploads(self) -> int:
-        return self._all.uploads
+        return self._all[UPLOADS]
 
     def begin(self, caller: str, announced_bytes: int, in_file: bool) -> IncomingBody:
-        """Take in one more body; of 0 bytes where it is not known how many it has.
+        """Count one more body; `announced_bytes` is 0 where its size is not known.
 
         Raises:
             Limited: the caller sends too much at a time. Unavailable: all callers together do.
             Full: the temporary folder has no room for it.
         """
-        own = self._by_caller.get(caller) or _Sum()
-        if self._all.uploads >= self._uploads_max:
-            raise _too_many(f"{self._all.uploads} bodies are being taken in already")
-        if own.uploads >= self._uploads_by_one_max:
-            raise _too_much(f"{own.uploads} bodies are being taken in from you already")
-        held = IncomingBody(self, caller, own)
-        if in_file and announced_bytes > UPLOAD_MEMORY_BYTES:
-            self.check_files(own, announced_bytes)
-        elif not in_file:
-            self.check_memory(own, announced_bytes)
+        own = self._by_caller.get(caller) or [0, 0, 0]
+        self.check(own, UPLOADS, 1)
+        if not in_file:
+            self.check(own, MEMORY_BYTES, announced_bytes)
+        elif announced_bytes > UPLOAD_MEMORY_BYTES:
+            self.check(own, FILE_BYTES, announced_bytes)
         self._by_caller[caller] = own
-        own.uploads += 1
-        self._all.uploads += 1
-        return held
+        self.add(own, UPLOADS, 1)
+        return IncomingBody(self, caller, own)
 
-    def check_memory(self, own: _Sum, size_bytes: int) -> None:
-        if self._all.memory_bytes + size_bytes > self._memory_bytes_max:
-            raise _too_many(f"{self._all.memory_bytes:,} bytes are being taken in already")
-        if own.memory_bytes + size_bytes > self._memory_by_one_max:
-            raise _too_much(f"{own.memory_bytes:,} bytes are being taken in from you already")
+    def check(self, own: list[int], counted: int, amount: int) -> None:
+        unit = "bodies" if counted == UPLOADS else "bytes"
+        all_max, by_one_max = self._bounds[counted]
+        if self._all[counted] + amount > all_max:
+            raise Unavailable(
+                f"{self._all[counted]:,} {unit} are being taken in already",
+                "try again later",
+                {RETRY_AFTER: UPLOAD_RETRY_S},
+            )
+        if own[counted] + amount > by_one_max:
+            raise Limited(
+                f"{own[counted]:,} {unit} are being taken in from you already",
+                "send fewer at a time",
+                {RETRY_AFTER: UPLOAD_RETRY_S},
+            )
+        if counted == FILE_BYTES:
+            room_bytes = own[counted] + shutil.disk_usage(tempfile.gettempdir()).free
+            if own[counted] + amount > room_bytes // UPLOADS_ROOM_SHARE:
+                raise no_room()
 
-    def check_files(self, own: _Sum, size_bytes: int) -> None:
-        if self._all.file_bytes + size_bytes > UPLOADS_BYTES_MAX:
-            raise _too_many(f"{self._all.file_bytes:,} bytes are being taken in already")
-        if own.file_bytes + size_bytes > UPLOADS_BY_ONE_BYTES_MAX:
-            raise _too_much(f"{own.file_bytes:,} bytes are being taken in from you already")
-        room_bytes = own.file_bytes + shutil.disk_usage(tempfile.gettempdir()).free
-        if own.file_bytes + size_bytes > room_bytes // UPLOADS_ROOM_SHARE:
-            raise no_room()
+    def add(self, own: list[int], counted: int, amount: int) -> None:
+        own[counted] += amount
+        self._all[counted] += amount
 
-    def keep(self, own: _Sum, memory_bytes: int, file_bytes: int) -> None:
-        for each in (own, self._all):
-            each.memory_bytes += memory_bytes
-            each.file_bytes += file_bytes
-
-    def end(self, caller: str, own: _Sum) -> None:
-        own.uploads -= 1
-        self._all.uploads -= 1
-        if not own.uploads:
+    def end(self, caller: str, own: list[int], counts: list[int]) -> None:
+        for counted, amount in enumerate(counts):
+            self.add(own, counted, -amount)
+        if not own[UPLOADS]:
             del self._by_caller[caller]
 
 
 class IncomingBody:
     """One body on its way in, until its request is answered."""
 
-    __slots__ = ("_caller", "_file_bytes", "_memory_bytes", "_own", "_incoming")
+    __slots__ = ("_caller", "_counts", "_incoming", "_own")
 
-    def __init__(self, incoming: IncomingBodies, caller: str, own: _Sum) -> None:
+    def __init__(self, incoming: IncomingBodies, caller: str, own: list[int]) -> None:
         self._incoming = incoming
         self._caller = caller
         self._own = own
-        self._memory_bytes = self._file_bytes = 0
+        self._counts = [1, 0, 0]
 
-    def put(self, size_bytes: int) -> None:
-        """Make room in memory.
-
-        Raises:
-            Limited, Unavailable: there is none.
-        """
-        self._incoming.check_memory(self._own, size_bytes)
-        self._incoming.keep(self._own, size_bytes, 0)
-        self._memory_bytes += size_bytes
-
-    def put_in_file(self, size_bytes: int) -> None:
-        """Make room in the temporary folder.
+    def put(self, size_bytes: int, counted: int = MEMORY_BYTES) -> None:
+        """Make room in memory, or for FILE_BYTES in the temporary folder.
 
         Raises:
             Limited, Unavailable, Full: there is none.
         """
-        self._incoming.check_files(self._own, size_bytes)
-        self._incoming.keep(self._own, 0, size_bytes)
-        self._file_bytes += size_bytes
+        self._incoming.check(self._own, counted, size_bytes)
+        self._incoming.add(self._own, counted, size_bytes)
+        self._counts[counted] += size_bytes
 
     def end(self) -> None:
         """Give all of it back."""
-        self._incoming.keep(self._own, -self._memory_bytes, -self._file_bytes)
-        self._incoming.end(self._caller, self._own)
+        self._incoming.end(self._caller, self._own, self._counts)
 
 
 def no_room() -> RelayError:
@@ -169,11 +154,3 @@ def no_room() -> RelayError:
         "the server has no room to take in this body",
         "small ones are still taken; who runs this relay gives its temporary folder more room",
     )
-
-
-def _too_much(what: str) -> RelayError:
-    return Limited(what, "send fewer at a time", {RETRY_AFTER: UPLOAD_RETRY_S})
-
-
-def _too_many(what: str) -> RelayError:
-    return Unavailable(what, "try again later", {RETRY_AFTER: UPLOAD_RETRY_S})

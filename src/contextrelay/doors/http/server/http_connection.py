@@ -1,8 +1,9 @@
 """The HTTP protocol of one connection: uvicorn's, with bounds that it leaves to others.
 
-Rule: headers are bounded in size and in time, a reply in the time it may lie unread; who passes a
-bound is answered if that is possible, and cut off. Who is answered while still sending is read on
-from for a while, and what comes is dropped: a connection that is closed before may lose the answer.
+Rule: headers are bounded in size and in time, a reply in the time it may lie unread; a client that
+passes a bound is answered if that is possible, and cut off. From a client that is answered while it
+still sends, the server reads on for a while and drops what comes: to close at once may lose the
+answer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from contextrelay.doors.http.server.bounds import ServerBounds
 from contextrelay.doors.http.server.request import CONNECTION, ENDED, WAITS
-from contextrelay.doors.http.server.security_headers import SAFE_LINES
+from contextrelay.doors.http.server.security_headers import NO_MORE_LINES, SAFE_LINES
 from contextrelay.limits import (
     HEADER_BYTES_IN_MAX,
     HEADERS_IN_MAX,
@@ -32,8 +33,6 @@ from contextrelay.limits import (
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import App
-
-_ASCII = bytes(range(128))
 
 
 class Protocol(HttpToolsProtocol):
@@ -56,11 +55,11 @@ class Protocol(HttpToolsProtocol):
     _active_s = 0.0
     """When something came last."""
     _is_answered = False
-    """Whether the request that is being read was answered quickly already."""
+    """Whether the request that is being read was answered by seed000_fast already."""
     _running: RequestResponseCycle | None = None
     """The request that is being answered, or was last."""
     _refusal = b""
-    """What is to be said last, once the requests before are answered."""
+    """The last answer, sent once the requests before are answered."""
     _is_to_linger = False
     """Whether the answer that is being given is the last."""
     _linger_end_s = 0.0
@@ -83,7 +82,7 @@ class Protocol(HttpToolsProtocol):
         self._stop_idle_timer()
         self._served.lingering.pop(self, None)
         super().connection_lost(exc)
-        # uvicorn tells the request that came last, which may still wait for its turn.
+        # uvicorn notifies the request that came last, which may still wait for its turn.
         self.pipeline.clear()
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
@@ -108,8 +107,8 @@ class Protocol(HttpToolsProtocol):
     def _served(self) -> App:
         return cast("App", self.app)  # pyright: ignore[reportUnknownMemberType]
 
-    # One timer looks whether a connection is idle. To stop and start it for every request, as
-    # uvicorn does, costs as much as finding an artifact.
+    # One timer watches for idleness. To stop and start it for every request, as uvicorn does, costs
+    # as much as finding an artifact.
 
     def _unset_keepalive_if_required(self) -> None:
         self._active_s = self.loop.time()
@@ -123,17 +122,16 @@ class Protocol(HttpToolsProtocol):
         self.timeout_keep_alive_task = None
         left_s = self._active_s + self.timeout_keep_alive - self.loop.time()
         if self._is_busy or left_s > 0:
-            self._look_whether_idle(max(left_s, self.timeout_keep_alive / 10))
+            self._watch_idle(max(left_s, self.timeout_keep_alive / 10))
         else:
             self._end()
 
-    def _look_whether_idle(self, seconds: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(
-            seconds, self.timeout_keep_alive_handler
-        )
+    def _watch_idle(self, seconds: float) -> None:
+        handler = self.timeout_keep_alive_handler
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, handler)
 
     def _end(self) -> None:
-        """Close; who has not read the last reply by now will not."""
+        """Close; a client that has not read the last reply by now will not."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
@@ -175,22 +173,18 @@ class Protocol(HttpToolsProtocol):
             return  # After the body: what passed for headers before it cannot be changed any more.
         super().on_header(name, value)
         if len(self.headers) > HEADERS_IN_MAX:
-            self._refuse(431, "Request Header Fields Too Large")
-            raise ValueError("there are too many headers")  # Ends the parser.
+            self._refuse_and_stop(431, "Request Header Fields Too Large")
         if self.headers[-1][0] == b"transfer-encoding" and value.lower() != b"chunked":
-            # Where its body ends, nobody can tell.
-            self._refuse(400, "Bad Request")
-            raise ValueError("the coding is not known")  # Ends the parser.
+            # The end of its body is not known.
+            self._refuse_and_stop(400, "Bad Request")
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         self._watch_sending(0.0)
         if self._is_one_too_many:
-            self._refuse(503, "Service Unavailable", b"retry-after: 1\r\n")
-            raise ValueError("there are too many connections")  # Ends the parser.
+            self._refuse_and_stop(503, "Service Unavailable", b"retry-after: 1\r\n")
         if not self.url.startswith(b"/") and not self._is_absolute():
-            self._refuse(400, "Bad Request")
-            raise ValueError("the target is for another server")  # Ends the parser.
+            self._refuse_and_stop(400, "Bad Request")
         self._is_answered = self.url.startswith((b"/pull/", b"/peek/")) and self._answer_quickly()
         if not self._is_answered:
             super().on_headers_complete()
@@ -227,7 +221,7 @@ class Protocol(HttpToolsProtocol):
         if self._is_answered:
             self.server_state.total_requests += 1
             if self.timeout_keep_alive_task is None:
-                self._look_whether_idle(self.timeout_keep_alive)
+                self._watch_idle(self.timeout_keep_alive)
             return
         if not self._is_busy and self.cycle and self.cycle.scope is self.scope:
             # It was answered before, and the rest of it dropped.
@@ -264,7 +258,7 @@ class Protocol(HttpToolsProtocol):
         self._is_to_linger = True
 
     def _begin_to_linger(self) -> None:
-        """Say that this was all, and read on: until the client has left, or a bound is passed."""
+        """Close the way out, and read on until the client has left or a bound is passed."""
         self._stop_idle_timer()
         if self._linger_end_s or self.transport.is_closing():
             return
@@ -300,13 +294,14 @@ class Protocol(HttpToolsProtocol):
     # Upgrades
 
     def _should_upgrade(self) -> bool:
-        # Who still has an answer to come, or to read, cannot turn to another protocol.
-        if self._is_busy or self.flow.write_paused:
-            return False
-        is_handshake = (
-            self.parser.get_method() == b"GET" and self.parser.get_http_version() == "1.1"
+        # A client with an answer to come, or to read, cannot turn to another protocol.
+        return (
+            not self._is_busy
+            and not self.flow.write_paused
+            and self.parser.get_method() == b"GET"
+            and self.parser.get_http_version() == "1.1"
+            and super()._should_upgrade()
         )
-        return is_handshake and super()._should_upgrade()
 
     def handle_websocket_upgrade(self) -> None:
         # From here on another protocol has the connection, with timers of its own.
@@ -354,9 +349,9 @@ class Protocol(HttpToolsProtocol):
             self._reading_timer = None
         if is_watched:
             self._unread_bytes = self.transport.get_write_buffer_size()
-            self._reading_timer = self.loop.call_later(self._bounds.read_s, self._look_whether_read)
+            self._reading_timer = self.loop.call_later(self._bounds.read_s, self._check_reading)
 
-    def _look_whether_read(self) -> None:
+    def _check_reading(self) -> None:
         read_bytes = self._unread_bytes - self.transport.get_write_buffer_size()
         if read_bytes < READ_PACE_BYTES:
             self.transport.abort()
@@ -367,8 +362,12 @@ class Protocol(HttpToolsProtocol):
         self._unparsed_bytes = 0
         self._head_bytes += size_bytes
         if self._head_bytes > HEADER_BYTES_IN_MAX:
-            self._refuse(431, "Request Header Fields Too Large")
-            raise ValueError("the headers are too large")  # Ends the parser.
+            self._refuse_and_stop(431, "Request Header Fields Too Large")
+
+    def _refuse_and_stop(self, status: int, reason: str, more: bytes = b"") -> None:
+        """Refuse from inside the parser, which the error ends."""
+        self._refuse(status, reason, more)
+        raise ValueError(reason)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "Bad Request")
@@ -377,12 +376,8 @@ class Protocol(HttpToolsProtocol):
         """Answer with an error and close, when the requests before are answered."""
         if self._refusal or self.transport.is_closing():
             return
-        self._refusal = b"HTTP/1.1 %d %s\r\n%s%sconnection: close\r\ncontent-length: 0\r\n\r\n" % (
-            status,
-            reason.encode(),
-            SAFE_LINES,
-            more,
-        )
+        first_line = f"HTTP/1.1 {status} {reason}\r\n".encode()
+        self._refusal = first_line + SAFE_LINES + more + NO_MORE_LINES
         if not self._is_busy:
             self._say_last(self._refusal)
         elif self.cycle.more_body and not self.pipeline:
@@ -402,4 +397,4 @@ def _spelled(data: bytes) -> bytes:
     The published client's WebSockets send the name of a channel as it is.
     """
     line, end, rest = data.partition(b"\r\n")
-    return data if line.isascii() else quote(line, safe=_ASCII).encode() + end + rest
+    return data if line.isascii() else quote(line, safe=bytes(range(128))).encode() + end + rest

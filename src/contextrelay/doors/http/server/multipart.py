@@ -1,6 +1,6 @@
 """Forms: a multipart/form-data body, read as it comes.
 
-One part is the content, the others are short fields beside it, before or after it.
+One part is the content, the others are short fields, before or after it.
 
 Rule: nothing in a form is unbounded: not its parts, not what stands before them, not its fields;
 and it is whole, or it is refused.
@@ -28,7 +28,7 @@ from contextrelay.wire.verbs import Push
 MULTIPART = "multipart/form-data"
 CONTENT_PARTS = ("file", "content")
 
-# What it warns of is told to the client.
+# The client gets its warnings as errors.
 logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
@@ -48,7 +48,7 @@ class Form:
 
 
 async def read_form(exchange: Exchange, content_bytes_max: int) -> Form:
-    """Read a form; who asks for it closes it.
+    """Read a form; the caller closes it.
 
     Raises:
         Invalid: it is no whole form, or has no content; TooLarge: a part passes its bound.
@@ -79,14 +79,14 @@ def _boundary(exchange: Exchange) -> bytes:
 
 
 class _Parsing:
-    """A form on its way in: the parser tells what it meets, this keeps it."""
+    """The callbacks of the parser, and what they have collected."""
 
     def __init__(self, boundary: bytes, content_bytes_max: int, content: Upload) -> None:
         self.form = Form(content)
         self._content_bytes_max = content_bytes_max
         self._content_bytes = 0
         self._met: list[bytes] = []
-        """Content that was met and not taken yet."""
+        """Content that was parsed and not taken yet."""
         self._parts = 0
         self._headers: dict[str, bytes] = {}
         self._header_name = self._header_value = b""
@@ -110,7 +110,7 @@ class _Parsing:
         )
 
     def feed(self, part: bytes) -> list[bytes]:
-        """Read on; what it brought of the content."""
+        """Parse a part of the body; returns the content in it."""
         try:
             self._parser.write(part)
         except FormParserError as error:
@@ -123,8 +123,6 @@ class _Parsing:
             raise Invalid("the form ends too early", "end it with its boundary and two hyphens")
         if not self.form.has_content:
             raise Invalid("the form has no content", f"name a part {' or '.join(CONTENT_PARTS)}")
-
-    # What the parser tells
 
     def _begin(self) -> None:
         self._parts += 1
@@ -144,17 +142,14 @@ class _Parsing:
         self._header_name = self._header_value = b""
 
     def _headers_finished(self) -> None:
-        told = self._headers.get("content-disposition", b"")
-        kind, options = parse_options_header(told)
+        kind, options = parse_options_header(self._headers.get("content-disposition", b""))
         if kind != b"form-data" or b"name" not in options:
             raise Invalid("a part of the form has no name", "give each part a name")
         self._part = _text(options[b"name"], "a part's name")
-        if self._part in CONTENT_PARTS:
-            self._content_begins(options)
-        elif self._part in self.form.fields:
+        if self._part in self.form.fields:
             raise Invalid(f"{self._part[:80]!r} stands twice in the form", "send each part once")
-
-    def _content_begins(self, options: dict[bytes, bytes]) -> None:
+        if self._part not in CONTENT_PARTS:
+            return
         if self.form.has_content:
             raise Invalid("the form has content twice", f"send one of {', '.join(CONTENT_PARTS)}")
         self.form.has_content = True
@@ -162,8 +157,8 @@ class _Parsing:
             # Some clients send a whole path; its last part is the name.
             name = _text(options[b"filename"], "the file's name").rpartition("/")[2]
             self.form.file_name = name or None
-        told = self._headers.get("content-type", b"").decode("latin-1").strip()
-        self.form.media_type = told or None
+        media_type = self._headers.get("content-type", b"").decode("latin-1").strip()
+        self.form.media_type = media_type or None
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._part in CONTENT_PARTS:

@@ -1,7 +1,7 @@
 """An exchange: one HTTP request, and the way to answer it.
 
 Rule: nothing is read beyond its bound, nor before it is known that its sender may send it: a body
-is read only for a verb that its reader names. Who sends slowly holds nothing but a connection.
+is read only for a verb that its reader names. A slow sender holds nothing but a connection.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec.json import encode
 
 from contextrelay.client.transport.local import in_thread
 from contextrelay.doors.http.server.auth import address_in
-from contextrelay.doors.http.server.bounds import IncomingBodies, IncomingBody
+from contextrelay.doors.http.server.bounds import FILE_BYTES, IncomingBodies, IncomingBody
 from contextrelay.doors.http.server.request_body import Upload
 from contextrelay.errors import Invalid, RelayError, TooLarge
 from contextrelay.limits import (
@@ -42,26 +42,21 @@ Headers = list[tuple[bytes, bytes]]
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
 _KEY_HEADER = KEY_HEADER.encode()
-# Between a connection and the exchange on it, in the scope: that the client will send no more, with
-# the way to end the connection; and that the exchange only waits, so that this means it has left.
+# Keys of the scope, shared with the connection. ENDED: the client sends no more, with the function
+# that closes the connection. WAITS: the exchange only waits, so that ENDED means the client left.
 ENDED = "contextrelay.ended"
 WAITS = "contextrelay.waits"
-# The connection itself.
 CONNECTION = "contextrelay.connection"
 # Core makes a copy of these before it reads them.
 _COPIED = (ImportThread, Restore)
 
 
 class Connection(Protocol):
-    """What an exchange asks of the connection that it is on."""
+    """The connection of an exchange."""
 
-    def cut(self) -> None:
-        """End at once."""
-        ...
+    def cut(self) -> None: ...
 
-    def is_body_coming(self) -> bool:
-        """Whether some of the request's body is still to come."""
-        ...
+    def is_body_coming(self) -> bool: ...
 
     def linger(self, is_endless: bool) -> None:
         """Once the answer that was begun is sent, read on for a while, so that it is seen."""
@@ -75,7 +70,7 @@ class TimedOut(RelayError):
 
 
 class ClientLeft(Exception):
-    """The client is gone: there is nobody to answer."""
+    """The client closed the connection."""
 
 
 class Exchange:
@@ -100,7 +95,7 @@ class Exchange:
     )
 
     visitor: Visitor
-    """Who asks; set once that is known, before anything is done for them."""
+    """The caller; set before anything is done for it."""
 
     def __init__(
         self,
@@ -118,11 +113,10 @@ class Exchange:
         self.method: str = scope.get("method", "GET")
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.status = 0
-        """Of the answer, once it is begun; 0 before."""
-        self.bytes_in = 0
-        self.bytes_out = 0
+        """Of the answer; 0 before it is begun."""
+        self.bytes_in = self.bytes_out = 0
         self.origin = ""
-        """Where this server is, as the client calls it; set once the Host was checked."""
+        """The address of this server as the client calls it; set once the Host was checked."""
         self.ended: RelayError | None = None
         """Why it was ended before it was done, if it was."""
         self._receive = receive
@@ -130,25 +124,24 @@ class Exchange:
 
     @property
     def relay(self) -> AsyncLocal:
-        """The store as who asks has it."""
+        """The store as the caller sees it."""
         return self.visitor.relay
 
     # Reading
 
     def header(self, name: str) -> str:
-        """A header's value; "" where there is none."""
+        """The value of a header; "" where there is none."""
         return self.headers.get(name.encode(), b"").decode("latin-1")
 
     def key(self) -> str:
-        """The key by which the client may ask again; "" where it gives none.
+        """The idempotency key; "" where there is none.
 
         Raises:
             Invalid: it is empty, which would look like none.
         """
-        key = self.headers.get(_KEY_HEADER)
-        if key == b"":
+        if self.headers.get(_KEY_HEADER) == b"":
             raise Invalid("the idempotency key is empty", "give one, or leave the header out")
-        return "" if key is None else key.decode("latin-1")
+        return self.header(KEY_HEADER)
 
     def segments(self) -> list[str]:
         """The parts of the path, each decoded once.
@@ -183,7 +176,7 @@ class Exchange:
         return fields
 
     def media_type(self) -> str:
-        """What the client says that its body is, without parameters."""
+        """The Content-Type, without parameters."""
         return self.header("content-type").partition(";")[0].strip().lower()
 
     def accepts(self, media_type: str) -> bool:
@@ -195,43 +188,30 @@ class Exchange:
         """The request's body in one piece, for a verb, or for any that the caller may ask.
 
         Raises:
-            Refused: the verb is not for the caller; Full: nor is so much of it.
-            TooLarge: it is longer than that; most of it was not read.
-            Limited, Unavailable: there is no room for it beside others.
+            Refused: the caller may not ask the verb; Full: nor store so much.
+            TooLarge: it is longer than `bytes_max`; most of it was not read.
+            Limited, Unavailable: there is no room for it now.
         """
-        message = await self._opened(bytes_max, kind, in_file=False)
-        if message["type"] == "http.request" and not message.get("more_body", False):
-            body: bytes = message.get("body", b"")
-            self.bytes_in = len(body)
-            if len(body) > bytes_max:
-                raise _too_long(bytes_max)
-            return body
         parts: list[bytes] = []
-        size = 0
-        async for part in self._parts(message):
-            size += len(part)
-            if size > bytes_max:
-                raise _too_long(bytes_max)
-            self._holding().put(len(part))
+        async for part in self.parts(bytes_max, kind, in_file=False):
+            if self._held is not None:
+                self._held.put(len(part))
             parts.append(part)
         return b"".join(parts)
 
     async def upload(self, bytes_max: int, kind: type[Verb[Any]], is_bare: bool = False) -> Upload:
         """The request's body, in memory while it is small and in a file from there on.
 
-        `is_bare` says that it is content and nothing else, so that its size is known beforehand.
+        `is_bare`: it is content and nothing else, so that its size is known beforehand.
 
         Raises:
             As `whole`; Full also where the temporary folder has no room.
         """
-        message = await self._opened(bytes_max, kind, is_bare=is_bare)
         upload = Upload(self.make_room)
         # Where no length was announced, the quota is looked at again as the content comes.
         checked_bytes = bytes_max if self._announced_bytes() is not None or not is_bare else 0
         try:
-            async for part in self._parts(message):
-                if upload.size_bytes + len(part) > bytes_max:
-                    raise _too_long(bytes_max)
+            async for part in self.parts(bytes_max, kind, is_bare=is_bare):
                 await upload.take(part)
                 if upload.size_bytes - checked_bytes >= QUOTA_CHECK_BYTES:
                     checked_bytes = upload.size_bytes
@@ -241,30 +221,46 @@ class Exchange:
             raise
         return upload
 
-    async def parts(self, bytes_max: int, kind: type[Verb[Any]]) -> AsyncIterator[bytes]:
-        """The request's body as it comes.
+    async def parts(
+        self,
+        bytes_max: int,
+        kind: type[Verb[Any]] | None,
+        in_file: bool = True,
+        is_bare: bool = False,
+    ) -> AsyncIterator[bytes]:
+        """The request's body as it comes, at a pace.
 
         Raises:
-            As `whole`.
+            As `whole`; TimedOut: it comes too slowly. ClientLeft: it comes no more.
         """
-        message = await self._opened(bytes_max, kind)
-        size = 0
-        async for part in self._parts(message):
-            size += len(part)
-            if size > bytes_max:
-                raise _too_long(bytes_max)
-            yield part
-
-    # What is looked at before a body is read
+        message = await self._opened(bytes_max, kind, in_file, is_bare)
+        # Only waiting for the client counts, not what is done with what came.
+        left_s, paced_bytes, all_left_s = self._body_s, self.bytes_in, float(BODY_S_MAX)
+        pace_bytes = self._body_s * BODY_BYTES_PER_S_MIN
+        while True:
+            if message["type"] != "http.request":
+                raise ClientLeft
+            if part := message.get("body", b""):
+                self.bytes_in += len(part)
+                if self.bytes_in > bytes_max:
+                    raise _too_long(bytes_max)
+                yield part
+            if not message.get("more_body", False):
+                return
+            if self.bytes_in - paced_bytes >= pace_bytes:
+                paced_bytes, left_s = self.bytes_in, self._body_s
+            message, took_s = await self._next_message(min(left_s, all_left_s))
+            left_s -= took_s
+            all_left_s -= took_s
 
     @property
     def asks_first(self) -> bool:
-        """Whether it is worth the while to find out, before its body is read, what it is for."""
+        """Whether the caller and its quota are to be checked before the body is read."""
         announced = self._announced_bytes()
         return announced is None or announced > ASKED_FIRST_BYTES_MIN or b"expect" in self.headers
 
     def _announced_bytes(self) -> int | None:
-        """How long the body is going to be; None where that is not said."""
+        """The length of the body; None where it is not announced."""
         if b"transfer-encoding" in self.headers:
             return None
         return int(self.headers.get(b"content-length", 0))
@@ -275,15 +271,11 @@ class Exchange:
             await in_thread(lambda: caller.check_quota(kind, least_bytes, key))
 
     async def _opened(
-        self,
-        bytes_max: int,
-        kind: type[Verb[Any]] | None,
-        in_file: bool = True,
-        is_bare: bool = False,
+        self, bytes_max: int, kind: type[Verb[Any]] | None, in_file: bool, is_bare: bool
     ) -> MutableMapping[str, Any]:
-        """The first of a body, once nothing is in the way of taking it in.
+        """The first message of a body, once nothing is in the way of taking it in.
 
-        Only now does who asked whether to go on (Expect: 100-continue) hear of it.
+        Only this answers `Expect: 100-continue`.
         """
         caller = self.visitor.relay.stores.caller
         if caller is not None and kind is not None:
@@ -291,45 +283,40 @@ class Exchange:
         announced = self._announced_bytes()
         if announced is not None and announced > bytes_max:
             raise _too_long(bytes_max)
-        if announced is None or announced > ASKED_FIRST_BYTES_MIN or b"expect" in self.headers:
+        if self.asks_first:
             if kind is not None:
                 await self._check_quota(kind, announced if is_bare and announced else 1)
             self._copies = 2 if kind in _COPIED else 1
-            expected_bytes = self._copies * (announced or 0)
-            self._held = self._incoming.begin(self._caller(), expected_bytes, in_file)
-        if not announced and announced is not None:
+            self._holding(self._copies * (announced or 0), in_file)
+        if announced == 0:
             return await self._receive()
-        message, _ = await self._before(self._body_s)
+        message, _ = await self._next_message(self._body_s)
         if message.get("more_body", False):
             self._holding()
         return message
 
     def make_room(self, size_bytes: int) -> None:
         """Make room in the temporary folder for a part of the body."""
-        self._holding().put_in_file(self._copies * size_bytes)
+        self._holding().put(self._copies * size_bytes, FILE_BYTES)
 
-    def _holding(self) -> IncomingBody:
+    def _holding(self, expected_bytes: int = 0, in_file: bool = True) -> IncomingBody:
         if self._held is None:
-            self._held = self._incoming.begin(self._caller(), 0, in_file=True)
+            key = self.visitor.key
+            caller = f"address {address_in(self.scope)}" if key is None else key.id
+            self._held = self._incoming.begin(caller, expected_bytes, in_file)
         return self._held
 
-    def _caller(self) -> str:
-        key = self.visitor.key
-        return f"address {address_in(self.scope)}" if key is None else key.id
-
     def let_go(self) -> None:
-        """Hold nothing any more: it is answered."""
+        """Give back the room of its body: it is answered."""
         if self._held is not None:
             self._held.end()
             self._held = None
 
-    # Reading at a pace
-
-    async def _before(self, seconds: float) -> tuple[MutableMapping[str, Any], float]:
-        """What comes next, and how long that took.
+    async def _next_message(self, seconds: float) -> tuple[MutableMapping[str, Any], float]:
+        """The next part of the body, and how long it took.
 
         Raises:
-            TimedOut: nothing came.
+            TimedOut: none came.
         """
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
@@ -342,24 +329,6 @@ class Exchange:
                 "send it without a pause",
             ) from None
 
-    async def _parts(self, message: MutableMapping[str, Any]) -> AsyncIterator[bytes]:
-        # Only waiting for the client counts, not what is done with what came.
-        left_s, paced_bytes, all_left_s = self._body_s, self.bytes_in, float(BODY_S_MAX)
-        pace_bytes = self._body_s * BODY_BYTES_PER_S_MIN
-        while True:
-            if message["type"] != "http.request":
-                raise ClientLeft
-            if part := message.get("body", b""):
-                self.bytes_in += len(part)
-                yield part
-            if not message.get("more_body", False):
-                return
-            if self.bytes_in - paced_bytes >= pace_bytes:
-                paced_bytes, left_s = self.bytes_in, self._body_s
-            message, took_s = await self._before(min(left_s, all_left_s))
-            left_s -= took_s
-            all_left_s -= took_s
-
     async def until_left(self) -> None:
         """Return when the client has gone, or can be expected to have."""
         self.scope[WAITS] = True
@@ -369,7 +338,7 @@ class Exchange:
             pass
 
     async def cut(self) -> None:
-        """End the connection, so that what was sent of the answer is seen not to be whole."""
+        """End the connection, so that the client sees that the answer is not whole."""
         connection: Connection = self.scope[CONNECTION]
         connection.cut()
         await self.until_left()
@@ -391,8 +360,8 @@ class Exchange:
     ) -> None:
         """Answer in one piece; where much of the body is still to come, the connection ends.
 
-        Who sends all of it before reading anything sees the answer, too. The rest of a short body
-        is dropped as it comes, unless it is too slow.
+        A client that sends all of its body before it reads sees the answer, too. The rest of a
+        short body is dropped as it comes, unless it is too slow.
         """
         connection: Connection = self.scope[CONNECTION]
         is_short = not self.asks_first and status != TimedOut.status
@@ -410,12 +379,10 @@ class Exchange:
         await self.reply(status, encode(value), JSON, more)
 
     async def start(self, status: int, headers: Headers) -> None:
-        """Begin an answer."""
         self.status = status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def send(self, part: bytes, more: bool = True) -> None:
-        """Send a part of an answer that was begun."""
         self.bytes_out += len(part)
         await self._send({"type": "http.response.body", "body": part, "more_body": more})
 

@@ -28,7 +28,7 @@ class Place:
         """Whether errors here are plain text, as seed 000 has them."""
 
     def allowed(self) -> str:
-        """The methods that are answered, as an Allow header tells them."""
+        """The value of an Allow header."""
         head = ["HEAD"] if "GET" in self.methods else []
         return ", ".join(sorted([*self.methods, *head, "OPTIONS"]))
 

@@ -18,6 +18,8 @@ SAFE = [
 ]
 SAFE_BYTES: Headers = [(name.encode(), value.encode()) for name, value in SAFE]
 SAFE_LINES = "".join(f"{name}: {value}\r\n" for name, value in SAFE).encode()
+NO_MORE_LINES = b"connection: close\r\ncontent-length: 0\r\n\r\n"
+"""The end of the last, empty answer on a connection."""
 
 
 def page(style: str = "", script: str = "") -> Headers:

@@ -1,4 +1,4 @@
-"""Slowly: verbs that may take long, each in a thread of its own, so that they hold up nobody else.
+"""Verbs that may take long, each in a thread of its own, so that they hold up nobody else.
 
 Those that go through the whole store are refused where too many run; those that look into bodies,
 which end soon (core/inspect/bounded.py), wait their turn.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -24,44 +23,34 @@ class SlowPool:
     """The long requests of one server."""
 
     def __init__(self) -> None:
-        self._running = 0
+        self._long = asyncio.Semaphore(SLOW_AT_ONCE_MAX)
         self._looks = asyncio.Semaphore(LOOKS_AT_ONCE_MAX)
 
     async def look(self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str) -> Any:
-        """Ask in a thread of its own, as soon as there are not too many others."""
-        await self._looks.acquire()
-        # Let go when the thread ends: it works on where its client has left.
-        return await self._in_own_thread(relay, verb, body, key, self._looks.release)
+        """Answer a verb that looks into bodies, as soon as there are not too many others."""
+        return await self._in_own_thread(relay, verb, body, key, self._looks)
 
     async def ask(self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str) -> Any:
-        """Ask in a thread of its own.
+        """Answer a verb that goes through the whole store.
 
         Raises:
             Unavailable: too many such requests are being answered.
         """
-        if self._running >= SLOW_AT_ONCE_MAX:
+        if self._long.locked():
             raise Unavailable(
                 f"{SLOW_AT_ONCE_MAX} requests that take long are being answered", "ask again later"
             )
-        self._running += 1
-        return await self._in_own_thread(relay, verb, body, key, self._ended)
-
-    def _ended(self) -> None:
-        self._running -= 1
+        return await self._in_own_thread(relay, verb, body, key, self._long)
 
     async def _in_own_thread(
-        self,
-        relay: AsyncLocal,
-        verb: Verb[Any],
-        body: Body,
-        key: str,
-        ended: Callable[[], None],
+        self, relay: AsyncLocal, verb: Verb[Any], body: Body, key: str, turns: asyncio.Semaphore
     ) -> Any:
+        await turns.acquire()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
         def give(reply: Any, error: BaseException | None) -> None:
-            ended()
+            turns.release()  # Only now: the thread works on where its client has left.
             if future.done():
                 return  # Its client is gone, or the server ends.
             if error is not None:

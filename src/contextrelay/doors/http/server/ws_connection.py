@@ -1,8 +1,8 @@
 """The WebSocket protocol of one connection: uvicorn's, with a way to write frames as they are.
 
 A frame that goes to many is made once, so it is written past the library that would make it again.
-Rule: nothing is kept for who does not read. Its buffer is bounded, its writer waits, and when it is
-cut off, the connection ends soon, whether the rest was read or not.
+Rule: nothing is kept for a client that does not read. Its buffer is bounded, its writer waits, and
+when it is cut off, the connection ends soon, whether the rest was read or not.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from contextrelay.doors.http.server.security_headers import SAFE_LINES
+from contextrelay.doors.http.server.security_headers import NO_MORE_LINES, SAFE_LINES
 from contextrelay.limits import CUT_S_MAX
 
 EXTENSION = "contextrelay.socket"
-_NO_HANDSHAKE = (
-    b"HTTP/1.1 400 Bad Request\r\n" + SAFE_LINES + b"connection: close\r\ncontent-length: 0\r\n\r\n"
-)
+_NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\n" + SAFE_LINES + NO_MORE_LINES
 
 
 class Socket(WebSocketsSansIOProtocol):
@@ -33,7 +31,7 @@ class Socket(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
-            # What passed as HTTP passes the bounds of a handshake.
+            # It was good HTTP, but is past the bounds of a handshake.
             self.close_sent = True
             self.transport.write(_NO_HANDSHAKE)
             self.transport.close()
@@ -41,11 +39,11 @@ class Socket(WebSocketsSansIOProtocol):
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
-            # It was refused in full, which is an answer: to return now is no fault.
+            # It was refused with an answer, so to return now is no fault.
             self.handshake_complete = True
 
     def handle_text(self, event: Frame) -> None:
-        """Drop what clients send: there is nobody who would read it."""
+        """Drop what clients send: nothing reads it."""
 
     handle_bytes = handle_cont = handle_text
 
@@ -53,26 +51,26 @@ class Socket(WebSocketsSansIOProtocol):
         if self.writable.is_set():
             super().handle_ping()
         else:
-            self.conn.data_to_send()  # Who does not read gets no answer, and none is kept for it.
+            self.conn.data_to_send()  # A client that does not read gets no answer; drop it.
 
     @property
     def is_gone(self) -> bool:
-        """Whether there is nobody to read any more."""
+        """Whether the client is gone."""
         return self.close_sent or self.transport.is_closing()
 
     def write(self, frames: bytes) -> bool:
-        """Write whole frames, if somebody is there; whether the reader keeps up."""
-        if self.close_sent or self.transport.is_closing():
+        """Write whole frames; returns whether the client is there and keeps up."""
+        if self.is_gone:
             return False
         self.transport.write(frames)
         return self.writable.is_set()
 
     async def written(self) -> None:
-        """Return when the reader has caught up, or left."""
+        """Return when the client has caught up, or left."""
         await self.writable.wait()
 
     def cut(self, code: int, reason: str) -> None:
-        """Close without waiting for the reader: what it does not read soon is thrown away."""
+        """Close without waiting for the client: what it does not read soon is lost."""
         if self.is_gone:
             return
         self.conn.send_close(code, reason)
