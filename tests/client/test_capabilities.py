@@ -79,7 +79,7 @@ def test_a_result_is_an_artifact_with_its_preview(relay: Relay) -> None:
     assert invoked.preview == artifact.preview
     assert artifact.provenance.capability == "test.shout"
     assert (invoked.capability, invoked.cache_hit) == ("test.shout", False)
-    assert len(invoked.cache_key) == 64
+    assert len(invoked.cache_key) == 32
     assert invoked.duration_ms >= 0
 
 

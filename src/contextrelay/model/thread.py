@@ -60,6 +60,8 @@ class ThreadView(Struct, frozen=True, kw_only=True):
     updated_at: datetime
     artifacts: int
     events: int
+    hop_count: int = 0
+    """How often capabilities were invoked in it, cached results included."""
 
 
 class ThreadListing(Struct, frozen=True, kw_only=True):
@@ -91,6 +93,8 @@ class Patched(Struct, frozen=True, kw_only=True):
     version: int
     operations: list[dict[str, Any]]
     """What was done, compaction included."""
+    updated_at: datetime | None = None
+    """When that version was made; None from an older server."""
 
 
 class Changes(Struct, frozen=True, kw_only=True):

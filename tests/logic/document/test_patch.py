@@ -119,7 +119,7 @@ def test_a_failing_operation_is_named_by_its_index_and_path() -> None:
         applied_to([{"a": 1}], add("/b", 1), Operation("remove", "/missing"))
 
     assert caught.value.message.startswith("operation 1, remove '/missing': there is no")
-    assert caught.value.details == {"operation": 1}
+    assert caught.value.details == {"operation": 1, "missing": "'/missing'"}
 
 
 def test_a_failing_test_is_a_conflict_that_says_what_is_there() -> None:

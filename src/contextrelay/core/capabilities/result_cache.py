@@ -32,6 +32,8 @@ class Entry(Struct, frozen=True):
     until_ms: int
 
 
+# As many as the clients of seed 002 expect: 128 bits.
+_KEY_CHARS = 32
 _canonical = Encoder(order="sorted")
 _encoder = Encoder()
 _decoder = Decoder(Entry)
@@ -40,7 +42,7 @@ _decoder = Decoder(Entry)
 def key_of(tenant: str, capability: Capability, args: dict[str, Any], thread: str | None) -> str:
     """What a result is found by: the same for the same arguments, in whatever order they come."""
     named = [tenant, capability.name, args, thread, capability.version]
-    return hashlib.sha256(_canonical.encode(named)).hexdigest()
+    return hashlib.sha256(_canonical.encode(named)).hexdigest()[:_KEY_CHARS]
 
 
 def find(stores: Stores, key: str) -> Artifact | None:

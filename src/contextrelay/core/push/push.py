@@ -355,7 +355,7 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int)
             capability=verb.capability,
             source_refs=tuple(dict.fromkeys(verb.source_refs)),
         ),
-        preview=_preview(verb, description),
+        preview=_preview(verb, kind, description),
         thread=verb.thread,
         has_own_ttl=verb.ttl_s is not UNSET and ttl_s is not None,
         channel=verb.channel,
@@ -374,11 +374,12 @@ def _kind(verb: Push, description: Description) -> tuple[ArtifactType, str]:
     return verb.type or guessed, media_type
 
 
-def _preview(verb: Push, description: Description) -> Preview:
+def _preview(verb: Push, kind: ArtifactType, description: Description) -> Preview:
     size_bytes = description.size_bytes
     if verb.sealed is not None:
         return hidden(size_bytes)
-    return preview(description.head, size_bytes, description.line_count, description.is_text)
+    is_text = description.is_text and kind != "binary"
+    return preview(description.head, size_bytes, description.line_count, is_text)
 
 
 def _created(stores: Stores, artifact: Artifact) -> Write:

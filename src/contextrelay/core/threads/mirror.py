@@ -28,7 +28,7 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import history
 from contextrelay.core.threads.head import catch_up, head_of, state_at
 from contextrelay.core.threads.patch import change, patched_before
-from contextrelay.core.threads.state import plain_difference
+from contextrelay.core.threads.state import plain_difference, unpatched
 from contextrelay.core.threads.threads import show
 from contextrelay.errors import Conflict, Invalid, NotFound, RelayError
 from contextrelay.limits import CHUNK_BYTES, STATE_BYTES_MAX, UNFINISHED_PUSH_S
@@ -176,7 +176,7 @@ def adopt_state(stores: Stores, verb: AdoptState, body: Body) -> Patched:
             )
         operations = plain_difference(live.document, edited)
         if not operations:
-            return Patched(thread_id=verb.thread, version=live.version, operations=[])
+            return unpatched(verb.thread, live)
         check_patch(operations)
         patched = change(
             stores,

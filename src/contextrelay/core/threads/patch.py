@@ -95,8 +95,16 @@ def patched_before(stores: Stores, thread: str) -> Patched | None:
     before = answered_before(stores, thread_log(thread))
     if before is None:
         return None
-    detail = event_at(stores, thread, int(before)).detail
-    return Patched(thread_id=thread, version=detail["version"], operations=detail["operations"])
+    return _patched(thread, event_at(stores, thread, int(before)))
+
+
+def _patched(thread: str, event: Event) -> Patched:
+    return Patched(
+        thread_id=thread,
+        version=event.detail["version"],
+        operations=event.detail["operations"],
+        updated_at=event.at,
+    )
 
 
 def new_event(stores: Stores, type: str, by: str, detail: dict[str, Any]) -> Event:
@@ -215,7 +223,7 @@ def _try_change(
     live.patch_bytes += len(facts[-1])
     live.weights, live.uses = weights, uses
     live.stamp(event)
-    return Patched(thread_id=thread, version=live.version, operations=event.detail["operations"])
+    return _patched(thread, event)
 
 
 def _applied(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from msgspec import Raw, to_builtins
@@ -94,6 +95,12 @@ def plain_difference(old: dict[str, Any], new: dict[str, Any]) -> list[Operation
 # Changing
 
 
+def unpatched(thread: str, live: Live) -> Patched:
+    """The answer where there is nothing to change."""
+    updated_at = datetime.fromisoformat(live.document["updated_at"])
+    return Patched(thread_id=thread, version=live.version, operations=[], updated_at=updated_at)
+
+
 @answers(PatchState)
 def patch_state(stores: Stores, verb: PatchState, body: Body) -> Patched:
     check_label(verb.by, "by")
@@ -136,7 +143,7 @@ def _change_by(
                 return before
             operations = find_operations(live.document)
             if not operations:
-                return Patched(thread_id=thread, version=live.version, operations=[])
+                return unpatched(thread, live)
             try:
                 return change(stores, thread, operations, by, expected=live.version, detail=detail)
             except Conflict:

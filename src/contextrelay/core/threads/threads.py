@@ -193,6 +193,7 @@ def show(stores: Stores, thread: str) -> ThreadView:
             updated_at=datetime.fromisoformat(live.document["updated_at"]),
             artifacts=weights_of(stores, thread, live).count,
             events=live.seq,
+            hop_count=live.uses.hops,
         )
 
 

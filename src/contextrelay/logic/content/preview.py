@@ -1,7 +1,8 @@
 """Previews: the head of a body, defused and cut, for a prompt to show.
 
 Rule: a preview is never over PREVIEW_BYTES_MAX, counted after defusing. Twice as much
-is defused before the cut, so that a phrase across the cut is seen.
+is defused before the cut, so that a phrase across the cut is seen. A text that was cut ends
+with a line of three dots.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.logic.untrusted.normalize import TOKEN
 from contextrelay.model.artifact import Preview
 
+_CUT_LINE = "..."
 # The longest replacement is `[SANITIZED]`.
 _TOKEN_CHARS_MAX = 11
 # More marks than this on one letter are no writing system; cut between them.
@@ -41,10 +43,14 @@ def preview(head: bytes, size_bytes: int, line_count: int, is_text: bool) -> Pre
         # The other half of a line end may follow, and a lone half would be shown as hidden.
         text = text.removesuffix("\r")
     defused = defuse(text)
-    stop = _cut(defused.text, is_whole)
+    shown = defused.text
+    is_cut = not is_whole or len(shown.encode()) > PREVIEW_BYTES_MAX
+    if is_cut:
+        shown = shown[: _cut(shown)]
+        shown += _CUT_LINE if shown.endswith("\n") else f"\n{_CUT_LINE}"
     return Preview(
-        text=defused.text[:stop],
-        truncated=not is_whole or stop < len(defused.text),
+        text=shown,
+        truncated=is_cut,
         size_bytes=size_bytes,
         line_count=line_count,
         patterns=defused.patterns,
@@ -58,12 +64,10 @@ def hidden(size_bytes: int) -> Preview:
     )
 
 
-def _cut(text: str, is_whole: bool) -> int:
+def _cut(text: str) -> int:
     """Where to cut: after the last line that fits, else after the last character that fits."""
-    encoded = text.encode()
-    if len(encoded) <= PREVIEW_BYTES_MAX and is_whole:
-        return len(text)
-    fitting = encoded[:PREVIEW_BYTES_MAX].decode(errors="ignore")
+    room_bytes = PREVIEW_BYTES_MAX - len(f"\n{_CUT_LINE}")
+    fitting = text.encode()[:room_bytes].decode(errors="ignore")
     line_end = fitting.rfind("\n") + 1
     return line_end or _between_characters(text, len(fitting))
 

@@ -17,6 +17,8 @@ Tokens = tuple[str, ...]
 Place = tuple[str | int, ...]
 
 APPEND = "-"
+MISSING = "missing"
+"""In the details of an error: the place that is not there."""
 
 _BAD_ESCAPE = re.compile(r"~(?![01])")
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -124,6 +126,7 @@ def missing(here: object, tokens: Sequence[str]) -> Refused:
         return Refused(
             f"there is no {place}: {holder} is a list of {count}",
             f"its items are 0 to {count - 1}; to add at its end, use -" if count else "use -",
+            {MISSING: place},
         )
     if is_object(here):
         names = list(here)
@@ -132,8 +135,10 @@ def missing(here: object, tokens: Sequence[str]) -> Refused:
         return Refused(
             f"there is no {place}: {holder} has no such member",
             f"it has {listed}{more}" if listed else "it is empty; add the member first",
+            {MISSING: place},
         )
     return Refused(
         f"there is no {place}: {holder} is no object and no list",
         f"replace {holder} with one first",
+        {MISSING: place},
     )

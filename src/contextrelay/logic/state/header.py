@@ -45,7 +45,7 @@ _SECTIONS = {
 }
 _FIRST, _LAST = 0, -1
 _DROPS = (
-    ("facts", _LAST),
+    ("facts", _FIRST),
     ("last_actions", _FIRST),
     ("artifacts", _FIRST),
     ("session_summary", _LAST),
@@ -83,7 +83,7 @@ class _Draft:
         summary = state.get("session_summary")
         self._constraints: list[dict[str, Any]] = constraints[:HEADER_CONSTRAINTS]
         self.shown: dict[str, list[bytes | None]] = {
-            "facts": _items("facts", reversed(facts[-HEADER_FACTS:])),
+            "facts": _items("facts", facts[-HEADER_FACTS:]),
             "constraints": _items("constraints", self._constraints),
             "open_questions": _items("open_questions", questions),
             "plan": _items("plan", steps),

@@ -335,6 +335,8 @@ MARKERS: tuple[Marker, ...] = (
         r"[\0 *_]*:",
         opens_line=True,
     ),
+    # Without a space or a colon it is no heading of Markdown.
+    _marker(r"\#\0*\#\0*\#\0*", "instruction|system", r"(?![a-z])"),
     _marker("", "human|assistant", r"[\0 *_]*:", opens_line=True),
     # A line that begins with `system:` is ordinary in settings; one that goes on so is not.
     _marker(
