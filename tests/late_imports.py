@@ -137,7 +137,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.logic.project.snapshot",
     ),
     "doors/project/files/backups.py": ("contextrelay.logic.project.files.json_text",),
-    "doors/project/files/exchange.py": ("ctypes",),
+    "doors/project/files/confined.py": ("ctypes",),
     "doors/project/files/replace.py": (
         "contextrelay.logic.project.conflict_merge",
         "datetime",

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay.doors.project.files import exchange
+from contextrelay.doors.project.files import confined
 from contextrelay.doors.project.files.replace import place
 from contextrelay.errors import Conflict
 from contextrelay.model.project import ABOUT, OWN_FOLDER, STATE
@@ -99,7 +99,7 @@ def test_where_files_cannot_be_exchanged_only_the_last_moment_is_lost(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a system that has no such step.
-    monkeypatch.setattr(exchange, "_call", lambda: None)
+    monkeypatch.setattr(confined, "_exchange_call", lambda: None)
 
     def finish() -> None:
         project.finish(current_task="New task")

@@ -1,6 +1,6 @@
-"""What was seen: the state as a brief told it, kept to merge by; and copies of what is overwritten.
+"""Copies: the state that a brief was made of, to merge by, and files before they are overwritten.
 
-Rule: these are conveniences. Where they cannot be written, nothing else fails; the oldest go first.
+Rule: a state that cannot be kept makes nothing else fail; the oldest copies are removed first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SEEN, _BACKUPS = f"{OWN_FOLDER}/seen", f"{OWN_FOLDER}/backups"
 
 
 def keep(folder: Path, stamp: str, state: str | None) -> None:
-    """Remember the state that a brief was made of.
+    """Keep the state that a brief was made of.
 
     Raises:
         Refused: the place for it is a link.
@@ -40,7 +40,7 @@ def kept(folder: Path, stamp: str) -> dict[str, Any]:
     """The state that a brief was made of.
 
     Raises:
-        NotFound: it is not known here.
+        NotFound: there is no copy of it.
     """
     if not stamp.isalnum():
         raise Invalid(f"{stamp!r} is no stamp", "take it from the last line of the brief")
@@ -61,9 +61,8 @@ def back_up(folder: Path, names: Iterable[str], now: str) -> Path:
     """Copy files, as they are, before they are overwritten.
 
     Raises:
-        Invalid: they cannot be copied.
+        Invalid: they cannot be copied; TooLarge: one is over the limit of a copy.
         Refused: one of them, or the place for it, is a link.
-        TooLarge: one of them is over the limit of a copy.
     """
     make_own_folder(folder)
     name = now.replace(":", "").replace("+", "_")

@@ -2,42 +2,43 @@
 
 A project may be a cloned repository, and every file in it somebody else's choice.
 
-Rule: the folder of a project may be reached through links; nothing below it is. A path is walked
-from the folder's descriptor, one name at a time, and a link on the way or at its end is refused,
-as is what is no plain file. What is written is a new file under a random name, renamed to where it
-belongs: what stood there is never written into, whatever it is linked with.
-
-Where folders have no descriptors (Windows), each name is looked at before the path is used: who can
-change the folder between the look and the use gets around that.
+Rule: no link below the project is followed (no_follow.py). What is written is a new file under a
+random name, renamed to where it belongs: what stood there is never written into, whatever it is
+linked with.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator
+import sys
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from errno import ENOENT
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from contextrelay.doors.project.files import exchange
+from contextrelay.doors.project.files.no_follow import (
+    check_is_folder,
+    create_plain,
+    folder_at,
+    is_link,
+    open_plain,
+    opened,
+    parent_of,
+    stat_at,
+)
 from contextrelay.errors import Broken, Invalid, Refused, TooLarge
 from contextrelay.limits import CHUNK_BYTES, PROJECT_ENTRIES_MAX, PROJECT_FILE_BYTES_MAX
 from contextrelay.logic.project.files.decode import check_size
 from contextrelay.model.project import OWN_FOLDER
 from contextrelay.store.durable_files import write_all
 
-_HAS_DESCRIPTORS = {os.open, os.stat, os.mkdir, os.unlink, os.rename, os.link} <= os.supports_dir_fd
-_NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
-_BINARY: int = getattr(os, "O_BINARY", 0)
-# Not blocking: a pipe in the place of a file must not stop us. Nor may a terminal become ours.
-_PLAIN: int = _BINARY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_FOLDER: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
-# Enough to go on from, also where a folder may be entered and not listed.
-_WAY: int = getattr(os, "O_PATH", 0) | _FOLDER
 _PERMISSIONS = 0o777
 _TOKEN_BYTES = 8
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS.
 
 
 class Entry(NamedTuple):
@@ -58,24 +59,22 @@ def read(folder: Path, path: str, bytes_max: int = PROJECT_FILE_BYTES_MAX) -> by
         Broken: it cannot be read.
     """
     try:
-        with _opened(folder, path, os.O_RDONLY) as handle:
-            check_size(os.fstat(handle).st_size, path, bytes_max)
-            return _content(handle, path, bytes_max)
+        with opened(folder, path, os.O_RDONLY) as handle:
+            return b"".join(_pieces(handle, path, bytes_max))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise _unreadable(path, error) from error
 
 
-def _content(handle: int, path: str, bytes_max: int) -> bytes:
-    """All of a file, however much it grows meanwhile, up to the limit."""
-    pieces: list[bytes] = []
+def _pieces(handle: int, path: str, bytes_max: int) -> Generator[bytes]:
+    """All of a file, up to the limit, however much it grows meanwhile."""
+    check_size(os.fstat(handle).st_size, path, bytes_max)
     size_bytes = 0
     while piece := os.read(handle, CHUNK_BYTES):
-        pieces.append(piece)
         size_bytes += len(piece)
         check_size(size_bytes, path, bytes_max)
-    return b"".join(pieces)
+        yield piece
 
 
 def write(folder: Path, path: str, content: bytes, is_durable: bool = True) -> None:
@@ -89,18 +88,19 @@ def write(folder: Path, path: str, content: bytes, is_durable: bool = True) -> N
         move(folder, made, path)
         if is_durable:
             sync(folder, path)
-    except OSError as error:
+    except (OSError, Refused) as error:
         forget(folder, made)
+        if isinstance(error, Refused):
+            raise
         raise cannot_write(folder / path, error) from error
-    except Refused:
-        forget(folder, made)
-        raise
 
 
 def draft(
     folder: Path, path: str, content: bytes, ending: str = "new", is_durable: bool = True
 ) -> str:
-    """A new file for what is to stand at a path, with the permissions of what does; its path.
+    """Write a new file that is to replace the one at `path`, with its permissions.
+
+    Returns the new file's path.
 
     Raises:
         Invalid: it cannot be written.
@@ -108,7 +108,7 @@ def draft(
     token = os.urandom(_TOKEN_BYTES).hex()
     made = f"{OWN_FOLDER}/{path.rpartition('/')[2]}.{token}.{ending}"
     try:
-        found = _stat(folder, path)
+        found = stat_at(folder, path)
         mode = found.st_mode if found is not None and stat.S_ISREG(found.st_mode) else None
         create(folder, made, content, mode, is_durable)
     except OSError as error:
@@ -124,9 +124,8 @@ def create(
     Raises:
         FileExistsError: there is something, if only a link that leads nowhere.
     """
-    with _place(folder, path) as (parent, name):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _BINARY
-        handle = os.open(name, flags, 0o666, dir_fd=parent)
+    with parent_of(folder, path) as (parent, name):
+        handle = create_plain(parent, name)
         try:
             write_all(handle, content)
             if mode is not None and hasattr(os, "fchmod"):
@@ -141,29 +140,22 @@ def create(
             os.close(handle)
 
 
-def copy(folder: Path, path: str, to: str, bytes_max: int) -> bool:
-    """Copy a plain file to a new one; whether there was one.
+def copy(folder: Path, path: str, to: str, bytes_max: int) -> None:
+    """Copy a plain file, if there is one, to a new one.
 
     Raises:
         TooLarge: it is over the limit; nothing is left of the copy.
     """
-    try:
-        with _opened(folder, path, os.O_RDONLY) as source:
-            check_size(os.fstat(source).st_size, path, bytes_max)
-            create(folder, to, b"")
-            try:
-                with _opened(folder, to, os.O_WRONLY) as target:
-                    size_bytes = 0
-                    while piece := os.read(source, CHUNK_BYTES):
-                        size_bytes += len(piece)
-                        check_size(size_bytes, path, bytes_max)
-                        write_all(target, piece)
-            except (OSError, TooLarge):
-                forget(folder, to)
-                raise
-    except FileNotFoundError:
-        return False
-    return True
+    with suppress(FileNotFoundError), opened(folder, path, os.O_RDONLY) as source:
+        pieces = _pieces(source, path, bytes_max)
+        create(folder, to, next(pieces, b""))
+        try:
+            with opened(folder, to, os.O_WRONLY | os.O_APPEND) as target:
+                for piece in pieces:
+                    write_all(target, piece)
+        except (OSError, TooLarge):
+            forget(folder, to)
+            raise
 
 
 def move(folder: Path, path: str, to: str) -> None:
@@ -172,7 +164,7 @@ def move(folder: Path, path: str, to: str) -> None:
     Raises:
         FileNotFoundError: there is nothing to rename.
     """
-    with _place(folder, path) as (parent, name), _place(folder, to) as (other, new):
+    with parent_of(folder, path) as (parent, name), parent_of(folder, to) as (other, new):
         os.replace(name, new, src_dir_fd=parent, dst_dir_fd=other)
 
 
@@ -182,7 +174,7 @@ def move_if_free(folder: Path, path: str, to: str) -> None:
     Raises:
         FileExistsError: something does.
     """
-    with _place(folder, path) as (parent, name), _place(folder, to) as (other, new):
+    with parent_of(folder, path) as (parent, name), parent_of(folder, to) as (other, new):
         if parent is None:
             os.link(name, new)
         else:
@@ -190,13 +182,33 @@ def move_if_free(folder: Path, path: str, to: str) -> None:
 
 
 def swap(folder: Path, path: str, other: str) -> bool:
-    """Let two files change places in one step; False where this system cannot do that.
+    """Swap two files in one step, atomically; False where this system cannot do that.
 
     Raises:
         FileNotFoundError: one of them is not there.
     """
-    with _place(folder, path) as (one, name), _place(folder, other) as (two, other_name):
-        return one is not None and two is not None and exchange.swap(one, name, two, other_name)
+    with parent_of(folder, path) as (one, name), parent_of(folder, other) as (two, other_name):
+        call = _exchange_call() if one is not None and two is not None else None
+        return call is not None and call(one, name, two, other_name)
+
+
+@cache
+def _exchange_call() -> Callable[[int | None, str, int | None, str], bool] | None:
+    import ctypes
+
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        function = library.renameatx_np if sys.platform == "darwin" else library.renameat2
+    except (OSError, AttributeError, TypeError):
+        return None
+
+    def call(folder: int | None, name: str, other: int | None, other_name: str) -> bool:
+        failed = function(folder, os.fsencode(name), other, os.fsencode(other_name), _EXCHANGE)
+        if failed and ctypes.get_errno() == ENOENT:
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), other_name)
+        return not failed
+
+    return call
 
 
 def replace_and_read(folder: Path, made: str, path: str) -> bytes:
@@ -205,12 +217,11 @@ def replace_and_read(folder: Path, made: str, path: str) -> bytes:
     Raises:
         FileNotFoundError: there is nothing to replace.
     """
-    with _place(folder, made) as (parent, name), _place(folder, path) as (other, old):
-        _check_is_plain(other, old, path)
-        held = os.open(old, os.O_RDONLY | _PLAIN | _NO_FOLLOW, dir_fd=other)
+    with parent_of(folder, made) as (parent, name), parent_of(folder, path) as (other, old):
+        held = open_plain(other, old, path, os.O_RDONLY)
         try:
             os.replace(name, old, src_dir_fd=parent, dst_dir_fd=other)
-            found = _content(held, path, PROJECT_FILE_BYTES_MAX)
+            found = b"".join(_pieces(held, path, PROJECT_FILE_BYTES_MAX))
         finally:
             os.close(held)
     create(folder, made, found)
@@ -224,7 +235,7 @@ def remove(folder: Path, path: str) -> None:
         Invalid: it cannot be removed.
     """
     try:
-        with suppress(FileNotFoundError), _place(folder, path) as (parent, name):
+        with suppress(FileNotFoundError), parent_of(folder, path) as (parent, name):
             os.unlink(name, dir_fd=parent)
     except OSError as error:
         raise cannot_write(folder / path, error) from error
@@ -242,10 +253,10 @@ def make_folder(folder: Path, path: str) -> None:
     Raises:
         Refused: there is a link, or something else.
     """
-    with _place(folder, path) as (parent, name):
+    with parent_of(folder, path) as (parent, name):
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=parent)
-        _check_is_folder(parent, name, path)
+        check_is_folder(parent, name, path)
 
 
 def entries(folder: Path, path: str) -> list[Entry]:
@@ -257,12 +268,12 @@ def entries(folder: Path, path: str) -> list[Entry]:
     """
     listed: list[Entry] = []
     try:
-        with _folder(folder, path) as handle, os.scandir(handle) as found:
+        with folder_at(folder, path) as handle, os.scandir(handle) as found:
             for each in islice(found, PROJECT_ENTRIES_MAX):
                 with suppress(FileNotFoundError):
                     seen = each.stat(follow_symlinks=False)
-                    is_file = stat.S_ISREG(seen.st_mode) and not _is_link(seen)
-                    is_folder = stat.S_ISDIR(seen.st_mode) and not _is_link(seen)
+                    is_file = stat.S_ISREG(seen.st_mode) and not is_link(seen)
+                    is_folder = stat.S_ISDIR(seen.st_mode) and not is_link(seen)
                     listed.append(Entry(each.name, is_file, is_folder, seen.st_mtime))
     except FileNotFoundError:
         return []
@@ -274,7 +285,7 @@ def entries(folder: Path, path: str) -> list[Entry]:
 def trim(folder: Path, path: str, kept_max: int, newest: str) -> None:
     """Remove the oldest files, and folders of files, of a folder; links and the newest stay."""
     with suppress(OSError, Broken):
-        # By name, too: what somebody else made may say that it is of tomorrow.
+        # The newest by name, too: what somebody else made may be dated tomorrow.
         others = (each for each in entries(folder, path) if each.name != newest)
         found = [each for each in others if each.is_file or each.is_folder]
         found.sort(key=lambda entry: entry.modified_s)
@@ -286,22 +297,17 @@ def trim(folder: Path, path: str, kept_max: int, newest: str) -> None:
             for inside in entries(folder, below):
                 if inside.is_file:
                     forget(folder, f"{below}/{inside.name}")
-            with suppress(OSError), _place(folder, below) as (parent, name):
+            with suppress(OSError), parent_of(folder, below) as (parent, name):
                 os.rmdir(name, dir_fd=parent)
 
 
 def exists(folder: Path, path: str) -> bool:
     """Whether something stands at a path, if only a link that leads nowhere."""
-    return _stat(folder, path) is not None
-
-
-def is_link(folder: Path, path: str) -> bool:
-    found = _stat(folder, path)
-    return found is not None and _is_link(found)
+    return stat_at(folder, path) is not None
 
 
 def is_folder(folder: Path) -> bool:
-    """Whether the project's own folder is one, by whatever way it is reached."""
+    """Whether the project's own folder is one, also if reached through links."""
     return folder.is_dir()
 
 
@@ -323,7 +329,7 @@ def sync(folder: Path, path: str) -> None:
     """
     parent = path.rpartition("/")[0]
     try:
-        with _folder(folder, parent) as handle:
+        with folder_at(folder, parent) as handle:
             if isinstance(handle, int):
                 os.fsync(handle)
     except FileNotFoundError as error:
@@ -332,14 +338,13 @@ def sync(folder: Path, path: str) -> None:
 
 @contextmanager
 def lock_file(folder: Path, path: str, is_made: bool) -> Generator[int]:
-    """A file to lock, made where that is asked; nothing is written to it.
+    """A file to lock; nothing is written to it. With `is_made` it is created if missing.
 
     Raises:
-        FileNotFoundError: there is none, and none is asked for.
-        Refused: there is a link, or no plain file.
+        FileNotFoundError: there is none; Refused: there is a link, or no plain file.
     """
     flags = os.O_RDWR | os.O_CREAT if is_made else os.O_RDONLY
-    with _opened(folder, path, flags) as handle:
+    with opened(folder, path, flags) as handle:
         yield handle
 
 
@@ -354,141 +359,3 @@ def cannot_write(path: Path, error: OSError) -> Invalid:
         f"{path} cannot be written: {error.strerror}",
         "nothing was changed; make the folder writable, or work on a copy of it",
     )
-
-
-@contextmanager
-def _opened(folder: Path, path: str, flags: int) -> Generator[int]:
-    """The descriptor of a plain file.
-
-    Raises:
-        Refused: it is none.
-    """
-    with _place(folder, path) as (parent, name):
-        if not _NO_FOLLOW:
-            _check_is_plain(parent, name, path)
-        try:
-            handle = os.open(name, flags | _PLAIN | _NO_FOLLOW, 0o666, dir_fd=parent)
-        except OSError:
-            _check_is_plain(parent, name, path)
-            raise
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise _no_plain_file(path)
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _check_is_plain(parent: int | None, name: str, path: str) -> None:
-    with suppress(FileNotFoundError):
-        mode = os.stat(name, dir_fd=parent, follow_symlinks=False)
-        if _is_link(mode):
-            raise _link(path)
-        if not stat.S_ISREG(mode.st_mode):
-            raise _no_plain_file(path)
-
-
-def _check_is_folder(parent: int | None, name: str, path: str) -> None:
-    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    if _is_link(found):
-        raise _link(path)
-    if not stat.S_ISDIR(found.st_mode):
-        raise Refused(f"{path} is no folder", "move it away; it is made anew")
-
-
-def _is_link(found: os.stat_result) -> bool:
-    # Windows has others beside symbolic links, and marks them all the same way.
-    return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_reparse_tag", 0))
-
-
-def _link(path: str) -> Refused:
-    return Refused(
-        f"{path} is a link; below a project, links are not followed",
-        "see where it leads, then remove it, or put the file itself there",
-        {"file": path},
-    )
-
-
-def _no_plain_file(path: str) -> Refused:
-    return Refused(f"{path} is no plain file", "move it away; relay project init makes one")
-
-
-def _stat(folder: Path, path: str) -> os.stat_result | None:
-    with suppress(OSError), _place(folder, path) as (parent, name):
-        return os.stat(name, dir_fd=parent, follow_symlinks=False)
-    return None
-
-
-@contextmanager
-def _place(folder: Path, path: str) -> Generator[tuple[int | None, str]]:
-    """Where a path ends: the descriptor of the folder it is in, or None, and its name there."""
-    *way, name = _names(path)
-    if not _HAS_DESCRIPTORS:
-        yield None, str(_looked_at(folder, way) / name)
-        return
-    handle = _walked(folder, way, _WAY)
-    try:
-        yield handle, name
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _folder(folder: Path, path: str) -> Generator[int | str]:
-    """The descriptor of a folder that can be listed, or where there are none, its path."""
-    way = _names(path) if path else []
-    if not _HAS_DESCRIPTORS:
-        yield str(_looked_at(folder, way))
-        return
-    handle = _walked(folder, way, _FOLDER)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
-
-
-def _walked(folder: Path, way: list[str], flags: int) -> int:
-    """The descriptor of a folder, of which no name below the project's is a link."""
-    # The project's own may be reached through links: that is the choice of whoever named it.
-    handle = os.open(folder, _WAY if way else flags)
-    for index, name in enumerate(way):
-        try:
-            last = index == len(way) - 1
-            below = os.open(name, (flags if last else _WAY) | _NO_FOLLOW, dir_fd=handle)
-        except OSError:
-            _check_is_folder(handle, name, "/".join(way[: index + 1]))
-            raise
-        finally:
-            os.close(handle)
-        handle = below
-    return handle
-
-
-def _looked_at(folder: Path, way: list[str]) -> Path:
-    """The same without descriptors: each name is looked at, then where they all lead."""
-    path = folder
-    for index, name in enumerate(way):
-        path = path / name
-        _check_is_folder(None, str(path), "/".join(way[: index + 1]))
-    if os.path.realpath(path) != os.path.join(os.path.realpath(folder), *way):
-        raise _link("/".join(way))
-    return path
-
-
-def _names(path: str) -> list[str]:
-    """The names on a path.
-
-    Raises:
-        Refused: it could lead out of the project.
-    """
-    names = path.split("/")
-    refused = Refused(f"{path[:100]!r} names no file of the project", "name a file below it")
-    if any(name in ("", ".", "..") for name in names):
-        raise refused
-    if "\0" in path or (os.name == "nt" and ("\\" in path or ":" in path)):
-        raise refused
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError as error:
-        raise refused from error
-    return names

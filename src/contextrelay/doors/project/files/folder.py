@@ -1,7 +1,7 @@
 """The folder of a project: found from any folder below it, and its files read as they are.
 
 Rule: a file is read whole, within its limit, and only if it is a plain file of the project itself:
-a link could show a model what is none of its business. `files` sees to that.
+a link could show a model files of the user's (confined.py).
 """
 
 from __future__ import annotations
@@ -26,13 +26,9 @@ def find_folder(start: str | os.PathLike[str] | None = None) -> Path:
         Invalid: the given one is no folder.
     """
     named = os.fspath(start) if start is not None else os.environ.get(VARIABLE, "")
-    if named:
-        folder = Path(named).expanduser().absolute()
-        if not confined.is_folder(folder):
-            raise Invalid(f"{named} is no folder", "name the folder of a project")
-        if is_project(folder):
-            return folder
     here = Path(named).expanduser().absolute() if named else Path.cwd()
+    if named and not confined.is_folder(here):
+        raise Invalid(f"{named} is no folder", "name the folder of a project")
     for folder in (here, *here.parents)[:PROJECT_LEVELS_MAX]:
         if is_project(folder):
             return folder

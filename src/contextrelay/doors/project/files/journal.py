@@ -1,7 +1,7 @@
 """The journal: several files change as one, whatever ends us in between.
 
-What is to be written is first written to the journal, whole; from that moment on it is done. Who
-comes next, to read or to write, finds a journal that was left and finishes it.
+All changes are first written to the journal; once that is whole, they are done. The next reader or
+writer finds a journal that was left by a crash, and finishes it.
 
 Rule: nothing that a person saved is lost. A file that is not as it was when the change was made is
 merged with it; one that cannot be read is left alone, and so is the journal.
@@ -41,7 +41,7 @@ def read_all(folder: Path) -> Texts:
             finish_journal(folder)
             return read_texts(folder)
     except Invalid:
-        # It cannot be written here: then it is read as it will be.
+        # The folder is read-only: the files are read as the journal will leave them.
         texts = read_texts(folder)
         for name, (before, after) in _journal(folder).items():
             if texts.of(name) == before:
@@ -50,9 +50,9 @@ def read_all(folder: Path) -> Texts:
 
 
 def change(folder: Path, make: Make) -> tuple[Texts, Texts]:
-    """Change the files: `make` says what they become of what they are. Before and after.
+    """Change the files to what `make` returns for them; returns the texts before and after.
 
-    It is called again where a person saved a file meanwhile.
+    `make` is called again where a person saved a file meanwhile.
 
     Raises:
         Broken: a file cannot be read; nothing was changed.
@@ -74,26 +74,21 @@ def change(folder: Path, make: Make) -> tuple[Texts, Texts]:
                 check_size(len(new.encode()), name)
             if any(read_text(folder, name) != old for name, (old, _) in changed.items()):
                 continue
-            # From the journal on there is no way back: what it will say must be possible.
+            # From the journal on there is no way back: all of it must be possible.
             if not confined.is_writable(folder):
                 raise confined.cannot_write(folder, PermissionError(13, "Permission denied"))
-            _begin(folder, changed)
+            files = {name: {"before": old, "after": new} for name, (old, new) in changed.items()}
+            text = json.dumps({"files": files}, ensure_ascii=False).encode()
+            check_size(len(text), _JOURNAL, PROJECT_JOURNAL_BYTES_MAX)
+            confined.write(folder, _JOURNAL, text)
             finish_journal(folder)
             forget_old_drafts(folder)
             return before, after
     raise Unavailable("somebody keeps saving these files", "try again in a moment")
 
 
-def _begin(folder: Path, changed: dict[str, tuple[str | None, str]]) -> None:
-    """Write the journal, and with it all that follows."""
-    told = {name: {"before": old, "after": new} for name, (old, new) in changed.items()}
-    text = json.dumps({"files": told}, ensure_ascii=False).encode()
-    check_size(len(text), _JOURNAL, PROJECT_JOURNAL_BYTES_MAX)
-    confined.write(folder, _JOURNAL, text)
-
-
 def finish_journal(folder: Path) -> None:
-    """Do what a journal says, if there is one; who calls this is alone.
+    """Make the changes of a journal, if there is one; the caller holds the lock.
 
     Raises:
         Broken: a file cannot be merged, because it cannot be read.
@@ -117,20 +112,20 @@ def finish_journal(folder: Path) -> None:
 
 
 def _journal(folder: Path) -> dict[str, tuple[str | None, str]]:
-    """What a journal says: each file, as it was and as it is to be."""
+    """For each file that a journal changes, its text before and after."""
     content = confined.read(folder, _JOURNAL, PROJECT_JOURNAL_BYTES_MAX)
     if content is None:
         return {}
     try:
         found: Any = json.loads(content)["files"]
-        told = {name: (found[name]["before"], found[name]["after"]) for name in found}
+        changes = {name: (found[name]["before"], found[name]["after"]) for name in found}
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise _broken(str(error)) from error
-    for name, (before, after) in told.items():
+    for name, (before, after) in changes.items():
         # It came with the folder, and may be anybody's.
         if name not in FILES or not isinstance(before, str | None) or not isinstance(after, str):
             raise _broken(f"{name[:100]!r} is no change of a file")
-    return told
+    return changes
 
 
 def _broken(why: str) -> Broken:

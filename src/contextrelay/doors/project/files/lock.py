@@ -1,7 +1,7 @@
-"""Turns at a project: who writes is alone, who reads waits for that; nobody starves.
+"""Locks of a project: one writer at a time, readers wait for it; nobody starves.
 
 Rule: a lock ends with the process that holds it, so none is ever stale. A writer waits at a gate
-until it may work, and whoever has just worked queues behind it.
+until it may write, and one that has just written queues behind it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _POLL_S = 0.002
 
 
 def make_own_folder(folder: Path) -> None:
-    """Make the folder beside the files, if it is not there, and let git ignore it.
+    """Make our folder next to the files, if it is not there, and let git ignore it.
 
     Raises:
         Invalid: it cannot be made.
@@ -52,7 +52,7 @@ def alone(folder: Path, name: str = "lock", wait_s: float = PROJECT_LOCK_S_MAX) 
         _take(gate, exclusive=True, wait_s=wait_s)
         with _opened(folder, name) as work:
             _take(work, exclusive=True, wait_s=wait_s)
-            # Others may queue now: whoever waits longest is next.
+            # Others may queue at the gate now: the one that waits longest is next.
             if fcntl is not None:
                 fcntl.flock(gate, fcntl.LOCK_UN)
             yield

@@ -1,9 +1,9 @@
-"""Placing: a file is put where it belongs, and what a person saved there meanwhile is kept.
+"""Replacing a file, and keeping what a person saved there meanwhile.
 
-Whatever stands there changes places with what is to stand there, in one step; then it is looked at.
-If it is not what we had read, somebody saved it in that moment, and both are merged.
+The file and its draft are swapped in one step; then what stood there is read. If it is not what we
+had read before, somebody saved it in that moment, and both are merged.
 
-Rule: nothing that a person saved is lost. What cannot be merged is kept beside, and named.
+Rule: nothing that a person saved is lost. What cannot be merged is kept in our folder, and named.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from contextrelay.model.project import OWN_FOLDER
 
 # A draft has a random name, so that none that came with the folder stands in its place. Earlier
 # versions gave them none; what those left is found, too.
-_DRAFT = r"(.+?)(?:\.[0-9a-f]{16})?\.(part|part1|new)"  # Compiled when used: who reads does not.
+_DRAFT = (
+    r"(.+?)(?:\.[0-9a-f]{16})?\.(part|part1|new)"  # Compiled when used: readers do not need it.
+)
 _ENDINGS = ("part", "part1")
 
 
 def place(folder: Path, name: str, before: str | None, after: str) -> None:
-    """Put a file where it belongs, with what a person saved there since it was `before`.
+    """Replace a file by `after`, merged with what a person saved there since it was `before`.
 
     Raises:
         Broken: what is there cannot be read; it is left alone.
-        Conflict: it cannot be merged; both are kept, and the error says where.
+        Conflict: it cannot be merged; both are kept, and the error names the files.
     """
     disk = read_text(folder, name)
     if disk == after:
@@ -75,7 +77,7 @@ def forget_old_drafts(folder: Path) -> None:
 
 
 def _exchanged(folder: Path, draft: str, name: str, is_new: bool) -> bytes | None:
-    """Put a draft in its place; what stood there, or None where nothing did."""
+    """Put a draft in its place; returns what stood there, or None where nothing did."""
     found: bytes | None = None
     try:
         if is_new:
@@ -95,7 +97,7 @@ def _exchanged(folder: Path, draft: str, name: str, is_new: bool) -> bytes | Non
 
 
 def _found(folder: Path, draft: str, name: str) -> bytes | None:
-    """What stood in the place of a file until now."""
+    """What a swap left in the draft: what stood there until now."""
     try:
         return confined.read(folder, draft)
     except (Refused, TooLarge) as error:
@@ -103,7 +105,7 @@ def _found(folder: Path, draft: str, name: str) -> bytes | None:
 
 
 def _take_in_left(folder: Path, name: str, before: str | None, after: str) -> None:
-    """Merge what somebody had saved when whoever put this file in its place was ended."""
+    """Merge what somebody saved in the moment in which an earlier writer was killed."""
     for draft in _left(folder, name, "part"):
         found = _found(folder, draft, name)
         if found not in (None, (before or "").encode(), after.encode()):
@@ -121,7 +123,7 @@ def _forget_left(folder: Path, name: str) -> None:
 
 
 def _left(folder: Path, name: str, ending: str) -> list[str]:
-    """Drafts of a file whose writer was ended."""
+    """Drafts of a file whose writer was killed."""
     found = (
         (entry, re.fullmatch(_DRAFT, entry.name)) for entry in confined.entries(folder, OWN_FOLDER)
     )
@@ -133,7 +135,7 @@ def _left(folder: Path, name: str, ending: str) -> list[str]:
 
 
 def _joined_late(folder: Path, draft: str, was: tuple[str, str | None, str], found: bytes) -> str:
-    """Merge what was saved in the last moment, or else keep it beside."""
+    """Merge what was saved in the last moment, or else keep it in our folder."""
     name = was[0]
     try:
         return _joined(*was, decoded(found, name))
@@ -142,7 +144,7 @@ def _joined_late(folder: Path, draft: str, was: tuple[str, str | None, str], fou
 
 
 def _kept_aside(folder: Path, draft: str, name: str, error: RelayError) -> Conflict:
-    """Keep the file itself: whoever has it open may still be writing into it."""
+    """Keep the file itself, not a copy: an editor that has it open may still write into it."""
     kept = f"{OWN_FOLDER}/{name}.saved-meanwhile"
     try:
         confined.move(folder, draft, kept)
@@ -158,7 +160,7 @@ def _kept_aside(folder: Path, draft: str, name: str, error: RelayError) -> Confl
 def _joined_or_aside(
     folder: Path, name: str, before: str | None, after: str, disk: str | None
 ) -> str:
-    """Merge what was saved before we came to write; or else let it stand, and keep ours beside."""
+    """Merge what was saved before we came to write; or else leave it, and keep ours aside."""
     try:
         return _joined(name, before, after, disk or "")
     except Conflict as error:
@@ -171,7 +173,7 @@ def _joined_or_aside(
 
 
 def _joined(name: str, before: str | None, after: str, disk: str) -> str:
-    # Lazily: it happens seldom, and who only reads does not need it.
+    # Lazily: it happens seldom, and readers do not need it.
     from datetime import UTC, datetime
 
     from contextrelay.logic.project.conflict_merge import rejoined
