@@ -27,7 +27,8 @@ from bench.measure import Curve, Skipped
 from contextrelay import Block, pack
 from contextrelay.client.embedding import embedding
 from contextrelay.logic.packing.embeddings import Embed
-from contextrelay.logic.packing.relevance import WEIGHTS, Relevance, Weights
+from contextrelay.logic.packing.relevance import Relevance
+from contextrelay.logic.packing.weights import WEIGHTS, Weights
 from contextrelay.logic.tokens import count_tokens
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "locomo-dev" / "locomo-dev.json"

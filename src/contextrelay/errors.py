@@ -51,12 +51,12 @@ class RelayError(Exception):
             self.status = status
 
     @property
-    def told_here(self) -> str:
-        """The message for who is on this machine: with the file that it is about."""
+    def local_message(self) -> str:
+        """The message for people on this machine: with the file that it is about."""
         return f"{self.place}: {self.message}" if self.place else self.message
 
     def __str__(self) -> str:
-        return f"{self.told_here} ({self.hint})" if self.hint else self.told_here
+        return f"{self.local_message} ({self.hint})" if self.hint else self.local_message
 
     def __reduce__(self) -> tuple[type[RelayError], tuple[object, ...]]:
         return type(self), (self.message, self.hint, self.details, self.status, self.place)
@@ -83,7 +83,7 @@ class BudgetTooSmall(Invalid):
 class Refused(Invalid):
     """The request is well formed, but its result would break a rule; nothing was changed.
 
-    Over HTTP its status is 401 where who asks is not known, and 403 where they may not.
+    Over HTTP its status is 401 where the caller is not known, and 403 where it may not.
     """
 
     code, status = "refused", 422

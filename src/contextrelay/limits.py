@@ -71,7 +71,7 @@ OUTLINE_LINE_CHARS_MAX = 2_000
 # More lines, or tags of a page, than these are not looked at, and the outline says so.
 OUTLINE_LINES_MAX = 500_000
 OUTLINE_TAGS_MAX = 200_000
-# Of lines of a log that differ in more than digits; as much more is looked at that tells of errors.
+# Of lines of a log that differ in more than digits; as much more is looked at for errors.
 OUTLINE_SHAPES_CHARS_MAX = 5_000_000
 
 # Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so much
@@ -84,7 +84,7 @@ LOOK_PLAIN_BYTES_MAX = 64 * KIB
 SLICE_CPU_S_MAX = 1.6
 INDEX_CPU_S_MAX = 4.0
 LOOKS_S_MAX = 20
-# Such children, their memory beside the body; and waiting for one, its start, its reply, for work.
+# Such children, their memory besides the body; and waiting for one, its start, its reply, for work.
 PARSERS_MAX = 2
 PARSER_ROOM_BYTES_MAX = 224 * MIB
 PARSER_GROWTH_BYTES_MAX = 64 * MIB
@@ -154,7 +154,7 @@ MESSAGE_BYTES_MAX = 64 * KIB
 SIGNAL_PENDING_S = 60
 # More signals than are to be kept may be, by one part in so many: trimming each time costs more.
 SIGNALS_TRIMMED_SHARE = 10
-# The age of signals is told in so many steps of the time that they are kept.
+# The age of signals is measured in so many steps of the time that they are kept.
 SIGNAL_AGE_STEPS = 24
 # How long a client waits for a signal if it does not say.
 WAIT_S_DEFAULT = 30
@@ -192,7 +192,7 @@ CHECKPOINT_PAGES = 4_000
 BUSY_MS_MAX = 30_000
 RESERVE_BYTES = 4 * MIB
 
-# Numbers: what every reader of JSON tells apart, and every engine can hold.
+# Numbers: what every reader of JSON keeps apart, and every engine can hold.
 NUMBER_MAX = 2**53 - 1
 
 # HTTP
@@ -307,7 +307,7 @@ HELD_BODY_BYTES_MAX = MIB
 HELD_BYTES_MAX = 16 * MIB
 HELD_REFS_MAX = 10_000
 OTHER_SERVERS_MAX = 8
-# Of the message, and of the hint, of an error that a server tells of.
+# Of the message, and of the hint, of an error that a server sends.
 SERVER_ERROR_CHARS_MAX = 4_000
 RECONNECT_S_MIN = 1
 RECONNECT_S_MAX = 60
@@ -387,7 +387,7 @@ URL_CHARS_MAX = 8_192
 PROJECT_FILE_BYTES_MAX = 8 * MIB
 # The journal holds each of the four files before and after, with its quotes and line ends escaped.
 PROJECT_JOURNAL_BYTES_MAX = 16 * PROJECT_FILE_BYTES_MAX
-# What is kept beside the files: the link to the thread, the last brief.
+# What is kept besides the files: the link to the thread, the last brief.
 PROJECT_OWN_BYTES_MAX = 4 * MIB
 # What is copied before it is overwritten, and what is looked at in a folder of ours.
 PROJECT_COPY_BYTES_MAX = 256 * MIB
@@ -418,7 +418,7 @@ HEARTBEAT_EXEC_S_DEFAULT = 600
 HEARTBEAT_RESULT_CHARS_MAX = 2_000
 HEARTBEAT_FILES_MAX = 20
 HEARTBEAT_FILES_BYTES_MAX = 16 * MIB
-SECRETS_TOLD_MAX = 20
+SECRETS_SHOWN_MAX = 20
 
 # Looking inside: pieces of a body, by tokens, and how much may be read for so many.
 PIECE_TOKENS_DEFAULT = 2_000
@@ -546,7 +546,7 @@ assert CACHE_TTL_S_DEFAULT + TTL_S_DEFAULT <= TTL_S_MAX
 assert HEADER_ARTIFACTS <= ARTIFACTS_KEPT
 assert RENDERED_ARTIFACTS_MAX <= ARTIFACTS_KEPT
 assert ARGS_BYTES_MAX < ASKED_BYTES_MAX <= JSON_BODY_BYTES_MAX
-# The largest body there may be finds room, with another beside it.
+# The largest body there may be finds room, with another at the same time.
 assert 2 * JSON_ESCAPE_RATIO_MAX * BODY_BYTES_MAX < HELD_BODIES_BYTES_MAX
 assert LOOK_CPU_S_MAX + LOOK_PART_CPU_S_MAX < 2 < PARSER_REAL_S_MAX
 # The largest body finds room: in memory, and in a file, of which an import makes a copy.

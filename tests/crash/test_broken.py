@@ -85,7 +85,7 @@ def check_refused(folder: Path, act: Callable[[], object]) -> None:
     with pytest.raises(Broken) as refused:
         act()
 
-    assert str(folder / "relay.db") in refused.value.told_here
+    assert str(folder / "relay.db") in refused.value.local_message
     assert refused.value.hint
 
 
@@ -141,7 +141,7 @@ def test_a_database_of_a_newer_version_is_refused_and_untouched(store: Path) -> 
         Relay(store)
 
     assert "upgrade" in refused.value.hint
-    assert str(store / "relay.db") in refused.value.told_here
+    assert str(store / "relay.db") in refused.value.local_message
     assert (store / "relay.db").read_bytes() == before
 
 
@@ -346,7 +346,7 @@ def test_a_deleted_blob_is_refused_and_named(relay: Relay, large: str) -> None:
     with pytest.raises(Broken):
         b"".join(relay.stream(large))
 
-    assert str(path) in refused.value.told_here
+    assert str(path) in refused.value.local_message
     assert {problem.ref for problem in problems_of(relay)} == {large}
 
 

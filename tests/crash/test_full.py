@@ -84,7 +84,7 @@ def test_a_full_disk_refuses_pushes_and_still_reads_and_removes(small_disk: Path
         kept, refusals = fill_with_pushes(relay)
         fill_with_junk(small_disk)
 
-        assert all(refusal.hint and str(store) in refusal.told_here for refusal in refusals)
+        assert all(refusal.hint and str(store) in refusal.local_message for refusal in refusals)
         assert len(refusals) == 4
         check_all_is_there(relay, kept)
         check_blobs(relay.transport.stores)
@@ -251,7 +251,7 @@ def test_a_new_store_on_a_read_only_disk_is_named_with_the_next_step(small_disk:
     with pytest.raises(Full, match="cannot be written") as refused:
         Relay(small_disk / "another")
 
-    assert str(small_disk / "another") in refused.value.told_here
+    assert str(small_disk / "another") in refused.value.local_message
     assert "RELAY_HOME" in refused.value.hint
 
 

@@ -26,7 +26,7 @@ ArtifactType = Literal[
 ]
 
 SealFormat = Literal["k1", "k2"]
-"""How a body was sealed before it was pushed: k1 is Fernet, k2 is told in docs/security.md."""
+"""How a body was sealed before it was pushed: k1 is Fernet, k2 is described in docs/security.md."""
 
 
 class Preview(Struct, frozen=True, kw_only=True):
@@ -70,13 +70,13 @@ class Artifact(Struct, frozen=True, kw_only=True):
     thread: str | None = None
     """The thread it was put into."""
     has_own_ttl: bool = False
-    """Whether its time to live was asked for: then it expires, whoever refers to it."""
+    """Whether its time to live was asked for: then it expires even while it is referred to."""
     channel: str | None = None
-    """The channel that was told of it."""
+    """The channel on which its signal was sent."""
     sealed: SealFormat | None = None
-    """How its body is sealed; size and hash are those of the sealed bytes, the type is as told."""
+    """How its body is sealed; size and hash are of the sealed bytes, the type is as declared."""
     tokens: int | UnsetType | None = UNSET
-    """Told with a full peek, as are the next two; None where it is sealed."""
+    """Set by a full peek, as are the next two; None where it is sealed."""
     token_basis: TokenBasis | Literal["sealed"] | UnsetType = UNSET
     outline: str | UnsetType | None = UNSET
 
@@ -106,7 +106,7 @@ def moment(at_ms: int) -> datetime:
 
 
 def spell(at: datetime) -> str:
-    """A datetime in UTC as documents tell it."""
+    """A datetime in UTC as documents write it."""
     return at.isoformat().replace("+00:00", "Z")
 
 

@@ -1,4 +1,4 @@
-"""Handoffs: what one agent gives to another to go on with: a package, a state, refs, and an ask."""
+"""Handoffs: a package, a state, refs and an ask, which one agent gives to another."""
 
 from __future__ import annotations
 
@@ -72,26 +72,26 @@ class HandoffView(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """What the receiver's model reads."""
-        told = [f"[HANDOFF] from {self.handoff.giver} to {self.handoff.to}", self.handoff.ask]
-        told += [f"[{block.type}]\n{block.content}" for block in self.handoff.package.blocks]
+        parts = [f"[HANDOFF] from {self.handoff.giver} to {self.handoff.to}", self.handoff.ask]
+        parts += [f"[{block.type}]\n{block.content}" for block in self.handoff.package.blocks]
         for each in self.handoff.refs:
-            told.append(f"[REF {each.ref}] {each.name or each.type}, {each.tokens} tokens")
+            parts.append(f"[REF {each.ref}] {each.name or each.type}, {each.tokens} tokens")
             if each.outline:
-                told.append(each.outline)
+                parts.append(each.outline)
         if self.handoff.left_out:
-            told.append(
+            parts.append(
                 f"[LEFT OUT] {len(self.handoff.left_out)}: relay handoff show {self.ref} --why"
             )
-        return "\n\n".join(told)
+        return "\n\n".join(parts)
 
     @property
     def reasons(self) -> str:
         """Why each thing is in it, or is not, and how to get what is not."""
         package = self.handoff.package
-        told = [f"{block.id}  {package.why(block.id)}" for block in package.blocks]
+        parts = [f"{block.id}  {package.why(block.id)}" for block in package.blocks]
         for each in self.handoff.left_out:
-            told += [f"{each.id}  {each.why}", f"  {each.get}"]
-        return "\n".join(told)
+            parts += [f"{each.id}  {each.why}", f"  {each.get}"]
+        return "\n".join(parts)
 
 
 class HandoffLine(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from contextrelay.model.tokens import Spent, TokenCount
 
 
 class Outlined(Struct, frozen=True, kw_only=True):
-    """The shape of a body, the most telling things first, within a number of tokens."""
+    """The shape of a body, the most important things first, within a number of tokens."""
 
     ref: str
     kind: str
@@ -136,7 +136,7 @@ class Found(Struct, frozen=True, kw_only=True):
     """Artifacts that were looked into."""
     skipped: list[Skipped]
     text: str
-    """The matches as lines, numbered as grep does: 12: found, 11- beside it."""
+    """The matches as lines, numbered as grep does: 12: found, 11- context."""
     left_out: str = ""
     next: str = ""
     next_args: dict[str, Any] = {}
@@ -159,7 +159,7 @@ class Differing(Struct, frozen=True, kw_only=True):
     new: str
     is_same: bool
     is_text: bool
-    """False where one of them is binary; then the text tells sizes and hashes."""
+    """False where one of them is binary; then the text has sizes and hashes."""
     text: str
     added: int = 0
     """Lines."""
@@ -186,7 +186,7 @@ class Hit(Struct, frozen=True, kw_only=True):
     score: float
     created_at: datetime
     why: tuple[str, ...]
-    """The words of the query that are in it or beside it."""
+    """The words of the query that are in it or in its neighbours."""
     newer: str | None = None
     """A newer artifact of the same name: this one is stale."""
     next_args: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""Keys: by what a server knows who asks, and what they may do.
+"""Keys: how a server knows its callers, and what they may do.
 
 A token is `relay_<id>_<secret>`: the id finds the key, the secret is 192 random bits. Only the hash
-of a token is kept; the token itself is shown once, to who made the key.
+of a token is kept; the token itself is shown once, when the key is made.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Budget(Struct, frozen=True):
     tokens_max: int
     reserve_tokens: int = 0
     each_tokens: int = 0
-    """What a block costs beside its content: the words that announce it."""
+    """What a block costs besides its content: the words that announce it."""
 
     def __post_init__(self) -> None:
         for given in (self.tokens_max, self.reserve_tokens, self.each_tokens):
@@ -98,7 +98,7 @@ class Budget(Struct, frozen=True):
                 "give it more tokens",
             )
         if self.each_tokens < 0:
-            raise Invalid(f"a block cannot cost {self.each_tokens} tokens beside its content")
+            raise Invalid(f"a block cannot cost {self.each_tokens} tokens besides its content")
 
     @property
     def spendable_tokens(self) -> int:
@@ -124,27 +124,27 @@ class Reason(Struct, frozen=True, kw_only=True):
     of: str | None = None
     """The block that it repeats."""
     words: tuple[str, ...] = ()
-    """What of the query was found in it, or beside it."""
+    """What of the query was found in it, or in its neighbours."""
     is_digest: bool = False
     """Whether a digest and a ref stand in for the whole."""
 
     def __str__(self) -> str:
         match self.because:
             case "system" | "pinned":
-                told = self.because
+                reason = self.because
             case "duplicate":
-                told = f"the same as {self.of}"
+                reason = f"the same as {self.of}"
             case "relevant":
-                told = f"relevance {self.score:.2f}, rank {self.rank}"
+                reason = f"relevance {self.score:.2f}, rank {self.rank}"
             case "recent":
-                told = f"recency, rank {self.rank}"
+                reason = f"recency, rank {self.rank}"
             case "over_budget":
-                told = f"no room for its {self.tokens} tokens at rank {self.rank}"
+                reason = f"no room for its {self.tokens} tokens at rank {self.rank}"
             case _:
-                told = "it was pruned"
+                reason = "it was pruned"
         found = f"; found: {', '.join(self.words)}" if self.words else ""
         digest = "; a digest, the whole by its ref" if self.is_digest else ""
-        return f"{self.verdict}: {told}{found}{digest}"
+        return f"{self.verdict}: {reason}{found}{digest}"
 
 
 class Package(Struct, frozen=True, kw_only=True):

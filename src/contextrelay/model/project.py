@@ -10,7 +10,7 @@ DECISIONS = "decisions.md"
 TODOS = "todos.json"
 # In the order in which they are read at a cold start.
 FILES = (ABOUT, STATE, TODOS, DECISIONS)
-# Beside them, for nobody to read: the lock, the journal, copies. It is ignored by git.
+# In the same folder, not for people: the lock, the journal, copies. It is ignored by git.
 OWN_FOLDER = ".relay-project"
 
 

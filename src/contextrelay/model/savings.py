@@ -54,7 +54,7 @@ class Savings(Struct, frozen=True, kw_only=True):
     priced: Priced
     artifacts: int
     naive_tokens: int
-    """The seed's formula beside it: of every artifact there is now, size // 4 ..."""
+    """The seed's formula, to compare: of every artifact there is now, size // 4 ..."""
     actual_tokens: int
     """... and len(preview.text) // 4."""
     tokens_avoided: int

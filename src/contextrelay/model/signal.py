@@ -1,4 +1,4 @@
-"""Signals: facts on a channel, numbered as they come; each tells of a push, or is a message.
+"""Signals: facts on a channel, numbered as they come; each announces a push, or is a message.
 
 Rule: a signal carries a ref, never a URL and never a key.
 """

@@ -21,7 +21,7 @@ FAILED = "capability.failed"
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that happened, told by whom and when.
+    """Something that happened: what, by whom and when.
 
     `id` is made by the writer: after a lost reply it shows whether the write was done.
     """

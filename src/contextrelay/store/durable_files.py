@@ -75,9 +75,9 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> int:
     try:
         for chunk in chunks:
             size_bytes += len(chunk)
-            with _told_of(path):
+            with _translated(path):
                 write_all(handle, chunk)
-        with _told_of(path):
+        with _translated(path):
             os.fsync(handle)
             draft.replace(path)
             sync_folder(path.parent)
@@ -97,8 +97,8 @@ def write_all(handle: int, chunk: bytes | memoryview) -> None:
 
 
 @contextmanager
-def _told_of(path: Path) -> Generator[None]:
-    """Tell of troubles with a file; those of whoever gives the chunks are their own."""
+def _translated(path: Path) -> Generator[None]:
+    """Turn an OSError into ours; errors of the source of the chunks pass as they are."""
     try:
         yield
     except OSError as error:

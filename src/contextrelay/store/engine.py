@@ -90,7 +90,7 @@ def _embedded(folder: Path) -> Engine:
     if not (database.exists() and database.stat().st_size) and next(blobs.walk(), None):
         # A new ledger would know nothing of these blobs, and a sweep would take them for leftovers.
         raise Broken(
-            "the database is missing or empty, beside blobs that belong to it",
+            "the database is missing or empty, but its blobs are there",
             "bring it back, or restore a backup into a new folder: relay --store NEW restore FILE",
             place=database,
         )

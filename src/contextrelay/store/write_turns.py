@@ -1,8 +1,8 @@
 """Turns: processes that write to one store queue for it, so that none starves.
 
-SQLite's own busy handler polls, and whoever has just written tends to win again. Here a writer
-waits at a gate (first lock) until it may work (second lock): whoever leaves must queue at the gate
-behind the one already waiting there. Both locks end with the process that holds them.
+SQLite's own busy handler polls, and the last writer tends to win again. Here a writer waits at a
+gate (first lock) until it may work (second lock); when it is done, it queues at the gate behind the
+one already waiting there. Both locks end with the process that holds them.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ class Console:
         """Write an error and its hint to stderr, without the keys that may be in them."""
         from contextrelay.logic.seal.keys import hide_keys
 
-        message, hint = hide_keys(error.told_here), hide_keys(error.hint)
+        message, hint = hide_keys(error.local_message), hide_keys(error.hint)
         if self.is_json:
             from msgspec.json import encode
 

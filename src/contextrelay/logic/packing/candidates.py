@@ -20,7 +20,7 @@ BLOCK_METADATA = "block"
 
 
 class BlockFields(Struct, frozen=True):
-    """What an artifact's metadata tells of it as a block."""
+    """What an artifact's metadata says of it as a block."""
 
     id: str = ""
     type: BlockType = "MEMORY"
@@ -33,11 +33,11 @@ class BlockFields(Struct, frozen=True):
 
 def block_fields(artifact: Artifact) -> BlockFields | None:
     """What an artifact is as a block; None for one that was not added as such."""
-    told = artifact.metadata.get(BLOCK_METADATA)
-    if told is None:
+    given = artifact.metadata.get(BLOCK_METADATA)
+    if given is None:
         return None
     try:
-        return convert(told, BlockFields)
+        return convert(given, BlockFields)
     except ValidationError:
         return None  # Somebody else's word for something else.
 
@@ -48,25 +48,25 @@ def state_blocks(state: dict[str, Any]) -> Iterator[Block]:
         yield Block("summary", f"Summary: {summary}", "SYSTEM")
     for each in _entries(state, "constraints"):
         kind: BlockType = "SYSTEM" if each.get("severity") == "hard" else "MEMORY"
-        told = f"Constraint ({each.get('severity', 'soft')}): {each.get('description', '')}"
-        yield Block(_id("constraints", each), told, kind)
+        text = f"Constraint ({each.get('severity', 'soft')}): {each.get('description', '')}"
+        yield Block(_id("constraints", each), text, kind)
     for each in _entries(state, "decisions"):
-        told = f"Decision: {each.get('description', '')}"
-        yield Block(_id("decisions", each), told, timestamp=_at(each))
+        text = f"Decision: {each.get('description', '')}"
+        yield Block(_id("decisions", each), text, timestamp=_at(each))
     for each in _entries(state, "facts"):
         key = each.get("key")
-        told = f"Fact: {key}: {each.get('value')}" if key else f"Fact: {each.get('value')}"
-        yield Block(_id("facts", each), told, timestamp=_at(each))
+        text = f"Fact: {key}: {each.get('value')}" if key else f"Fact: {each.get('value')}"
+        yield Block(_id("facts", each), text, timestamp=_at(each))
     for each in _entries(state, "open_questions"):
         if each.get("status") != "resolved":
-            told = f"Open question: {each.get('question', '')}"
-            yield Block(_id("open_questions", each), told)
+            text = f"Open question: {each.get('question', '')}"
+            yield Block(_id("open_questions", each), text)
     for each in _entries(state, "plan"):
         if each.get("status") == "pending":
             yield Block(_id("plan", each), f"Next step: {each.get('step', '')}")
     for index, each in enumerate(_entries(state, "last_actions")):
-        told = f"Done: {each.get('description', '')}"
-        yield Block(f"last_actions/{index}", told, "AGENT", group="actions", timestamp=_at(each))
+        text = f"Done: {each.get('description', '')}"
+        yield Block(f"last_actions/{index}", text, "AGENT", group="actions", timestamp=_at(each))
 
 
 def artifact_block(artifact: Artifact, content: str, is_whole: bool) -> Block:
@@ -95,9 +95,8 @@ def artifact_block(artifact: Artifact, content: str, is_whole: bool) -> Block:
 
 def pruned_refs(state: dict[str, Any]) -> set[str]:
     """Blocks that were taken out of a thread's window."""
-    told = state.get("pruned")
     try:
-        return {each.ref for each in convert(told or [], list[_Pruned])}
+        return {each.ref for each in convert(state.get("pruned") or [], list[_Pruned])}
     except ValidationError:
         return set()  # Somebody else's word for something else.
 
@@ -115,8 +114,8 @@ def _id(name: str, entry: dict[str, Any]) -> str:
 
 
 def _at(entry: dict[str, Any]) -> int:
-    told = entry.get("at")
+    at = entry.get("at")
     try:
-        return in_ms(datetime.fromisoformat(told)) if isinstance(told, str) else 0
+        return in_ms(datetime.fromisoformat(at)) if isinstance(at, str) else 0
     except (ValueError, OverflowError):
         return 0

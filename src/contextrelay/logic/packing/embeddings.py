@@ -1,11 +1,12 @@
-"""Vectors: texts by what an embedding makes of them, and which of them are near a query.
+"""Embeddings: texts as vectors, which of them are near a query, and words and vectors together.
 
 Rule: a text is embedded once, when it is first asked about, together with all that came since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from contextrelay.errors import Invalid
@@ -75,3 +76,25 @@ class Vectors:
             )
         made = numpy.nan_to_num(made)
         return made / numpy.maximum(numpy.linalg.norm(made, axis=1, keepdims=True), 1e-12)
+
+
+def fused(
+    scores: Mapping[str, float], near: Mapping[str, float], lent: Mapping[str, float], share: float
+) -> dict[str, float]:
+    """Scores by words and nearness by vectors added up, each on the scale of its own spread.
+
+    `near`: every text's own nearness; `lent`: the best that its neighbours lend it.
+    """
+    if not near:
+        return dict(scores)
+    lexical = _standard([scores.get(name, 0.0) for name in near])
+    spatial = _standard([max(value, lent[name]) for name, value in near.items()])
+    total = [one + share * other for one, other in zip(lexical, spatial, strict=True)]
+    lowest = min(total)
+    return {name: score - lowest for name, score in zip(near, total, strict=True) if score > lowest}
+
+
+def _standard(values: list[float]) -> list[float]:
+    mean = sum(values) / len(values)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
+    return [(value - mean) / spread if spread else 0.0 for value in values]

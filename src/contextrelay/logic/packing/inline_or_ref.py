@@ -19,7 +19,7 @@ from contextrelay.errors import Invalid
 Way = Literal["inline", "once", "ref"]
 
 REF_TOKENS = 41
-"""A ref told in one line."""
+"""A ref in one line of a prompt."""
 MESSAGE_TOKENS_MIN = 100
 """Less than this is always sent in full."""
 LATER_CALLS_MIN = 3
@@ -33,18 +33,16 @@ _SLICE_TOKENS = 300
 
 
 class Prices(Struct, frozen=True):
-    """What a token costs, beside an uncached input token."""
+    """What a token costs, where an uncached input token costs 1."""
 
     cache_write: float = 1.25
     cache_read: float = 0.1
     output: float = 5.0
 
     def __post_init__(self) -> None:
-        if not all(0 <= price < 1_000_000 for price in (*self._all(),)):
-            raise Invalid(f"prices {self._all()}", "give numbers from 0 up")
-
-    def _all(self) -> tuple[float, float, float]:
-        return self.cache_write, self.cache_read, self.output
+        prices = (self.cache_write, self.cache_read, self.output)
+        if not all(0 <= price < 1_000_000 for price in prices):
+            raise Invalid(f"prices {prices}", "give numbers from 0 up")
 
 
 class Pulls(Struct, frozen=True):

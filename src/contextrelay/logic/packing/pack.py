@@ -26,9 +26,9 @@ Shorten = Callable[[Block, int], str | None]
 
 DECAY_A_MINUTE = 0.95
 DECAY_FLOOR = 0.1
-# Beside a query, what the maker of a block thought of it and how new it is only break near ties.
+# With a query, the maker's score of a block and its age only break near ties.
 _PRIOR = 0.02
-# Which words it was is told of those that came near; to ask of all would take long.
+# For so many of the best the words that were found are named; for all it would take long.
 _EXPLAINED = 100
 
 

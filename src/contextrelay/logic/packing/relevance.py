@@ -1,8 +1,8 @@
 """Relevance: how much each block says to a query, from an index that grows with the blocks.
 
-A word of the query counts where it stands and, weaker, in the blocks beside it: the answer to a
+A word of the query counts where it stands and, weaker, in neighbouring blocks: the answer to a
 question seldom repeats its words. For each word the best neighbour counts, not the sum of them, or
-talk about one thing would drown the turn that tells it. On top come the group as a whole, who is
+talk about one thing would drown the turn that says it. On top come the group as a whole, who is
 named as the speaker, and the date, where the query has one.
 
 Rule: adding a block costs what the block is long, however many there are; nothing is ever refitted.
@@ -11,13 +11,12 @@ The weights hold over a wide range around these values (bench/quality/locomo).
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from contextrelay.logic.packing.embeddings import Embed, Vectors
+from contextrelay.logic.packing.embeddings import Embed, Vectors, fused
 from contextrelay.logic.packing.turn_features import (
     ASKS_WHEN,
     TELLS_WHEN,
@@ -27,36 +26,9 @@ from contextrelay.logic.packing.turn_features import (
     same_days,
     speaker_of,
 )
+from contextrelay.logic.packing.weights import LENGTH_BITS, WEIGHTS, Weights, WordWeights, idf
 from contextrelay.logic.search.words import query_words, stem, words
 from contextrelay.model.package import Block
-
-
-class Weights(Struct, frozen=True):
-    """What counts how much."""
-
-    # BM25, with blocks shorter than documents: repetition says little, length matters less.
-    saturation: float = 0.9
-    length: float = 0.4
-    group_idf: float = 0.4
-    before: tuple[float, ...] = (0.4, 0.2, 0.1, 0.06)
-    """What a block gains from a word in the block after it, the one after that ..."""
-    behind: tuple[float, ...] = (0.45, 0.2, 0.1, 0.06)
-    """... and from one in the block before it, and so on."""
-    after_question: float = 0.7
-    group: float = 0.2
-    speaker: float = 0.4
-    date: float = 0.3
-    when: float = 0.3
-    embedded: float = 0.3
-    embedded_before: tuple[float, ...] = (0.8, 0.5)
-    embedded_behind: tuple[float, ...] = (0.9, 0.6)
-    near_share: float = 0.5
-    near_min: float = 0.5
-    near_words_max: int = 5
-    """With an embedding, a word of the query stands for a few words near it too."""
-
-
-WEIGHTS = Weights()
 
 _SPEAKER_TURNS_MIN = 3
 
@@ -77,7 +49,7 @@ class _Entry(Struct):
     day: tuple[int, int] | None
     """Month and day."""
     lends: list[tuple[int, float]] | None = None
-    """Places of the blocks beside it, with their shares of what it has; None: look again."""
+    """Places of its neighbours, with their shares of its weight; None: to be looked up again."""
 
 
 class Relevance:
@@ -102,7 +74,7 @@ class Relevance:
         self._speakers: dict[str, int] = {}
         self._length_sum = 0
         self._packs: dict[int, int] = {}
-        self._table = _Table(weights, 1.0)
+        self._table = WordWeights(weights, 1.0)
         self._vectors = None if embed is None else Vectors(embed)
         self._word_vectors = None if embed is None else Vectors(embed)
         for block in blocks:
@@ -146,7 +118,7 @@ class Relevance:
                     self._word_vectors.add(word, spelled)
 
     def remove(self, block_id: str) -> None:
-        """Forget a block, if it is there; those beside it keep their places."""
+        """Forget a block, if it is there; its neighbours keep their places."""
         entry = self._entries.get(block_id)
         if entry is not None:
             self._forget_words(entry)
@@ -168,18 +140,20 @@ class Relevance:
     def scores(self, query: str) -> dict[str, float]:
         """Blocks by id that say something to a query; those that are missing say nothing."""
         summed = self._weighed(query)
-        told = {block_id: score for block_id, score in zip(self._ids, summed, strict=True) if score}
+        found = {name: score for name, score in zip(self._ids, summed, strict=True) if score}
         if self._vectors is not None:
-            return self._fused(told, self._vectors.near(query))
-        return told
+            near = self._vectors.near(query)
+            lent = {block_id: self._lent(block_id, near) for block_id in near}
+            return fused(found, near, lent, self._weights.embedded)
+        return found
 
     def shares(self, query: str) -> dict[str, float]:
-        """What each block says to a query beside the best of them, which has 1; 0 for nothing."""
+        """Scores as shares of the best one: 1 for the best block, 0 for one that says nothing."""
         if self._vectors is None:
             ids, scores = self._ids, self._weighed(query)
         else:
-            told = self.scores(query)
-            ids, scores = list(self._entries), [told.get(each, 0.0) for each in self._entries]
+            found = self.scores(query)
+            ids, scores = list(self._entries), [found.get(each, 0.0) for each in self._entries]
         highest = max(scores, default=0.0) or 1.0
         shares = dict(zip(ids, [score and score / highest for score in scores], strict=True))
         shares.pop("", None)  # Where blocks were removed.
@@ -192,7 +166,11 @@ class Relevance:
         summed = [0.0] * len(self._ids)
         for word, spelled in asked.items():
             if self._word_vectors is None and not self._in_groups.get(word):
-                self._add_word(summed, word)
+                # Nobody has neighbours: the weights are added where the word stands.
+                postings = self._postings.get(word, {})
+                table = self._weights_of(word, postings)
+                for place, packed in postings.items():
+                    summed[place] += table[packed]
             else:
                 for place, score in self._of_meaning(word, spelled).items():
                     summed[place] += score
@@ -200,11 +178,11 @@ class Relevance:
         return summed
 
     def found(self, query: str, block_id: str) -> tuple[str, ...]:
-        """The words of a query that stand in a block, or beside it."""
+        """The words of a query that stand in a block, or in its neighbours."""
         entry = self._entries.get(block_id)
         if entry is None:
             return ()
-        near = [entry, *self._beside(entry)]
+        near = [entry, *self._neighbours(entry)]
         _, asked = self._asked(query)
         return tuple(
             spelled for word, spelled in asked.items() if any(word in entry.words for entry in near)
@@ -219,8 +197,8 @@ class Relevance:
             if turns >= _SPEAKER_TURNS_MIN and spoken.issuperset(name.split())
         }
         names = {stem(word) for name in speakers for word in name.split()}
-        told = query_words(query)
-        return speakers, {word: told[word] for word in told if word not in names}
+        asked = query_words(query)
+        return speakers, {word: asked[word] for word in asked if word not in names}
 
     # Groups
 
@@ -244,36 +222,36 @@ class Relevance:
             self._look_again(entry)
 
     def _look_again(self, changed: _Entry) -> None:
-        """Let those beside a block that changed find their neighbours anew."""
-        for entry in self._beside(changed):
+        """Let the neighbours of a block that changed look up theirs again."""
+        for entry in self._neighbours(changed):
             entry.lends = None
         changed.lends = None
 
-    def _beside(self, entry: _Entry) -> Iterator[_Entry]:
-        """The blocks beside one, as far as words reach."""
+    def _neighbours(self, entry: _Entry) -> Iterator[_Entry]:
+        """The neighbours of a block, as far as words reach."""
         if entry.group is not None:
             members, place = self._groups[entry.group], entry.place_in_group
             reach = max(len(self._weights.before), len(self._weights.behind))
-            for beside in members[max(0, place - reach) : place + reach + 1]:
-                if beside is not None and beside != entry.id:
-                    yield self._entries[beside]
+            for neighbour in members[max(0, place - reach) : place + reach + 1]:
+                if neighbour is not None and neighbour != entry.id:
+                    yield self._entries[neighbour]
 
     def _lends(self, entry: _Entry) -> list[tuple[int, float]]:
-        """The places of the blocks beside one, with their shares of what it has."""
+        """The places of a block's neighbours, with their shares of its weight."""
         lends: list[tuple[int, float]] = []
         if entry.group is not None:
             members, place = self._groups[entry.group], entry.place_in_group
             for offset, share in enumerate(self._weights.before, 1):
-                if place >= offset and (beside := members[place - offset]) is not None:
-                    lends.append((self._entries[beside].place, share))
+                if place >= offset and (neighbour := members[place - offset]) is not None:
+                    lends.append((self._entries[neighbour].place, share))
             for offset, share in enumerate(self._weights.behind, 1):
                 if (
                     place + offset < len(members)
-                    and (beside := members[place + offset]) is not None
+                    and (neighbour := members[place + offset]) is not None
                 ):
                     is_answer = offset == 1 and entry.is_question
                     given = self._weights.after_question if is_answer else share
-                    lends.append((self._entries[beside].place, given))
+                    lends.append((self._entries[neighbour].place, given))
         entry.lends = lends
         return lends
 
@@ -281,7 +259,7 @@ class Relevance:
 
     def _packed(self, times: int, length: int) -> int:
         """How often a word is in a block, and how long that is, in one number."""
-        packed = times << _LENGTH_BITS | length
+        packed = times << LENGTH_BITS | length
         # Always the same object: what is looked up for every posting then stays near at hand.
         return self._packs.setdefault(packed, packed)
 
@@ -311,16 +289,8 @@ class Relevance:
                 if not in_groups[entry.group]:
                     del in_groups[entry.group]
 
-    def _add_word(self, summed: list[float], word: str) -> None:
-        """Add what a word gives to the blocks it stands in, where nobody is beside them."""
-        postings = self._postings.get(word)
-        if postings:
-            table = self._weights_of(word, postings)
-            for place, packed in postings.items():
-                summed[place] += table[packed]
-
     def _of_word(self, word: str) -> dict[int, float]:
-        """What a word gives to the blocks it stands in, and to those beside them."""
+        """What a word gives to the blocks it stands in, and to their neighbours."""
         postings = self._postings.get(word)
         if not postings:
             return {}
@@ -341,12 +311,12 @@ class Relevance:
         return {packed: rarity * self._table[packed] for packed in set(postings.values())}
 
     def _rarity(self, word: str, postings: dict[int, int]) -> float:
-        """How telling a word is: by blocks, and partly by groups, whose talk repeats itself."""
-        by_block = _idf(len(self._entries), len(postings))
+        """How rare a word is: by blocks, and partly by groups, whose talk repeats itself."""
+        by_block = idf(len(self._entries), len(postings))
         in_groups = self._in_groups.get(word)
         if not in_groups or len(self._groups) < 2:
             return by_block
-        by_group = _idf(len(self._groups), len(in_groups))
+        by_group = idf(len(self._groups), len(in_groups))
         share = self._weights.group_idf
         return (1 - share) * by_block + share * by_group
 
@@ -359,18 +329,18 @@ class Relevance:
         if not (self._groups or speakers or days or asks_when):
             return
         entries, weights = self._entries, self._weights
-        told = [
+        scored = [
             (entries[block_id], score)
             for block_id, score in zip(self._ids, summed, strict=True)
             if score
         ]
         best_in_group: dict[str | None, float] = {}
-        for entry, score in told:
+        for entry, score in scored:
             if score > best_in_group.get(entry.group, 0.0):
                 best_in_group[entry.group] = score
         best_in_group[None] = 0.0
         highest = max(summed, default=0.0)
-        for entry, score in told:
+        for entry, score in scored:
             score += weights.group * best_in_group[entry.group]
             if speakers and entry.speaker in speakers:
                 score *= 1 + weights.speaker
@@ -401,23 +371,7 @@ class Relevance:
                     best[place] = lent
         return best
 
-    def _fused(self, scores: dict[str, float], near: dict[str, float]) -> dict[str, float]:
-        """Add what an embedding says, each on the scale of its own spread."""
-        if not near:
-            return scores
-        lexical = _standard([scores.get(block_id, 0.0) for block_id in near])
-        smoothed = [max(value, self._near_it(block_id, near)) for block_id, value in near.items()]
-        spatial = _standard(smoothed)
-        share = self._weights.embedded
-        fused = [one + share * other for one, other in zip(lexical, spatial, strict=True)]
-        lowest = min(fused)
-        return {
-            block_id: score - lowest
-            for block_id, score in zip(near, fused, strict=True)
-            if score > lowest
-        }
-
-    def _near_it(self, block_id: str, near: dict[str, float]) -> float:
+    def _lent(self, block_id: str, near: dict[str, float]) -> float:
         """The best that a block's neighbours lend it of their nearness."""
         entry = self._entries[block_id]
         if entry.group is None:
@@ -428,43 +382,6 @@ class Relevance:
         for step, shares in sides:
             for offset, share in enumerate(shares, 1):
                 at = place + step * offset
-                if 0 <= at < len(members) and (beside := members[at]) is not None:
-                    best = max(best, share * near[beside])
+                if 0 <= at < len(members) and (neighbour := members[at]) is not None:
+                    best = max(best, share * near[neighbour])
         return best
-
-
-_LENGTH_BITS = 32
-
-
-class _Table(dict[int, float]):
-    """What a word weighs in a block, by how often it is there and how long that is.
-
-    Few of these differ among many blocks, so each is worked out once for a mean length.
-    """
-
-    def __init__(self, weights: Weights, mean: float) -> None:
-        super().__init__()
-        self._weights = weights
-        self._mean = mean
-
-    def at(self, mean: float) -> _Table:
-        """The table for a mean length, which is this one if it did not change."""
-        return self if mean == self._mean else _Table(self._weights, mean)
-
-    def __missing__(self, packed: int) -> float:
-        weights, length = self._weights, packed & ((1 << _LENGTH_BITS) - 1)
-        times = packed >> _LENGTH_BITS
-        longer = 1 - weights.length + weights.length * length / (self._mean or 1.0)
-        weight = (weights.saturation + 1) * times / (times + weights.saturation * longer)
-        self[packed] = weight
-        return weight
-
-
-def _idf(count: int, with_it: int) -> float:
-    return math.log(1 + (count - with_it + 0.5) / (with_it + 0.5))
-
-
-def _standard(values: list[float]) -> list[float]:
-    mean = sum(values) / len(values)
-    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values))
-    return [(value - mean) / spread if spread else 0.0 for value in values]

@@ -21,7 +21,7 @@ from contextrelay.store.file_errors import from_os
 
 try:
     import fcntl
-except ImportError:  # Windows: a backup there must not run beside a sweep.
+except ImportError:  # Windows: a backup there must not run during a sweep.
     fcntl = None
 
 DRAFT = ".draft"
@@ -187,7 +187,7 @@ class FileDraft:
 
 
 def _unreadable(path: str, why: object) -> RelayError:
-    told = (why.strerror or type(why).__name__) if isinstance(why, OSError) else why
+    reason = (why.strerror or type(why).__name__) if isinstance(why, OSError) else why
     return Broken(
-        f"a body cannot be read: {told}", "see what is damaged with: relay verify", place=path
+        f"a body cannot be read: {reason}", "see what is damaged with: relay verify", place=path
     )

@@ -99,7 +99,7 @@ return redis.call('ZCARD', KEYS[2])
 
 
 class RedisBlobs:
-    """Blobs on a server that the ledger uses too. Whoever made the client closes it."""
+    """Blobs on a server that the ledger uses too. The maker of the client closes it."""
 
     def __init__(self, client: Client, prefix: str = "relay") -> None:
         self._client = client
@@ -207,7 +207,7 @@ class RedisBlobs:
             raise Unavailable("the hold on blobs ended early: the server did not answer", "again")
 
     def close(self) -> None:
-        """Nothing to let go of: the client belongs to whoever made it."""
+        """Nothing to let go of: the client belongs to its maker."""
 
     def body_keys(self, identity: str) -> tuple[str, str]:
         key = f"{self._prefix}:{{b:{identity}}}"

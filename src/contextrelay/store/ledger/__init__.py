@@ -1,4 +1,4 @@
-"""The ledger: ordered logs with rows beside them; all that an engine has to offer.
+"""The ledger: ordered logs, each with rows; all that an engine has to offer.
 
 A log has a name, an append-only run of facts numbered 1, 2, 3 ... and rows found by kind and key.
 Bytes in, bytes out: what they mean is core's business.
@@ -28,7 +28,7 @@ class Fact(Struct, frozen=True, gc=False):
 
 
 class Row(Struct, frozen=True, gc=False):
-    """One named value beside a log. A body of None deletes it; `due_ms` puts it on the due list."""
+    """One named value of a log. A body of None deletes it; `due_ms` puts it on the due list."""
 
     kind: str
     key: str
@@ -78,7 +78,7 @@ def lock_token(token: bytes) -> Generator[None]:
 
 
 def current_token() -> bytes:
-    """The lock token of whoever calls; UNLOCKED for everybody but a restore."""
+    """The lock token of the caller; UNLOCKED for everybody but a restore."""
     return _token.get()
 
 
@@ -147,7 +147,7 @@ class Ledger(Reads, Protocol):
         ...
 
     def locked_by(self) -> bytes:
-        """The token of whoever has locked the ledger, or UNLOCKED.
+        """The token of the ledger's lock, or UNLOCKED.
 
         While it is locked, `commit`, `trim` and `drop` raise Unavailable for all others. Counters
         are no content: `tally` goes on.

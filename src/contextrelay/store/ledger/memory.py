@@ -1,7 +1,7 @@
 """The ledger in this process: dictionaries, sorted lists and one lock; gone with the process.
 
 Rule: a view that stands still is a shallow copy. A log is copied only when it is first written
-after a view was taken (`born` tells), so that a view costs its taker little and nobody waits.
+after a view was taken (`born` says so), so that a view costs little and nobody waits.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class MemoryLedger:
 
     def commit(self, *writes: Write) -> list[int]:
         heads: list[int] = []
-        told: dict[str, None] = {}
+        news: dict[str, None] = {}
         try:
             for write in writes:
                 with self._lock:
                     self._refuse_locked()
                     heads.append(self._write(write))
                 if write.facts:
-                    told[write.log] = None
+                    news[write.log] = None
         finally:
-            self._tell(told)
+            self._announce(news)
         return heads
 
     def trim(self, log: str, before: int) -> None:
@@ -181,8 +181,8 @@ class MemoryLedger:
             place = (row.due_ms, log, row.kind, row.key)
             del self._tables.by_due[bisect_left(self._tables.by_due, place)]
 
-    def _tell(self, logs: Mapping[str, None]) -> None:
-        # Outside the lock: whoever listens may read, or wait for another thread that does.
+    def _announce(self, logs: Mapping[str, None]) -> None:
+        # Outside the lock: a listener may read, or wait for another thread that does.
         with self._lock:
             listeners = list(self._listeners.values())
         for log in logs:

@@ -11,14 +11,14 @@
 
 Whether the ledger is locked is asked in each script on a single server. On a cluster the lock is on
 another node: it is asked for with the index entries, and a write that comes later than LOCK_LATE_MS
-after that is refused, so that whoever locks the ledger has to wait only as long.
+after that is refused, so that locking the ledger has to wait only as long.
 
 Rule: one script does one write, so it is whole or absent. Index entries are written before it and
 checked on read. A script that writes is sent once: after a lost reply (Unavailable) the caller
 reads past `expect` and looks for its fact, which carries an id made by its writer.
 
 How durable an answered write is, is the server's setting: appendonly yes, appendfsync always; and
-maxmemory-policy noeviction, or the server forgets what we were told to keep.
+maxmemory-policy noeviction, or the server forgets what was stored.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ class SqliteLedger(SqliteReads):
         heads = self._change(lambda transaction: transaction.write_each(writes))
         if self._hearers:
             for log in {write.log for write in writes if write.facts}:
-                self._tell(log)
+                self._announce(log)
         return heads
 
     def trim(self, log: str, before: int) -> None:
@@ -376,7 +376,7 @@ class SqliteLedger(SqliteReads):
 
         return stop
 
-    def _tell(self, log: str | None) -> None:
+    def _announce(self, log: str | None) -> None:
         for hear in tuple(self._hearers):
             hear(log)
 
@@ -389,7 +389,7 @@ class SqliteLedger(SqliteReads):
             if version is not None and version != seen:
                 with suppress(RelayError):  # Closed meanwhile, or for others to complain of.
                     for log in news.logs(self._writer_name):
-                        self._tell(log)
+                        self._announce(log)
                     seen = version
             pause.wait(LISTEN_POLL_S if self._hearers else LISTEN_POLL_S * 20)
 

@@ -1,6 +1,6 @@
 """News of the SQLite engine: which logs got facts, for other processes that listen.
 
-Rule: news is written in the transaction that it tells of, one entry for all of it, so it is never
+Rule: news is written in the transaction that it is about, one entry for all of it, so it is never
 missing, and costs little. Only the newest is kept: who looks too late hears "some log".
 """
 
@@ -22,7 +22,7 @@ SINCE = "SELECT id, writer, logs FROM news WHERE id > ? ORDER BY id"
 KEPT = 500
 CHARS_MAX = 64 * KIB
 SOME_LOG = ""
-"""What is told of more logs than an entry may name. No log has an empty name."""
+"""Stands for more logs than an entry may name. No log has an empty name."""
 
 Ask = Callable[[str, tuple[object, ...]], list[Any]]
 
@@ -35,9 +35,9 @@ def new_writer() -> int:
 def add(connection: sqlite3.Connection, writer: int, logs: Iterable[str]) -> None:
     """Leave word of logs, in the transaction that wrote to them."""
     # No name of a log that every engine can have holds a NUL.
-    told = "\0".join(logs)
-    told = told if len(told) <= CHARS_MAX else SOME_LOG
-    added = connection.execute(ADD, (writer, told)).lastrowid
+    names = "\0".join(logs)
+    names = names if len(names) <= CHARS_MAX else SOME_LOG
+    added = connection.execute(ADD, (writer, names)).lastrowid
     if added is not None and added % KEPT == 0:
         connection.execute(FORGET, (added - KEPT,))
 
@@ -58,5 +58,5 @@ class News:
         self._seen = found[-1][0]
         if not is_whole:
             return [None]
-        told = (logs.split("\0") for _, by, logs in found if by != writer)
-        return [log or None for log in dict.fromkeys(log for logs in told for log in logs)]
+        others = (log for _, by, logs in found if by != writer for log in logs.split("\0"))
+        return [log or None for log in dict.fromkeys(others)]

@@ -1,6 +1,6 @@
 """A SQLite file that can be read and not written: on a read-only mount, or without permission.
 
-In WAL mode the newest content may be in the file's `-wal`, and a reader needs `-shm` beside it:
+In WAL mode the newest content may be in the file's `-wal`, and a reader needs its `-shm`:
 
     -wal and -shm are there        read as they are; SQLite keeps what it needs to write in memory
     no -wal, or an empty one       all is in the file itself: read as one that does not change
@@ -31,7 +31,7 @@ Seen = tuple[tuple[int, int, int] | None, ...]
 
 
 def is_writable(path: Path) -> bool:
-    """Whether a file, made or not, and what SQLite needs beside it can be written."""
+    """Whether a file, made or not, and the other files that SQLite needs can be written."""
     is_file_writable = not path.exists() or os.access(path, os.W_OK)
     return is_file_writable and os.access(path.parent, os.W_OK)
 

@@ -127,7 +127,7 @@ class Client:
         self._redis.close()
 
     def _pipe(self, commands: Sequence[Command], *, atomic: bool) -> list[Any]:
-        # A cluster's pipeline must not be told that it is no transaction.
+        # A cluster's pipeline must not be given `transaction=False`.
         options = {} if self.clustered else {"transaction": atomic}
         with cast(Any, self._redis).pipeline(**options) as pipe:
             for command in commands:
@@ -207,13 +207,13 @@ def _ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
     if isinstance(error, foreign.ConnectionError | foreign.TimeoutError | OSError):
         # These words name the server and its port.
         hint = "check that a server listens at its address, then try again"
-        told = f"the store's server does not answer{done}"
-        return Unavailable(told, hint, place=f"{address}: {words}")
+        message = f"the store's server does not answer{done}"
+        return Unavailable(message, hint, place=f"{address}: {words}")
     if isinstance(error, _NOT_NOW) or words.startswith(_NOT_NOW_WORDS):
-        told = f"the store's server cannot answer now: {words}"
-        return Unavailable(told, "try again in a moment", place=address)
-    told = f"the store's server refused a command: {words}"
-    return Broken(told, "look for another use of these keys", place=address)
+        message = f"the store's server cannot answer now: {words}"
+        return Unavailable(message, "try again in a moment", place=address)
+    message = f"the store's server refused a command: {words}"
+    return Broken(message, "look for another use of these keys", place=address)
 
 
 def _spelled_for_redis(url: str) -> str:

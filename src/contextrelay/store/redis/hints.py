@@ -1,4 +1,4 @@
-"""Hints over Redis pub/sub: a thread that tells a listener which log has news.
+"""Hints over Redis pub/sub: a thread that calls a listener with the log that has news.
 
 Rule: what is published while nobody is subscribed is lost. So whenever the subscription was away,
 the listener hears None: "some log".

@@ -4,7 +4,7 @@ Passages are numbered in the order in which they come, and CHUNK of them are a c
 are one row, and where a word is among them is one row each. So what is new is written at one end,
 and what has gone is dropped by the chunk. A length of 0 says that a passage is gone.
 
-Rule: it stands beside the ledger, in a file of its own or in memory, and can be made anew from it.
+Rule: it is no part of the ledger: it has a file of its own, or memory, and can be rebuilt from it.
 So nothing here is the truth: who finds something asks the ledger whether it is still there, and a
 damaged file is thrown away. It survives being killed at any moment, because a change is a
 transaction; a change that was lost is made again.
@@ -141,7 +141,7 @@ class SearchIndex:
         if self.path is not None and not is_writable(self.path):
             return _copied(self.path)
         if self.path is not None:
-            # Made here, for its owner alone: it tells what words the store holds.
+            # Made here, for its owner alone: it shows what words the store holds.
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = sqlite3.connect(
             self.path or ":memory:",
@@ -160,7 +160,7 @@ class SearchIndex:
         return connection
 
     def start_anew(self) -> None:
-        """Throw everything away; a damaged file goes, and whoever has it open comes to see that."""
+        """Throw everything away; a damaged file is deleted, and other processes notice that."""
         with self._lock:
             try:
                 with self._transaction("BEGIN IMMEDIATE") as connection:

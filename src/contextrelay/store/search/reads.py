@@ -99,7 +99,7 @@ def text_by_ref(connection: sqlite3.Connection, ref: str) -> Text | None:
 
 
 def texts_by_channel(connection: sqlite3.Connection, start: str) -> list[Text]:
-    """The texts that were told to channels whose names begin so."""
+    """The texts whose signals went to channels with names that begin so."""
     return [_text(row) for row in connection.execute(TEXTS_BY_CHANNEL, (start,))]
 
 

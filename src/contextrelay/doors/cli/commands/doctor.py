@@ -57,7 +57,7 @@ def _looked(look: Callable[[Console], Iterator[Finding]], console: Console) -> l
     try:
         return list(look(console))
     except RelayError as error:
-        return [Finding(look.__name__.strip("_"), "failure", error.told_here, error.hint)]
+        return [Finding(look.__name__.strip("_"), "failure", error.local_message, error.hint)]
 
 
 def _store(console: Console) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from contextrelay.limits import SECRETS_TOLD_MAX
+from contextrelay.limits import SECRETS_SHOWN_MAX
 from contextrelay.model.project import Secret
 
 _ASSIGNED = (
@@ -53,9 +53,9 @@ def secrets_in(file: str, text: str, known: str = "") -> list[Secret]:
             told = _in_line(file, number, line)
             # A line that changed around a secret, by a comma perhaps, tells nothing new.
             found += [one for one, said in told if text.count(said) > known.count(said)]
-        if len(found) >= SECRETS_TOLD_MAX:
+        if len(found) >= SECRETS_SHOWN_MAX:
             break
-    return found[:SECRETS_TOLD_MAX]
+    return found[:SECRETS_SHOWN_MAX]
 
 
 def _in_line(file: str, number: int, line: str) -> Iterator[tuple[Secret, str]]:

@@ -1,0 +1,67 @@
+"""Weights: what counts how much in relevance, and what a word weighs in a block."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec import Struct
+
+
+class Weights(Struct, frozen=True):
+    """What counts how much."""
+
+    # BM25, with blocks shorter than documents: repetition says little, length matters less.
+    saturation: float = 0.9
+    length: float = 0.4
+    group_idf: float = 0.4
+    before: tuple[float, ...] = (0.4, 0.2, 0.1, 0.06)
+    """What a block gains from a word in the block after it, the one after that ..."""
+    behind: tuple[float, ...] = (0.45, 0.2, 0.1, 0.06)
+    """... and from one in the block before it, and so on."""
+    after_question: float = 0.7
+    group: float = 0.2
+    speaker: float = 0.4
+    date: float = 0.3
+    when: float = 0.3
+    embedded: float = 0.3
+    embedded_before: tuple[float, ...] = (0.8, 0.5)
+    embedded_behind: tuple[float, ...] = (0.9, 0.6)
+    near_share: float = 0.5
+    near_min: float = 0.5
+    near_words_max: int = 5
+    """With an embedding, a word of the query stands for a few words near it too."""
+
+
+WEIGHTS = Weights()
+
+
+LENGTH_BITS = 32
+
+
+class WordWeights(dict[int, float]):
+    """What a word weighs in a block, by how often it is there and how long that is.
+
+    Few of these differ among many blocks, so each is worked out once for a mean length.
+    """
+
+    def __init__(self, weights: Weights, mean: float) -> None:
+        super().__init__()
+        self._weights = weights
+        self._mean = mean
+
+    def at(self, mean: float) -> WordWeights:
+        """The table for a mean length, which is this one if it did not change."""
+        return self if mean == self._mean else WordWeights(self._weights, mean)
+
+    def __missing__(self, packed: int) -> float:
+        weights, length = self._weights, packed & ((1 << LENGTH_BITS) - 1)
+        times = packed >> LENGTH_BITS
+        longer = 1 - weights.length + weights.length * length / (self._mean or 1.0)
+        weight = (weights.saturation + 1) * times / (times + weights.saturation * longer)
+        self[packed] = weight
+        return weight
+
+
+def idf(count: int, with_it: int) -> float:
+    """How rare a word is that `with_it` of `count` blocks have."""
+    return math.log(1 + (count - with_it + 0.5) / (with_it + 0.5))
