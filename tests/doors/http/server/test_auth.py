@@ -1,4 +1,4 @@
-"""Who asks over HTTP: every route with every kind of token, and what happens when a key ends."""
+"""Authentication over HTTP: every route with every kind of token, and keys that end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.doors.http.replies import bearer
 from tests.doors.http.serving import Served, serving, serving_apart
 from tests.store.engines import until
 
-TOLD = "Missing or invalid API key"
+UNAUTHORIZED = "Missing or invalid API key"
 
 
 def wrong_tokens(relay: Relay) -> dict[str, str | None]:
@@ -82,10 +82,10 @@ def test_every_place_asks_who_it_is_but_those_that_tell_of_the_server_itself(
                 assert reply.status_code == 401, path
                 assert reply.headers["www-authenticate"] == "Bearer"
                 if place.has_text_errors:
-                    assert reply.text == TOLD
+                    assert reply.text == UNAUTHORIZED
                 else:
                     assert reply.headers["content-type"] == "application/problem+json"
-                    assert reply.json()["error"] == TOLD
+                    assert reply.json()["error"] == UNAUTHORIZED
         assert client.get("/no/such/path").status_code == 401
         assert (
             client.get("/docs", headers={"accept": "text/html"})
@@ -107,7 +107,7 @@ def test_a_token_that_is_good_for_nothing_is_told_so_everywhere(
             for path in ("/v1/artifacts", f"/pull/{ref}", f"/peek/{ref}", "/threads", "/metrics"):
                 reply = client.get(path)
 
-                assert (reply.status_code, TOLD in reply.text) == (401, True), (kind, path)
+                assert (reply.status_code, UNAUTHORIZED in reply.text) == (401, True), (kind, path)
                 assert not token or token not in reply.text
             assert client.post("/push", content=b"x").status_code == 401, kind
 
@@ -169,11 +169,11 @@ def test_the_routes_of_seeds_obey_the_same_rules(guarded: Served, owner: Relay) 
         for method, path, to_writer, to_reader in asked:
             body: dict[str, Any] = {"json": {"data": "x"} if path == "/push" else {}}
             body = body if method == "POST" else {}
-            told = [
+            statuses = [
                 client.request(method, path, headers=bearer(token), **body).status_code
                 for token in (writer, reader)
             ]
-            assert told == [to_writer, to_reader], path
+            assert statuses == [to_writer, to_reader], path
             if ref in path or thread in path:
                 assert client.get(path, headers=bearer(stranger)).status_code == 404, path
         assert client.get("/metrics", headers=bearer(stranger)).status_code == 403
@@ -195,7 +195,7 @@ def test_without_a_token_one_is_the_owner_on_loopback_and_with_a_wrong_one_nobod
         with Relay(served.url, api_key="secret") as wrong, pytest.raises(Refused) as refused:
             wrong.peek(ref)
 
-    assert (refused.value.status, refused.value.message) == (401, TOLD)
+    assert (refused.value.status, refused.value.message) == (401, UNAUTHORIZED)
 
 
 def test_the_clients_are_told_by_the_class_that_says_it(guarded: Served, owner: Relay) -> None:
@@ -306,11 +306,11 @@ def test_a_key_for_some_channels_hears_only_those(guarded: Served, owner: Relay)
         pass
     assert refused.value.response.status_code == 403
     with httpx2.Client(base_url=guarded.url, headers=bearer(token)) as client:
-        told = [
+        statuses = [
             client.get(f"/v1/channels/{path}").status_code
             for path in ("ci-1", "room", "room/events", "room?wait=1")
         ]
-    assert told == [200, 403, 403, 403]
+    assert statuses == [200, 403, 403, 403]
 
 
 # Counting
@@ -358,10 +358,10 @@ def test_who_asks_more_often_than_the_key_may_is_told_when_to_come_back(
     """Promise Z1: rate limits."""
     token = owner.new_key(requests_per_minute=5).token
     with httpx2.Client(base_url=guarded.url, headers=bearer(token)) as client:
-        told = [client.get("/v1/artifacts") for _ in range(8)]
+        replies = [client.get("/v1/artifacts") for _ in range(8)]
 
-    assert [each.status_code for each in told[:5]] == [200] * 5
-    limited = [each for each in told if each.status_code == 429]
+    assert [each.status_code for each in replies[:5]] == [200] * 5
+    limited = [each for each in replies if each.status_code == 429]
     assert len(limited) >= 2
     assert 1 <= int(limited[0].headers["retry-after"]) <= 13
     with Relay(guarded.url, api_key=token) as relay:
@@ -443,10 +443,10 @@ def test_what_is_no_token_in_a_header_lets_nobody_in(
     """Promise Z1: header injection."""
     guarded.door.callers._wrong.clear()  # pyright: ignore[reportPrivateUsage]
     token = owner.new_key().token
-    told = "\r\n".join([f"host: 127.0.0.1:{guarded.port}", "connection: close", *lines])
+    headers = "\r\n".join([f"host: 127.0.0.1:{guarded.port}", "connection: close", *lines])
     with socket.create_connection(("127.0.0.1", guarded.port)) as wire:
         wire.settimeout(20)
-        asked = f"GET /v1/artifacts HTTP/1.1\r\n{told.replace('{token}', token)}\r\n\r\n"
+        asked = f"GET /v1/artifacts HTTP/1.1\r\n{headers.replace('{token}', token)}\r\n\r\n"
         wire.sendall(asked.encode("latin-1"))
         answer = b"".join(iter(lambda: wire.recv(65536), b""))
 

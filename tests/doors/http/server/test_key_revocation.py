@@ -1,4 +1,4 @@
-"""A key ends while something is under way with it: whoever it is, is sent away."""
+"""A key ends while requests and streams are open under it: they are ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.doors.http.replies import bearer
 from tests.doors.http.serving import Served
 from tests.store.engines import until
 
-TOLD = "Missing or invalid API key"
+UNAUTHORIZED = "Missing or invalid API key"
 
 
 @pytest.fixture(params=["revoked", "expired"])
@@ -103,7 +103,7 @@ def test_a_long_poll_ends_with_its_key(
         end()
 
         asking.join(20)
-    assert [(reply.status_code, reply.json()["error"]) for reply in found] == [(401, TOLD)]
+    assert [(reply.status_code, reply.json()["error"]) for reply in found] == [(401, UNAUTHORIZED)]
     assert guarded.door.hub.listeners == listeners
 
 

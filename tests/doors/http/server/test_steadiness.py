@@ -54,7 +54,7 @@ def _peak_kib(process: int) -> int:
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1])
-    raise AssertionError("the process tells nothing of its memory")
+    raise AssertionError("the process shows nothing of its memory")
 
 
 @contextmanager
@@ -149,11 +149,11 @@ def test_a_signal_that_a_crash_cut_off_is_sent_though_nobody_pushes(
     monkeypatch.setattr(app, "SWEEP_EVERY_S", 0.05)
 
     with serving(store) as served:
-        told = httpx2.get(
+        page = httpx2.get(
             f"{served.url}/v1/channels/news", params={"after": 0, "wait": 10}, timeout=WAIT_S_MAX
         ).json()
 
-    assert [signal["seq"] for signal in told["signals"]] == [1]
+    assert [signal["seq"] for signal in page["signals"]] == [1]
 
 
 def test_a_request_that_takes_too_long_is_told_so_when_the_server_ends(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def blocks(lines: Iterator[str]) -> Generator[dict[str, str]]:
 
 
 def messages(stream: Generator[dict[str, str]], count: int) -> list[Any]:
-    told = (json.loads(block["data"]) for block in stream if "data" in block)
-    return [next(told)["message"] for _ in range(count)]
+    signals = (json.loads(block["data"]) for block in stream if "data" in block)
+    return [next(signals)["message"] for _ in range(count)]
 
 
 def a_thread(client: Client) -> str:

@@ -424,9 +424,9 @@ def test_a_broken_signal_is_told_as_a_gap(served: Served) -> None:
     served.door.relay.stores.ledger.commit(Write("c/reviews", (b"{broken",)))
     publish(served, "reviews", "b")
     with listening(served, "reviews", after=0) as listener:
-        told = [heard(listener) for _ in range(3)]
+        notices = [heard(listener) for _ in range(3)]
 
-    assert [each.get("message", each.get("gap")) for each in told] == ["a", [2, 2], "b"]
+    assert [each.get("message", each.get("gap")) for each in notices] == ["a", [2, 2], "b"]
 
 
 def test_half_an_upgrade_leaves_nothing(served: Served) -> None:
