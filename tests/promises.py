@@ -731,7 +731,7 @@ PROMISES: tuple[Promise, ...] = (
         "M3",
         "OpenAPI 3.1 of everything; problem+json errors; 401 and 403",
         "tests/doors/http/server/test_auth.py::test_every_place_asks_who_it_is_but_those_that_tell_of_the_server_itself",
-        "tests/doors/http/server/test_auth.py::test_the_clients_are_told_by_the_class_that_says_it",
+        "tests/doors/http/server/test_auth.py::test_clients_raise_the_error_class_of_the_status",
         "tests/doors/http/openapi/test_openapi.py::test_every_verb_is_an_operation_of_its_name",
         "tests/doors/http/openapi/test_openapi.py::test_everything_that_is_answered_is_documented_and_nothing_else",
         "tests/doors/http/openapi/test_openapi.py::test_the_document_is_valid_openapi",

@@ -198,7 +198,7 @@ def test_without_a_token_one_is_the_owner_on_loopback_and_with_a_wrong_one_nobod
     assert (refused.value.status, refused.value.message) == (401, UNAUTHORIZED)
 
 
-def test_the_clients_are_told_by_the_class_that_says_it(guarded: Served, owner: Relay) -> None:
+def test_clients_raise_the_error_class_of_the_status(guarded: Served, owner: Relay) -> None:
     """Promise R10. Promise M3."""
     reader = owner.new_key(scope="read").token
 
