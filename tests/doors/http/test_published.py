@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from contextrelay import Relay, Sealed
+from tests.client.wires import Proxy, listening
 from tests.doors.http.serving import Served, serving_apart
 from tests.store.engines import until
 
@@ -178,6 +179,37 @@ def test_a_subscriber_hears_pushes_on_its_channel_and_comes_back_after_a_restart
                 _until_subscribed(second.url, channel)
                 run(second.url, 'print(json.dumps(hub.push("zwei", channel=sys.argv[1])))', channel)
                 assert json.loads(listener.stdout.readline()) == "zwei"
+        finally:
+            listener.kill()
+            listener.wait()
+            assert listener.stdout is not None
+            listener.stdout.close()
+
+
+def test_a_subscriber_comes_back_through_a_forwarded_port(served: Served) -> None:
+    """Promise S3. Promise R12. Promise Z2: ssh -L, docker -p."""
+    forwarder = Proxy()
+    forwarder.upstream_port = served.port
+    with listening(forwarder):
+        listener = subprocess.Popen(
+            [BIN / "python", "-c", _listening(), "reviews"],
+            env=environment(forwarder.url),
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert listener.stdout is not None
+            listener.stdout.readline()
+            for text in ("before", "after"):
+                _until_subscribed(served.url, "reviews")
+                url = run(
+                    forwarder.url,
+                    'print(json.dumps(hub.push(sys.argv[1], channel="reviews")))',
+                    text,
+                )
+                assert url.startswith(forwarder.url)
+                assert json.loads(listener.stdout.readline()) == text
+                forwarder.cut_all()
+                until(lambda: not served.door.hub.listeners, "the end of the connection")
         finally:
             listener.kill()
             listener.wait()

@@ -442,9 +442,7 @@ def test_a_body_that_turns_out_too_long_is_cut_off(small: Served) -> None:
 # Names
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1:evil.example", "127.0.0.1", "localhost:1", "", "127.0.0.1:"]
-)
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:evil.example", "", "127.0.0.1:"])
 def test_a_request_for_another_host_is_refused(web: httpx2.Client, host: str) -> None:
     """Promise Z2."""
     assert web.get("/health", headers={"host": host}).status_code == 421

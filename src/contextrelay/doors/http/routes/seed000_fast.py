@@ -54,7 +54,7 @@ class Quick:
         self._door = door
         self._callers = door.callers
         stores = door.relay.stores
-        self._hosts = door.guard.hosts
+        self._guard = door.guard
         # Replies share the allowance of the bodies that they are made of.
         self._replies = stores.warm.contents
         settings = stores.settings
@@ -86,7 +86,7 @@ class Quick:
                 wants_bytes = value == b"application/octet-stream"
                 if not wants_bytes and b"octet-stream" in value.lower():
                     return None
-        if host not in self._hosts:
+        if host is None or not self._guard.is_ours(host):
             return None
         begun = perf_counter_ns()
         is_peek = target.startswith(b"/peek/")

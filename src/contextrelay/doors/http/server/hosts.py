@@ -1,17 +1,24 @@
 """The guard: which Host and Origin a request may name.
 
-A page in a browser can send requests to any address; that it cannot forge these two is what keeps
-it out of a relay on loopback. Names are compared whole: `127.0.0.1:evil.example` is nobody's.
+A page in a browser can send requests to any address, and its own name may be made to lead here (DNS
+rebinding). That it cannot forge these two headers is what keeps it out of a relay on loopback.
+
+Rule: a Host is compared whole, but for the port of a loopback name, which ssh, docker and proxies
+change; an Origin is that of the very request, or the public URL's.
 """
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from contextrelay.errors import Invalid, RelayError
+
+_LOOPBACK = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 class Misdirected(RelayError):
@@ -32,63 +39,70 @@ class Guard(Struct, frozen=True):
     hosts: frozenset[bytes]
     """`host:port`, in lower case, as a Host header spells it."""
     public_url: str = ""
+    public_origin: str = ""
+
+    def is_ours(self, host: bytes) -> bool:
+        """Whether a Host, in lower case, names this server."""
+        return host in self.hosts or _LOOPBACK.fullmatch(host) is not None
 
     def origin(self, headers: list[tuple[bytes, bytes]], scheme: str) -> str:
-        """Where this server is, as the client calls it, without a slash at the end.
+        """The address of this server as the client calls it, without a slash at the end.
 
         Raises:
-            Misdirected: the Host is not one of ours; Forbidden: the Origin is not.
+            Misdirected: the Host is not one of ours; Forbidden: the Origin is not that of the Host.
         """
-        host = origin = None
-        for name, value in headers:
-            if name == b"host":
-                if host is not None:
-                    raise Invalid("there are two Host headers", "send one")
-                host = value.lower()
-            elif name == b"origin":
-                if origin is not None:
-                    raise Invalid("there are two Origin headers", "send one")
-                origin = value.lower()
-        if host not in self.hosts:
+        host, origin = _only(headers, b"host"), _only(headers, b"origin")
+        if host is None or not self.is_ours(host.encode("latin-1")):
             raise Misdirected(
-                f"this is not the server {(host or b'')[:200].decode('latin-1')!r}",
+                f"this is not the server {(host or '')[:200]!r}",
                 "call it by the name it was started with, or start it with --allow-host",
             )
-        if origin is not None and not self._is_ours(origin):
+        own = f"{scheme}://{host}"
+        if origin is not None and _plain(origin) not in (_plain(own), self.public_origin or None):
             raise Forbidden(
-                "pages of another origin may not ask here", "open the page of this server"
+                "pages of another origin may not ask here",
+                "open the page of this server; behind a proxy that speaks TLS, start it with "
+                "--public-url",
             )
-        return self.public_url or f"{scheme}://{host.decode('latin-1')}"
-
-    def _is_ours(self, origin: bytes) -> bool:
-        scheme, _, host = origin.partition(b"://")
-        return scheme in (b"http", b"https") and host in self.hosts
+        return self.public_url or own
 
 
-DEFAULT_PORTS = {"http": "80", "https": "443"}
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+def _only(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:
+    found = [value for each, value in headers if each == name]
+    if len(found) > 1:
+        raise Invalid(f"there are two {name.decode().title()} headers", "send one")
+    return found[0].decode("latin-1").lower() if found else None
+
+
+def _plain(origin: str) -> str:
+    """An origin without the port that its scheme has anyway."""
+    return origin.removesuffix(_DEFAULT_PORTS.get(origin.partition("://")[0], "\0"))
 
 
 def guard(host: str, port: int, public_url: str = "", allowed: tuple[str, ...] = ()) -> Guard:
     """The guard of a server that listens on an address.
 
     Raises:
-        Invalid: the public URL is none, or an allowed host is no host.
+        Invalid: the public URL is none.
     """
     literal = f"[{host}]" if ":" in host else host
-    names = {literal.lower(), *(LOOPBACK if is_loopback(host) or host in ("0.0.0.0", "::") else ())}
-    hosts = {f"{name}:{port}" for name in names} | (names if port == 80 else set[str]())
+    hosts = {f"{literal.lower()}:{port}"} | ({literal.lower()} if port == 80 else set[str]())
     for each in allowed:
-        hosts |= {each.lower()} if _port_of(each) else {each.lower(), f"{each.lower()}:{port}"}
+        has_port = ":" in each.rpartition("]")[2]
+        hosts |= {each.lower()} if has_port else {each.lower(), f"{each.lower()}:{port}"}
+    public_origin = ""
     if public_url:
         parts = urlsplit(public_url)
-        if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query:
+        if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.query:
             raise Invalid(
                 f"{public_url!r} is no URL of a server", "write it like https://relay.example.com"
             )
-        hosts |= _spellings(parts.netloc.lower(), DEFAULT_PORTS[parts.scheme])
+        public_origin = _plain(f"{parts.scheme}://{parts.netloc.lower().rstrip(':')}")
+        name = public_origin.partition("://")[2]
+        has_port = ":" in name.rpartition("]")[2]
+        hosts |= {name} if has_port else {name, name + _DEFAULT_PORTS[parts.scheme]}
         public_url = public_url.rstrip("/")
-    return Guard(frozenset(name.encode() for name in hosts), public_url)
+    return Guard(frozenset(name.encode() for name in hosts), public_url, public_origin)
 
 
 def is_loopback(host: str) -> bool:
@@ -97,16 +111,3 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _spellings(host: str, default_port: str) -> set[str]:
-    """A host with the port that its scheme has anyway, and without it."""
-    port = _port_of(host)
-    if port not in ("", default_port):
-        return {host}
-    name = host.removesuffix(f":{port}").removesuffix(":")
-    return {name, f"{name}:{default_port}"}
-
-
-def _port_of(host: str) -> str:
-    return host.rpartition("]")[2].partition(":")[2]
