@@ -14,6 +14,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "client/contextrelay.py": ("contextrelay.client.transport.remote",),
     "client/embedding.py": ("wordllama",),
     "client/methods.py": ("contextrelay.core.idempotency",),
+    "client/names.py": ("difflib",),
     "client/relay.py": ("contextrelay.client.transport.remote",),
     "client/seal/fernet.py": ("cryptography.fernet",),
     "client/seal/reads.py": (
@@ -102,19 +103,22 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.doors.report.page",
     ),
     "doors/cli/console.py": (
+        "contextrelay.client.names",
         "contextrelay.client.relay",
         "contextrelay.client.transport.address",
+        "contextrelay.client.transport.local",
         "contextrelay.logic.seal.keys",
         "contextrelay.logic.untrusted.hidden_chars",
         "msgspec",
         "msgspec.json",
         "threading",
     ),
-    "doors/cli/display.py": ("difflib",),
     "doors/cli/main.py": (
+        "contextrelay.doors.cli.commands.completion",
         "contextrelay.doors.cli.parser",
         "traceback",
     ),
+    "doors/cli/parser.py": ("difflib",),
     "doors/cli/project_argument.py": ("contextrelay.logic.untrusted.hidden_chars",),
     "doors/cli/state_display.py": (
         "contextrelay.logic.document.patch",
@@ -124,7 +128,6 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "codecs",
         "contextrelay.logic.untrusted.hidden_chars",
     ),
-    "doors/cli/thread_argument.py": ("difflib",),
     "doors/http/metrics.py": ("fcntl",),
     "doors/mcp/http_transport.py": (
         "contextrelay.doors.mcp.server",

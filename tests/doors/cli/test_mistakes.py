@@ -16,6 +16,23 @@ from tests.doors.cli.shell import Shell
         (("grep", "("), "missing ): (\n", "--fixed"),
         (("project", "finish", "--nope", "x"), "unrecognized arguments: --nope", "--help"),
         (("project", "finish", "x"), "'x' has no place here", "- for JSON on stdin"),
+        (("push", "--tll", "7d", "-"), "unrecognized arguments: --tll", "did you mean --ttl?"),
+        (("peek", "x", "--ful"), "unrecognized arguments: --ful", "did you mean --full?"),
+        (("--jsn", "push"), "there is no option '--jsn'", "did you mean: relay --json"),
+        (("--store",), "--store needs a value", "relay --store VALUE"),
+        (("--store", "", "artifact", "list"), "--store is empty", "leave it out"),
+        (("artifact", "list", "--store="), "--store is empty", "leave it out"),
+        (("state", "show", "--thread", ""), "--thread is empty", "leave it out"),
+        (("thread", "new", "--name"), "--name: expected one argument", "--help"),
+        (("push", "--ttl"), "--ttl: expected one argument", "--help"),
+        (("ls",), "no command 'ls'", "use: relay artifact list, or relay thread list"),
+        (("list",), "no command 'list'", "use: relay artifact list, or relay thread list"),
+        (("rm", "x"), "no command 'rm'", "use: relay artifact rm REF, or relay thread rm THREAD"),
+        (("cat", "x"), "no command 'cat'", "use: relay pull REF"),
+        (("thread", "ls"), "relay thread has no 'ls'", "use: relay thread list"),
+        (("artifact", "delete"), "relay artifact has no 'delete'", "use: relay artifact rm"),
+        (("artifact", "cat"), "relay artifact has no 'cat'", "use: relay artifact get"),
+        (("help", "xyz"), "there is no command 'xyz'", "see: relay help"),
     ],
 )
 def test_a_mistake_is_reported_with_the_next_step(
@@ -28,3 +45,25 @@ def test_a_mistake_is_reported_with_the_next_step(
     assert code == 2
     assert message in error
     assert step in error
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("state", "--help"), "state header"),
+        (("state", "-h"), "state header"),
+        (("project", "help"), "project todo add"),
+        (("project", "todo", "--help"), "project todo add"),
+        (("--json", "state", "--help"), "state header"),
+        (("help", "state"), "state header"),
+        (("help", "push"), "--ttl"),
+        (("help", "state", "show"), "--at vN"),
+        (("help", "runs"), "usage: relay thread list"),
+        (("help", "project", "todo", "add"), "--priority"),
+        (("state", "show", "--help"), "--at vN"),
+    ],
+)
+def test_help_is_found_where_it_is_looked_for(
+    shell: Shell, words: tuple[str, ...], says: str
+) -> None:
+    assert says in shell.out(*words)

@@ -23,4 +23,4 @@ def test_every_command_has_a_parser_a_docstring_and_a_line_of_help() -> None:
         assert (act.__doc__ or "").strip().endswith((".", "...")), name
         assert parser.prog == f"relay {name}"
         assert entry.help
-        assert name in overview([])
+        assert name in overview()

@@ -1,12 +1,12 @@
-"""The command tree: every command, the file it is in, and one line of help."""
+"""The command tree: every command, its file and its line of help; and how one is found in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from contextrelay.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
 
 class Entry:
@@ -50,7 +50,7 @@ COMMANDS = {
     "restore": Entry("store", "FILE", "fill an empty store from a backup"),
     "doctor": Entry("doctor", "", "is everything all right, and what to do if not"),
     "prime": Entry("project", "[--budget N]", "what an agent reads when it begins"),
-    "completion": Entry("completion", "bash|zsh|fish", "print a script that completes commands"),
+    "completion": Entry("completion", "bash|zsh|fish", "complete what is typed, in a shell"),
     "version": Entry("version", "", "print the version"),
 }
 GROUPS = {
@@ -159,6 +159,44 @@ GROUPS = {
     },
 }
 ALIASES = {"runs": ("thread", "list"), "show": ("thread", "show")}
+HELP = ("help", "--help", "-h")
+VERSION = ("--version", "-V")
+# Options that may stand before the command too, and how many words each takes.
+GLOBAL_OPTIONS = {
+    "--json": 1,
+    "--quiet": 1,
+    "-q": 1,
+    "--no-color": 1,
+    "--store": 2,
+    "--url": 2,
+    "--thread": 2,
+    "-t": 2,
+    "--yes": 1,
+}
+# What people type out of habit, and the commands for it.
+_LIST = "relay artifact list, or relay thread list"
+_REMOVE = "relay artifact rm REF, or relay thread rm THREAD"
+OTHER_WORDS = {
+    "ls": _LIST,
+    "list": _LIST,
+    "cat": "relay pull REF, or a piece of it: relay get REF --lines 1:50",
+    "rm": _REMOVE,
+    "del": _REMOVE,
+    "delete": _REMOVE,
+    "remove": _REMOVE,
+    "put": "relay push FILE, or relay artifact put FILE to keep it",
+    "store": "relay push FILE",
+    "new": "relay thread new --name NAME",
+    "log": "relay events, or relay state log",
+    "info": "relay peek REF",
+}
+SYNONYMS = {
+    "ls": ("list",),
+    "cat": ("get", "show"),
+    "info": ("show",),
+    **dict.fromkeys(("del", "delete", "remove"), ("rm", "revoke")),
+    **dict.fromkeys(("create", "make"), ("new", "put", "add", "init")),
+}
 
 
 def every_command() -> Iterator[tuple[str, Entry]]:
@@ -181,15 +219,62 @@ def followers(group: str) -> list[str]:
     return [*GROUPS[group], *inside]
 
 
-def overview(words: list[str]) -> str:
-    """What `relay help` prints."""
-    # `relay help project` shows `project todo` too.
-    shown = [group for group in GROUPS if f"{group} ".startswith(f"{' '.join(words)} ")]
-    if words and shown:
-        lines = [f"relay {' '.join(words)} COMMAND", ""]
-        for group in shown:
-            lines += _lines((f"{group} {name}", entry) for name, entry in GROUPS[group].items())
-        return "\n".join(lines)
+def leading_options(words: list[str]) -> tuple[list[str], list[str]]:
+    """The options before a command, and the words from the command on.
+
+    Raises:
+        Invalid: one is unknown, or has no value.
+    """
+    index = 0
+    while index < len(words) and words[index].startswith("-"):
+        if words[index] in (*HELP, *VERSION):
+            break
+        option, equals, _ = words[index].partition("=")
+        count = GLOBAL_OPTIONS.get(option)
+        if count is None or (equals and count == 1):
+            raise Invalid(f"there is no option {option!r}", _suggested(option, [*GLOBAL_OPTIONS]))
+        index += 1 if equals else count
+        if index > len(words):
+            raise Invalid(f"{option} needs a value", f"write: relay {option} VALUE COMMAND")
+    return words[:index], words[index:]
+
+
+def find_command(words: list[str]) -> tuple[str, Entry, list[str]]:
+    """The command as it is typed, its entry, and the words left for it.
+
+    Raises:
+        Invalid: there is none of that name.
+    """
+    words = grouped(words)
+    if words[0] in COMMANDS:
+        return words[0], COMMANDS[words[0]], words[1:]
+    if words[0] not in GROUPS:
+        known = [*COMMANDS, *GROUPS, *ALIASES]
+        hint = f"use: {OTHER_WORDS[words[0]]}" if words[0] in OTHER_WORDS else ""
+        raise Invalid(f"there is no command {words[0]!r}", hint or _suggested(words[0], known))
+    group, commands = words[0], GROUPS[words[0]]
+    if len(words) > 1 and words[1] in commands:
+        return f"{group} {words[1]}", commands[words[1]], words[2:]
+    if len(words) > 1 and not words[1].startswith("-"):
+        meant = next((each for each in SYNONYMS.get(words[1], ()) if each in commands), "")
+        hint = f"use: relay {group} {meant}" if meant else ""
+        raise Invalid(
+            f"relay {group} has no {words[1]!r}",
+            hint or _suggested(words[1], followers(group), group),
+        )
+    raise Invalid(
+        f"relay {group} needs one of: {', '.join(followers(group))}", f"see: relay help {group}"
+    )
+
+
+def overview(group: str = "") -> str:
+    """What `relay help` prints, or `relay help GROUP`, with the groups in it."""
+    if group:
+        lines = [f"relay {group} COMMAND", ""]
+        for each in GROUPS:
+            if f"{each} ".startswith(f"{group} "):
+                lines += _lines((f"{each} {name}", entry) for name, entry in GROUPS[each].items())
+        return "\n".join([*lines, "", f"relay {group} COMMAND --help says more."])
     lines = [
         "Context Relay: store content once, pass small refs.",
         "",
@@ -215,8 +300,8 @@ def _lines(entries: Iterable[tuple[str, Entry]]) -> list[str]:
     return [f"  {f'{name} {entry.usage}':36} {entry.help}" for name, entry in entries]
 
 
-def close_to(word: str, known: Mapping[str, object], group: str = "") -> str:
-    """The next step after a word that is no command."""
+def _suggested(word: str, known: list[str], group: str = "") -> str:
+    """The next step after a word that is no command or option."""
     from difflib import get_close_matches
 
     # Never what cannot be undone: a typo must not lead there.

@@ -42,7 +42,14 @@ class Console:
         self._others: list[Relay] = []
 
     def obey(self, args: Namespace) -> None:
-        """Take the options that every command has."""
+        """Take the options that every command has.
+
+        Raises:
+            Invalid: a store or a thread is named, and the name is empty, as of an unset variable.
+        """
+        for name in ("store", "thread"):
+            if getattr(args, name, None) == "":
+                raise Invalid(f"--{name} is empty", "give it a value, or leave it out")
         self.is_json = self.is_json or args.json
         self.is_quiet = args.quiet
         self.has_color = self.has_color and not args.no_color
@@ -61,6 +68,21 @@ class Console:
 
             self._relay = Relay(self.address)
         return self._relay
+
+    def existing_relay(self, timeout_s: float) -> Relay | None:
+        """The relay, if it is a server or its store is there already; none is made."""
+        from contextrelay.client.relay import Relay
+        from contextrelay.client.transport.address import is_server
+        from contextrelay.client.transport.local import default_address
+
+        address = self.address
+        if is_server(address):
+            self._relay = Relay(address, timeout_s=timeout_s)
+        elif ":" not in (folder := address or default_address()) and not os.path.isdir(
+            os.path.expanduser(folder)
+        ):
+            return None
+        return self.relay
 
     def relay_of(self, text: str) -> Relay:
         """The relay that a ref is read from: for the URL of another server that one, without a key.

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import takewhile
 
 from contextrelay.doors.cli.command_table import (
     ALIASES,
-    COMMANDS,
     GROUPS,
-    Entry,
-    close_to,
-    followers,
+    HELP,
+    VERSION,
+    find_command,
     grouped,
+    leading_options,
     overview,
 )
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.terminal import install
-from contextrelay.errors import Invalid, RelayError
+from contextrelay.errors import RelayError
 
 INTERRUPTED = 130
 
@@ -64,15 +65,30 @@ def _run(words: list[str]) -> int:
     return console.exit_code
 
 
+def _is_option(word: str) -> bool:
+    return word.startswith("-")
+
+
 def _dispatch(words: list[str], console: Console) -> None:
-    options, rest = _leading_options(words)
-    console.is_json = console.is_json or "--json" in options
-    if not rest or rest[0] in ("help", "--help", "-h"):
-        console.show(overview(rest[1:]))
+    if words[:1] == ["__complete"]:
+        from contextrelay.doors.cli.commands.completion import candidates
+
+        console.show("\n".join(candidates(words[1:], console)))
         return
-    if rest[0] in ("--version", "-V"):
+    console.is_json = console.is_json or "--json" in takewhile(_is_option, words)
+    options, rest = leading_options(words)
+    console.is_json = console.is_json or "--json" in options
+    if rest and rest[0] in VERSION:
         rest = ["version"]
-    name, entry, arguments = _command([*ALIASES.get(rest[0], rest[:1]), *rest[1:]])
+    rest = [*ALIASES.get(rest[0], rest[:1]), *rest[1:]] if rest else ["help"]
+    if rest[0] in HELP:
+        # `relay help COMMAND` is `relay COMMAND --help`.
+        rest = [*ALIASES.get(rest[1], rest[1:2]), *rest[2:], "--help"] if rest[1:] else rest
+    rest = grouped(rest)
+    if rest[0] in HELP or (rest[0] in GROUPS and rest[1:2] and rest[1] in HELP):
+        console.show(overview(rest[0] if rest[0] in GROUPS else ""))
+        return
+    name, entry, arguments = find_command(rest)
     # Known before the options are read, so that an error in them is JSON too.
     console.is_json = console.is_json or ("--json" in arguments and not entry.takes_json)
 
@@ -82,49 +98,3 @@ def _dispatch(words: list[str], console: Console) -> None:
     args = parser.parse_args([*(each for each in options if each != "--json"), *arguments])
     console.obey(args)
     act(args, console)
-
-
-def _leading_options(words: list[str]) -> tuple[list[str], list[str]]:
-    """Global options may stand before the command too."""
-    index = 0
-    while index < len(words):
-        option, equals, _ = words[index].partition("=")
-        if option not in GLOBAL_OPTIONS or (equals and GLOBAL_OPTIONS[option] == 1):
-            break
-        index += 1 if equals else GLOBAL_OPTIONS[option]
-    return words[:index], words[index:]
-
-
-GLOBAL_OPTIONS = {
-    "--json": 1,
-    "--quiet": 1,
-    "-q": 1,
-    "--no-color": 1,
-    "--store": 2,
-    "--url": 2,
-    "--thread": 2,
-    "-t": 2,
-    "--yes": 1,
-}
-
-
-def _command(words: list[str]) -> tuple[str, Entry, list[str]]:
-    """The command as it is typed, its entry, and the words left for it."""
-    words = grouped(words)
-    if words[0] in COMMANDS:
-        return words[0], COMMANDS[words[0]], words[1:]
-    if words[0] in GROUPS:
-        commands = GROUPS[words[0]]
-        if len(words) > 1 and words[1] in commands:
-            return f"{words[0]} {words[1]}", commands[words[1]], words[2:]
-        if len(words) > 1 and not words[1].startswith("-"):
-            raise Invalid(
-                f"relay {words[0]} has no {words[1]!r}",
-                close_to(words[1], dict.fromkeys(followers(words[0])), words[0]),
-            )
-        raise Invalid(
-            f"relay {words[0]} needs one of: {', '.join(followers(words[0]))}",
-            f"see: relay help {words[0]}",
-        )
-    known = {**COMMANDS, **GROUPS, **ALIASES}
-    raise Invalid(f"there is no command {words[0]!r}", close_to(words[0], known))

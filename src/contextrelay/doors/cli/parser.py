@@ -31,7 +31,17 @@ class Parser(ArgumentParser):
         super().__init__(prog=prog, description=description, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        raise Invalid(message, f"see: {self.prog} --help")
+        raise Invalid(message, f"{self._meant(message)}see: {self.prog} --help")
+
+    def _meant(self, message: str) -> str:
+        """The options that are nearly those that are not known."""
+        from difflib import get_close_matches
+
+        _, _, words = message.partition("unrecognized arguments: ")
+        known = [option for action in self._actions for option in action.option_strings]
+        typed = [word.partition("=")[0] for word in words.split() if word.startswith("--")]
+        close = [match for word in typed for match in get_close_matches(word, known, 1)]
+        return f"did you mean {', '.join(close)}? " if close else ""
 
     @property
     def declared(self) -> list[Action]:

@@ -1,175 +1,151 @@
-"""completion: scripts with which a shell completes commands and options, made from the parsers.
+"""completion: scripts with which a shell asks `relay __complete` what can follow the words so far.
 
-Rule: a script is static. Completing starts no Python, and so costs nothing.
+Rule: completing changes nothing and never fails. No store is made for it, a server has a second to
+answer, and a name that is no plain word is offered by its id, so that no shell reads it as code.
 """
 
 from __future__ import annotations
 
-from argparse import Namespace
+import re
+from argparse import Action, Namespace
 from collections.abc import Iterator
-from shlex import quote
+from itertools import pairwise
 
-from msgspec import Struct
-
-from contextrelay.doors.cli.command_table import ALIASES, COMMANDS, GROUPS, every_command, followers
+from contextrelay.doors.cli import display
+from contextrelay.doors.cli.command_table import (
+    ALIASES,
+    COMMANDS,
+    GLOBAL_OPTIONS,
+    GROUPS,
+    find_command,
+    followers,
+    grouped,
+    leading_options,
+)
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import arg, command, takes
+from contextrelay.doors.cli.parser import Parser, arg, command, takes
+from contextrelay.errors import RelayError
+
+_LISTED_MAX = 100
+_SERVER_S_MAX = 1.0
+_PLAIN_WORD = re.compile(r"[\w%+=,./-]+")
+_SCRIPTS = {
+    "bash": """\
+# relay for bash: put this into ~/.bashrc
+#   eval "$(relay completion bash)"
+_relay() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do COMPREPLY+=("${line%%$'\\t'*}"); done < <(
+    "${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _relay relay contextrelay""",
+    "zsh": """\
+#compdef relay contextrelay
+# relay for zsh: put this into ~/.zshrc, after compinit
+#   eval "$(relay completion zsh)"
+_relay() {
+  local -a follow
+  follow=(${(f)"$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  follow=(${follow%%$'\\t'*})
+  if (( $#follow )); then compadd -- $follow; else _files; fi
+}
+compdef _relay relay contextrelay""",
+    "fish": """\
+# relay for fish: put this into ~/.config/fish/completions/relay.fish
+#   relay completion fish > ~/.config/fish/completions/relay.fish
+function __relay_complete
+  set -l words (commandline -opc)
+  set -l follow ($words[1] __complete $words[2..] (commandline -ct) 2>/dev/null)
+  if set -q follow[1]; printf '%s\\n' $follow
+  else; __fish_complete_path (commandline -ct); end
+end
+complete -c relay -f -a '(__relay_complete)'
+complete -c contextrelay -f -a '(__relay_complete)'""",
+}
 
 
-class Completed(Struct, frozen=True):
-    """What can follow a command."""
-
-    name: str
-    help: str
-    options: dict[str, str]
-    """Each option, and what it means."""
-    choices: dict[str, list[str]]
-    """What can follow an option, or "" for the command itself, where that is known."""
-
-
-@takes(arg("shell", choices=("bash", "zsh", "fish")))
+@takes(arg("shell", choices=tuple(_SCRIPTS)))
 def completion(args: Namespace, console: Console) -> None:
-    """Print a script that completes commands and options; see its first lines for how to use it."""
-    commands = list(_completed())
-    writers = {"bash": _bash, "zsh": _zsh, "fish": _fish}
-    script = "\n".join(writers[args.shell](commands))
+    """Print a script that completes commands, options, threads and refs; its first lines say how
+    to use it."""
+    script = _SCRIPTS[args.shell]
     console.answer({"shell": args.shell, "script": script}, script, script)
 
 
-def _completed() -> Iterator[Completed]:
-    words = {name: [name] for name, _ in every_command()}
-    for alias, target in ALIASES.items():
-        words[" ".join(target)].append(alias)
-    for name, entry in every_command():
-        parser, _ = command(name, entry)
-        options: dict[str, str] = {}
-        choices: dict[str, list[str]] = {}
-        for action in parser.declared:
-            options |= dict.fromkeys(action.option_strings, action.help or "")
-            if action.choices is not None:
-                values = [str(choice) for choice in action.choices]
-                choices |= dict.fromkeys(action.option_strings or [""], values)
-        for spelled in words[name]:
-            yield Completed(spelled, entry.help, options, choices)
+def candidates(words: list[str], console: Console) -> list[str]:
+    """What can follow: words that begin as the last one, each with a tab and what it means."""
+    *before, current = words or [""]
+    found = dict(_candidates(before, current, console))
+    return [f"{word}\t{help}" for word, help in found.items() if word.startswith(current)]
 
 
-def _first_words() -> list[str]:
-    groups = (group for group in GROUPS if " " not in group)
-    return sorted({*COMMANDS, *groups, *ALIASES, "help"})
+def _candidates(before: list[str], current: str, console: Console) -> Iterator[tuple[str, str]]:
+    for word, value in pairwise([*before, current]):
+        if word in ("--store", "--url"):
+            console.store = value
+    try:
+        _, words = leading_options(before)
+        words = grouped([*ALIASES.get(words[0], words[:1]), *words[1:]]) if words else []
+        if not words and current.startswith("-"):
+            yield from dict.fromkeys(GLOBAL_OPTIONS, "").items()
+        elif not words:
+            yield from ((name, entry.help) for name, entry in COMMANDS.items())
+            yield from ((name, "") for name in (*GROUPS, *ALIASES, "help") if " " not in name)
+        elif len(words) == 1 and words[0] in GROUPS:
+            entries = GROUPS[words[0]]
+            for name in followers(words[0]):
+                yield name, entries[name].help if name in entries else ""
+        else:
+            name, entry, rest = find_command(words)
+            yield from _following(command(name, entry)[0], rest, current, console)
+    except RelayError:
+        return
 
 
-def _bash(commands: list[Completed]) -> Iterator[str]:
-    yield "# relay for bash: put this into ~/.bashrc"
-    yield '#   eval "$(relay completion bash)"'
-    yield "_relay() {"
-    yield "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}"
-    yield "  local word command= options= words= skip= index"
-    yield "  for ((index = 1; index < COMP_CWORD; index++)); do"
-    yield "    word=${COMP_WORDS[index]}"
-    yield "    if [[ $skip ]]; then skip=; continue; fi"
-    yield "    case $word in --store|--url|--thread|-t) skip=1; continue;; -*) continue;; esac"
-    yield "    if [[ -z $command ]]; then command=$word"
-    groups = "|".join(GROUPS).replace(" ", "\\ ")
-    yield f'    elif [[ $command =~ ^({groups})$ ]]; then command="$command $word"; fi'
-    yield "  done"
-    yield '  case "$command" in'
-    yield f"    '') words={quote(' '.join(_first_words()))}; options='--json --quiet --store';;"
-    for group in GROUPS:
-        yield f"    {quote(group)}) words={quote(' '.join(followers(group)))};;"
-    for each in commands:
-        yield f"    {quote(each.name)})"
-        yield f"      options={quote(' '.join(each.options))}"
-        if "" in each.choices:
-            yield f"      words={quote(' '.join(each.choices['']))}"
-        for option, values in each.choices.items():
-            if option:
-                yield (
-                    f"      [[ $previous == {option} ]] && "
-                    f"{{ words={quote(' '.join(values))}; options=; }}"
-                )
-        yield "      ;;"
-    yield "  esac"
-    yield "  [[ $current == -* ]] && words= || options="
-    yield '  COMPREPLY=($(compgen -W "$words $options" -- "$current"))'
-    yield "}"
-    yield "complete -o default -F _relay relay contextrelay"
+def _following(
+    parser: Parser, words: list[str], current: str, console: Console
+) -> Iterator[tuple[str, str]]:
+    """What can follow the words of a command: values of an option, options, or an argument."""
+    options = {name: each for each in parser.declared for name in each.option_strings}
+    places = [each for each in parser.declared if not each.option_strings]
+    waiting: Action | None = None
+    for word in words:
+        if waiting is not None:
+            waiting = None
+        elif word in options:
+            waiting = options[word] if options[word].nargs != 0 else None
+        elif not word.startswith("-") and places and places[0].nargs not in ("+", "*"):
+            places.pop(0)
+    if waiting is not None:
+        yield from _values(waiting, console)
+    elif current.startswith("-"):
+        yield from ((option, each.help or "") for option, each in options.items())
+    elif places:
+        yield from _values(places[0], console)
 
 
-def _zsh(commands: list[Completed]) -> Iterator[str]:
-    yield "#compdef relay contextrelay"
-    yield "# relay for zsh: put this into ~/.zshrc, after compinit"
-    yield '#   eval "$(relay completion zsh)"'
-    yield "_relay() {"
-    yield "  local word command= skip= previous=${words[CURRENT-1]}"
-    yield "  local -a options follow"
-    yield "  for word in ${words[2,CURRENT-1]}; do"
-    yield "    if [[ -n $skip ]]; then skip=; continue; fi"
-    yield "    case $word in (--store|--url|--thread|-t) skip=1; continue;; (-*) continue;; esac"
-    yield "    if [[ -z $command ]]; then command=$word"
-    groups = "|".join(map(quote, GROUPS))
-    yield f'    elif [[ $command == ({groups}) ]]; then command="$command $word"; fi'
-    yield "  done"
-    yield "  case $command in"
-    yield f"    ('') follow=({' '.join(_first_words())}); options=(--json --quiet --store);;"
-    for group in GROUPS:
-        yield f"    ({quote(group)}) follow=({' '.join(followers(group))});;"
-    for each in commands:
-        yield f"    ({quote(each.name)})"
-        yield f"      options=({' '.join(each.options)})"
-        if "" in each.choices:
-            yield f"      follow=({' '.join(each.choices[''])})"
-        for option, values in each.choices.items():
-            if option:
-                yield f"      [[ $previous == {option} ]] && follow=({' '.join(values)})"
-        yield "      ;;"
-    yield "  esac"
-    yield "  if [[ ${words[CURRENT]} == -* ]]; then compadd -- $options"
-    yield "  elif (( $#follow )); then compadd -- $follow"
-    yield "  else _files; fi"
-    yield "}"
-    yield "compdef _relay relay contextrelay"
-
-
-def _fish(commands: list[Completed]) -> Iterator[str]:
-    yield "# relay for fish: put this into ~/.config/fish/completions/relay.fish"
-    yield "#   relay completion fish > ~/.config/fish/completions/relay.fish"
-    yield "function __relay_words"
-    yield "  set -l skip"
-    yield "  for word in (commandline -opc)[2..]"
-    yield "    if set -q skip[1]; set -e skip; continue; end"
-    yield "    switch $word"
-    yield "      case --store --url --thread -t; set skip 1"
-    yield "      case '-*'"
-    yield "      case '*'; echo $word"
-    yield "    end"
-    yield "  end"
-    yield "end"
-    yield "function __relay_is"
-    yield "  set -l words (__relay_words)"
-    yield '  set -l first (string join " " -- $words[1..(count $argv)]); test "$first" = "$argv"'
-    yield "end"
-    yield "function __relay_at"
-    yield "  set -l words (__relay_words)"
-    yield '  test "$words" = "$argv"'
-    yield "end"
-    for word in _first_words():
-        yield f"complete -c relay -f -n '__relay_at' -a {word}"
-    for group, entries in GROUPS.items():
-        for name, entry in entries.items():
-            at = f"-n '__relay_at {group}'"
-            yield f"complete -c relay -f {at} -a {name} -d {_fish_quoted(entry.help)}"
-        for name in followers(group)[len(entries) :]:
-            yield f"complete -c relay -f -n '__relay_at {group}' -a {name}"
-    for each in commands:
-        when = f"-n '__relay_is {each.name}'"
-        for option, help in each.options.items():
-            kind = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-            values = each.choices.get(option)
-            given = f" -x -a {_fish_quoted(' '.join(values))}" if values else ""
-            yield f"complete -c relay {when} {kind}{given} -d {_fish_quoted(help)}"
-        if "" in each.choices:
-            yield f"complete -c relay -f {when} -a {_fish_quoted(' '.join(each.choices['']))}"
-
-
-def _fish_quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _values(action: Action, console: Console) -> Iterator[tuple[str, str]]:
+    """What an argument can be, where that is known."""
+    if action.choices is not None:
+        yield from ((str(choice), "") for choice in action.choices)
+        return
+    metavar = str(action.metavar or "")
+    is_thread, is_ref = "THREAD" in metavar, metavar.startswith(("REF", "OLD", "NEW"))
+    if not is_thread and not is_ref and metavar != "CHANNEL":
+        return
+    relay = console.existing_relay(_SERVER_S_MAX)
+    if relay is None:
+        return
+    if is_thread:
+        for view in relay.threads(_LISTED_MAX).threads:
+            name = view.name or ""
+            word = name if _PLAIN_WORD.fullmatch(name) else view.thread_id[:8]
+            yield word, display.clean(name) or f"v{view.version}"
+    elif is_ref:
+        for artifact in relay.list(_LISTED_MAX).artifacts:
+            yield artifact.ref[:8], display.clean(artifact.name or artifact.type)
+    else:
+        for channel in relay.channels(_LISTED_MAX).channels:
+            if _PLAIN_WORD.fullmatch(channel.name):
+                yield channel.name, ""
