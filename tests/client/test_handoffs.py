@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from msgspec import to_builtins
 from msgspec.json import decode, encode
 
 from contextrelay import BudgetTooSmall, Conflict, Invalid, NotFound, Refused, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE, Handoff
+from contextrelay.model.package import Block
 
 
 def some_thread(relay: Relay) -> Thread:
@@ -58,6 +60,29 @@ def test_the_same_thread_packs_to_the_same_bytes(relay: Relay) -> None:
     thread = some_thread(relay)
 
     assert thread.pack("database").sha256 == thread.pack("database").sha256
+
+
+def test_blocks_are_added_and_the_least_relevant_pruned(relay: Relay) -> None:
+    """Promise K3: at 90 % down to 80 % of the budget, recoverable; asked again, the same."""
+    thread = some_thread(relay)
+    blocks = [Block(f"b{n}", f"note {n} of the database " + "words " * 30) for n in range(4)]
+    office = Block("b9", "the office plants " + "grow " * 60, group="talk", references=("x",))
+
+    made = thread.once("add").add_blocks([*blocks, office], by="planner")
+    again = thread.once("add").add_blocks([*blocks, office], by="planner")
+    roomy = thread.prune("database", 5_000)
+    pruned = thread.once("prune").prune("database", 240, by="planner")
+
+    assert [each.ref for each in made] == [each.ref for each in again]
+    assert relay.pull(made[-1].ref) == office.content.encode()
+    assert roomy.pruned == []
+    assert made[-1].ref in {each.ref for each in pruned.pruned}
+    assert pruned.kept_tokens <= 0.8 * 240
+    assert thread.once("prune").prune("database", 240, by="planner").pruned == pruned.pruned
+    left = thread.pack("database", 5_000)
+    assert "b9" not in {block.id for block in left.blocks}
+    assert len(left.blocks) == 8 - len(pruned.pruned)
+    assert thread.state()["pruned"] == [to_builtins(each) for each in pruned.pruned]
 
 
 def test_a_handoff_is_taken_as_it_was_given(relay: Relay) -> None:

@@ -79,6 +79,8 @@ def test_the_verbs_of_both_thread_handles_are_these() -> None:
     verbs |= {"events", "export", "fork", "header", "history", "mirror", "patch", "put", "remove"}
     verbs |= {"hand_off", "invoke", "once", "pack", "restore", "show", "state", "stats", "tail"}
 
+    verbs |= {"add_blocks", "prune"}
+
     for handle in (Thread, AsyncThread):
         names = {name for name in dir(handle) if not name.startswith("_")}
         assert names - {"is_async", "over"} == verbs

@@ -16,9 +16,11 @@ from msgspec import Struct
 from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts.catalog import ADDED
 from contextrelay.core.capabilities.registry import capability
+from contextrelay.model.package import Block
 from contextrelay.store.engine import Engine, open_engine
 from contextrelay.store.ledger import Ledger
 from contextrelay.wire.verbs import (
+    AddBlocks,
     AddEvent,
     Body,
     CloseThread,
@@ -35,6 +37,7 @@ from contextrelay.wire.verbs import (
     NewThread,
     OpenThread,
     PatchState,
+    PruneContext,
     Publish,
     Pull,
     Push,
@@ -155,8 +158,19 @@ REQUESTS: dict[str, Asked] = {
         GiveHandoff(world.thread, "coder", "go on", refs=(world.kept,)),
         b"",
     ),
+    "add blocks": lambda world: (
+        AddBlocks(world.thread, [Block("b1", "one"), Block("b2", "two " * 40)]),
+        b"",
+    ),
+    "prune": lambda world: (PruneContext(world.thread, budget_tokens=_pruned_to(world)), b""),
     "hand back": lambda world: (ReturnHandoff(_handed(world), "done.txt"), b"done"),
 }
+
+
+def _pruned_to(world: World) -> int:
+    """A budget that a block more than it holds was added to."""
+    world.core().ask(AddBlocks(world.thread, [Block("b1", "words " * 60)]))
+    return 70
 
 
 def _handed(world: World) -> str:

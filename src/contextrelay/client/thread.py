@@ -86,6 +86,8 @@ class _ThreadVerbs:
     add_event = asks_of_thread(verbs.AddEvent, same)
     checkpoint = asks_of_thread(verbs.MakeCheckpoint, same)
     pack = asks_of_thread(verbs.Pack, same)
+    add_blocks = asks_of_thread(verbs.AddBlocks, same)
+    prune = asks_of_thread(verbs.PruneContext, same)
     hand_off = asks_of_thread(verbs.GiveHandoff, same)
     stats = asks_of_thread(verbs.ReadStats, same)
     artifacts = asks_of_thread(verbs.ListThreadArtifacts, same)

@@ -12,6 +12,7 @@ from msgspec.json import Encoder
 from msgspec.structs import force_setattr
 
 from contextrelay.errors import Invalid, NotFound
+from contextrelay.model.ref import Ref
 
 BlockType = Literal["SYSTEM", "USER", "AGENT", "MEMORY", "KNOWLEDGE", "TOOL"]
 BLOCK_TYPES: tuple[str, ...] = get_args(BlockType)
@@ -202,3 +203,18 @@ class Package(Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """The blocks as a model reads them."""
         return "\n\n".join(f"[{block.type}]\n{block.content}" for block in self.blocks)
+
+
+class PrunedBlock(Struct, frozen=True):
+    """A block that was taken out of a thread's context: where to get it, and why it went."""
+
+    ref: Ref
+    why: str
+
+
+class Pruned(Struct, frozen=True, kw_only=True):
+    """What was taken out of a thread's context, and the tokens of what stays."""
+
+    pruned: list[PrunedBlock]
+    kept_tokens: int
+    budget_tokens: int

@@ -57,7 +57,7 @@ def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
         raise Invalid("the thread has nothing to pack", "add facts, artifacts or blocks to it")
     # A window is for reading as text, so the words around each block are paid for as well.
     budget = Budget(verb.budget_tokens, each_tokens=EACH_TOKENS)
-    with _relevance(stores, verb.thread, found.blocks) as index:
+    with relevance_of(stores, verb.thread, found.blocks) as index:
         package = pack(
             found.blocks,
             verb.query,
@@ -70,7 +70,7 @@ def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
 
 
 @contextmanager
-def _relevance(stores: Stores, thread: str, blocks: list[Block]) -> Generator[Relevance]:
+def relevance_of(stores: Stores, thread: str, blocks: list[Block]) -> Generator[Relevance]:
     """The index of a thread, kept from one call to the next, brought to just these blocks."""
     kept: _ThreadIndex | None = stores.live.index(thread)
     if kept is None:

@@ -119,20 +119,20 @@ def restore_state(stores: Stores, verb: RestoreState, body: Body) -> Patched:
         return plain_difference(document, past.document)
 
     detail = {"restored_version": verb.version}
-    return _change_by(stores, verb.thread, verb.by, leading_back, detail)
+    return change_by(stores, verb.thread, verb.by, leading_back, detail)
 
 
 @answers(CompactState)
 def compact_state(stores: Stores, verb: CompactState, body: Body) -> Patched:
-    return _change_by(stores, verb.thread, verb.by, compaction, {})
+    return change_by(stores, verb.thread, verb.by, compaction)
 
 
-def _change_by(
+def change_by(
     stores: Stores,
     thread: str,
     by: str,
     find_operations: Callable[[dict[str, Any]], list[Operation]],
-    detail: dict[str, Any],
+    detail: dict[str, Any] | None = None,
 ) -> Patched:
     """Patch a state by what follows from it; found anew where others were faster."""
     live = head_of(stores, thread)

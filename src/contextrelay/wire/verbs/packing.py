@@ -14,12 +14,13 @@ from contextrelay.limits import (
     HANDOFF_TOKENS_DEFAULT,
     LIST_ITEMS_MAX,
     PINS_MAX,
+    PUSH_MANY_ITEMS_MAX,
     QUERY_CHARS_MAX,
     SOURCE_REFS_MAX,
 )
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.handoff import HandoffListing, HandoffView
-from contextrelay.model.package import Package
+from contextrelay.model.package import Block, Package, Pruned
 from contextrelay.model.ref import Ref
 from contextrelay.wire.verbs.verb import (
     BudgetTokens,
@@ -56,6 +57,44 @@ class Pack(Verb[Package], frozen=True):
     version: Version | None = None
     prefix_tokens: Annotated[int, Meta(ge=0, le=BUDGET_TOKENS_MAX)] = 0
     calls: Annotated[int, Meta(ge=0, le=CALLS_MAX)] = 0
+
+
+class AddBlocks(Verb[list[Artifact]], frozen=True):
+    """Add blocks to a thread's context, each as an artifact of the thread; many at once."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="packing.blocks",
+        http="POST /v1/threads/{thread}/blocks",
+        status=201,
+        keyed=True,
+        fills="made",
+    )
+
+    thread: Ref
+    blocks: Annotated[list[Block], Meta(max_length=PUSH_MANY_ITEMS_MAX)]
+    by: Label = "you"
+
+
+class PruneContext(Verb[Pruned], frozen=True):
+    """Take the least relevant blocks out of a context that is 90 % full, down to 80 %.
+
+    They stay where they are, to be got by their refs; the state says which they are, and why.
+    """
+
+    traits = Traits(
+        looks=True,
+        needs="write",
+        answered_in="packing.blocks",
+        http="POST /v1/threads/{thread}/prune",
+        keyed=True,
+    )
+
+    thread: Ref
+    query: Annotated[str, Meta(max_length=QUERY_CHARS_MAX)] = ""
+    budget_tokens: BudgetTokens = BUDGET_TOKENS_DEFAULT
+    pins: Annotated[tuple[Label, ...], Meta(max_length=PINS_MAX)] = ()
+    by: Label = "you"
 
 
 class GiveHandoff(Verb[HandoffView], frozen=True):

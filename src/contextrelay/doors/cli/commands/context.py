@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, by, takes, thread_option
@@ -15,8 +14,6 @@ from contextrelay.logic.packing.candidates import BLOCK_METADATA
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.model.package import BLOCK_TYPES, Block
-
-PRUNE_AT, PRUNE_TO = 0.9, 0.8
 
 
 @takes(
@@ -123,31 +120,15 @@ def context_prune(args: Namespace, console: Console) -> None:
     They stay where they are, to be got by their refs; the state says which they are, and why.
     """
     chosen = thread_argument.choose_thread(console, args)
-    query, pins = " ".join(args.query), tuple(args.pin)
-    whole = chosen.thread.pack(query, BUDGET_TOKENS_MAX, pins)
-    if whole.total_tokens < PRUNE_AT * args.budget:
-        share = f"{whole.total_tokens / args.budget:.0%} of {args.budget:,} tokens"
+    reply = chosen.thread.prune(" ".join(args.query), args.budget, tuple(args.pin), args.by)
+    if not reply.pruned:
+        share = f"{reply.kept_tokens / args.budget:.0%} of {args.budget:,} tokens"
         console.answer({"pruned": []}, f"nothing to prune: {share}")
         return
-    package = chosen.thread.pack(query, max(1, int(PRUNE_TO * args.budget)), pins)
-    pruned = [
-        {"ref": block.metadata["ref"], "why": str(package.why(block.id))}
-        for block in package.dropped
-        if "ref" in block.metadata
-    ]
-    if pruned:
-        _note_in_state(chosen.thread, pruned, args.by)
-    lines = [f"pruned {each['ref']}  {each['why']}" for each in pruned]
-    lines.append(f"{display.count(len(pruned), 'block')} pruned; get one: relay get REF")
-    console.answer({"pruned": pruned}, lines, "\n".join(each["ref"] for each in pruned))
-
-
-def _note_in_state(thread: Thread, pruned: list[dict[str, Any]], by: str) -> None:
-    operations: list[dict[str, Any]] = []
-    if "pruned" not in thread.state():
-        operations.append({"op": "add", "path": "/pruned", "value": []})
-    operations += [{"op": "add", "path": "/pruned/-", "value": each} for each in pruned]
-    thread.patch(operations, by=by)
+    lines = [f"pruned {each.ref}  {each.why}" for each in reply.pruned]
+    lines.append(f"{display.count(len(reply.pruned), 'block')} pruned; get one: relay get REF")
+    refs = "\n".join(each.ref for each in reply.pruned)
+    console.answer({"pruned": reply.pruned}, lines, refs)
 
 
 @takes(
@@ -186,20 +167,26 @@ def context_import(args: Namespace, console: Console) -> None:
     body = b"".join(display.read_body(args.file))
     session = from_json(body) if body.lstrip()[:1] == b"{" else from_protobuf(body)
     chosen = thread_argument.choose_thread(console, args)
-    refs: list[str] = []
-    for block in session.blocks:
-        fields: dict[str, Any] = {
-            "id": block.id,
-            "type": block.type.name,
-            "relevance_score": block.relevance_score,
-            "timestamp": block.timestamp,
-            "group": block.metadata.get("group"),
-            "references": block.references,
-            "metadata": {key: each for key, each in block.metadata.items() if key != "group"},
-        }
-        made = chosen.thread.put(
-            block.content, metadata={BLOCK_METADATA: fields}, created_by=args.by
+    blocks = [
+        Block(
+            block.id,
+            block.content,
+            block.type.name,
+            block.relevance_score,
+            {key: each for key, each in block.metadata.items() if key != "group"},
+            block.timestamp,
+            block.metadata.get("group"),
+            tuple(block.references),
         )
-        refs.append(made.ref)
-    added = f"{display.count(len(refs), 'block')} of {session.agent_id or 'a package'}"
-    console.answer({"refs": refs}, added, "\n".join(refs))
+        for block in session.blocks
+    ]
+    refs = [
+        made.ref
+        for start in range(0, len(blocks), _BLOCKS_AT_ONCE)
+        for made in chosen.thread.add_blocks(blocks[start : start + _BLOCKS_AT_ONCE], args.by)
+    ]
+    label = f"{display.count(len(refs), 'block')} of {session.agent_id or 'a package'}"
+    console.answer({"refs": refs}, label, "\n".join(refs))
+
+
+_BLOCKS_AT_ONCE = 1_000
