@@ -112,6 +112,12 @@ HEADER_QUESTIONS = 5
 HEADER_STEPS = 5
 HEADER_ARTIFACTS = 10
 HEADER_ACTIONS = 5
+# Prompt bundles: what a model is sent about a thread, however much is in it.
+BUNDLE_PREVIEWS_MAX = 10
+BUNDLE_TURNS_MAX = 8
+BUNDLE_TURN_BYTES_MAX = 2 * KIB
+BUNDLE_SYSTEM_BYTES_MAX = 16 * KIB
+BUNDLE_USER_BYTES_MAX = 64 * KIB
 # What compaction leaves of the lists that grow by themselves.
 ACTIONS_KEPT = 50
 ARTIFACTS_KEPT = 200

@@ -25,6 +25,7 @@ from contextrelay.wire.verbs import (
     Body,
     CloseThread,
     ExportThread,
+    FinishRun,
     ForkThread,
     GiveHandoff,
     ImportThread,
@@ -148,6 +149,10 @@ REQUESTS: dict[str, Asked] = {
     "import": lambda world: (ImportThread(name="imported"), world.archive),
     "close": lambda world: (CloseThread(world.thread), b""),
     "remove thread": lambda world: (RemoveThread(world.thread), b""),
+    "finish_run": lambda world: (
+        FinishRun(thread=world.thread, run="r1", action="asked", operations=[fact("second")]),
+        b"answer",
+    ),
     "patch": lambda world: (PatchState(world.thread, [fact("second")], expected=3), b""),
     "restore": lambda world: (RestoreState(world.thread, 1), b""),
     "add event": lambda world: (AddEvent(world.thread, "test.ran", {"passed": 3}), b""),

@@ -98,6 +98,8 @@ VALUES: dict[str, Any] = {
     "query": "dawn",
     "to": "scout",
     "ask": "go",
+    "run": "r1",
+    "action": "asked a model",
 }
 # What else has to be said, so that it is asked rightly.
 SAID: dict[str, dict[str, Any]] = {"Slice": {"lines": "1:2"}, "Invoke": {"args": VALUES["args"]}}

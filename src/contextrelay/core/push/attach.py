@@ -13,9 +13,12 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.model.thread import Event
 
+Addition = Event | Operation
+"""What is written with the patch that puts an artifact into a thread: an event, or more of it."""
 
-def put(stores: Stores, artifact: Artifact, *events: Event) -> None:
-    """Append an artifact, which is stored already, to the state of its thread, and any events."""
+
+def put(stores: Stores, artifact: Artifact, *additions: Addition) -> None:
+    """Append an artifact, which is stored already, to the state of its thread."""
     thread = artifact.thread
     assert thread is not None
     entry = {"ref": artifact.ref, "type": artifact.type}
@@ -33,9 +36,12 @@ def put(stores: Stores, artifact: Artifact, *events: Event) -> None:
         change(
             step(stores, artifact.ref),
             thread,
-            [Operation(op="add", path="/artifacts/-", value=entry)],
+            [
+                Operation(op="add", path="/artifacts/-", value=entry),
+                *(each for each in additions if isinstance(each, Operation)),
+            ],
             artifact.provenance.created_by,
-            events=(event, *events),
+            events=(event, *(each for each in additions if isinstance(each, Event))),
             rows=(held_row(artifact),),
             # What a handoff hands over stays as long as the thread it is of.
             holding=artifact.provenance.source_refs if is_handoff else (),

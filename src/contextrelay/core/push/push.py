@@ -40,6 +40,7 @@ from contextrelay.logic.content.artifact_type import artifact_type, is_media_typ
 from contextrelay.logic.content.description import Description
 from contextrelay.logic.content.preview import hidden, preview
 from contextrelay.logic.document.bounds import check_json, check_label, check_name
+from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.seal.stream import check_sealed
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment
@@ -48,7 +49,7 @@ from contextrelay.model.thread import Event
 from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.wire.verbs import Body, Push, PushMany
 
-EventsOf = Callable[[Artifact], tuple[Event, ...]]
+Additions = Callable[[Artifact], tuple[Event | Operation, ...]]
 
 
 @answers(Push)
@@ -56,12 +57,12 @@ def push(stores: Stores, verb: Push, body: Body) -> Artifact:
     return push_with_events(stores, verb, body, lambda artifact: ())
 
 
-def push_with_events(stores: Stores, verb: Push, body: Body, events: EventsOf) -> Artifact:
-    """Push; where it goes into a thread, these events are written with the patch."""
+def push_with_events(stores: Stores, verb: Push, body: Body, additions: Additions) -> Artifact:
+    """Push; where it goes into a thread, these events and operations are written with the patch."""
     check_push(verb)
     _check_threads(stores, [verb])
     with receive(stores, body, verb.sealed) as incoming:
-        return _store(stores, [(verb, incoming)], events)[0]
+        return _store(stores, [(verb, incoming)], additions)[0]
 
 
 def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact | RelayError]:
@@ -189,24 +190,24 @@ def check_push(verb: Push) -> None:
 def _store(
     stores: Stores,
     batch: list[tuple[Push, Incoming]],
-    events: EventsOf = lambda artifact: (),
+    additions: Additions = lambda artifact: (),
     start: int = 0,
 ) -> list[Artifact]:
     """Store a batch of received bodies; `start`: how many came before in the same request."""
     if stores.once is not None:
-        return _store_once(stores, batch, events, start)
+        return _store_once(stores, batch, additions, start)
     made = _keep(stores, batch, [stores.new_ref() for _ in batch])
     if made is None:
         raise Unavailable("the push took too long", "push it again")
     if any(artifact.thread for artifact in made):
-        _put_into_threads(stores, made, events)
+        _put_into_threads(stores, made, additions)
         with suppress(RelayError):  # All is stored; a sweep will send what could not be.
             send_signals(stores, made)
     return made
 
 
 def _store_once(
-    stores: Stores, batch: list[tuple[Push, Incoming]], events: EventsOf, start: int
+    stores: Stores, batch: list[tuple[Push, Incoming]], additions: Additions, start: int
 ) -> list[Artifact]:
     """Store what an earlier time of the same request has not stored, and find the rest."""
     is_late = False
@@ -231,20 +232,20 @@ def _store_once(
         to_put = [
             each for (verb, _), each in zip(batch, every, strict=True) if verb.thread is not None
         ]
-        _put_into_threads(stores, to_put, events)
+        _put_into_threads(stores, to_put, additions)
         with suppress(RelayError):  # All is stored; a sweep will send what could not be.
             send_once(stores, every)
         return every
     raise Unavailable("others keep asking with this key", "ask again")
 
 
-def pushed_before(stores: Stores, thread: str | None, events: EventsOf) -> Artifact | None:
+def pushed_before(stores: Stores, thread: str | None, additions: Additions) -> Artifact | None:
     """What an earlier time of the same request has pushed, now in its thread if it was not yet."""
     if stores.once is None or not stores.once.is_again:
         return None
     _, artifact = find_pushed(stores, Push(thread=thread), "", 0)
     if artifact is not None and thread is not None:
-        _put_into_threads(stores, [artifact], events)
+        _put_into_threads(stores, [artifact], additions)
     return artifact
 
 
@@ -316,7 +317,7 @@ def _commit(
     raise Unavailable("others keep changing the same content", "try again")
 
 
-def _put_into_threads(stores: Stores, made: list[Artifact], events: EventsOf) -> None:
+def _put_into_threads(stores: Stores, made: list[Artifact], additions: Additions) -> None:
     """Put artifacts into their threads; if one cannot be, those after it are taken back."""
     for index, artifact in enumerate(made):
         if artifact.thread is None:
@@ -324,7 +325,7 @@ def _put_into_threads(stores: Stores, made: list[Artifact], events: EventsOf) ->
         from contextrelay.core.push.attach import put
 
         try:
-            put(stores, artifact, *events(artifact))
+            put(stores, artifact, *additions(artifact))
         except RelayError as error:
             if not may_go_on(stores, error):
                 bury(stores, [each for each in made[index + 1 :] if each.thread], "removed")

@@ -90,6 +90,20 @@ def change(
         return patched
 
 
+def try_change(stores: Stores, thread: str, operations: list[Operation]) -> Patched:
+    """What `change` would make of the newest version; nothing is written.
+
+    Raises: as `change` does.
+    """
+    live = head_of(stores, thread)
+    with live.lock:
+        catch_up(stores, thread, live)
+        _check_writable(stores, thread, live)
+        done, plain, _ = _applied(stores, thread, live, operations, ())
+        _undo(done)
+        return Patched(thread_id=thread, version=live.version + 1, operations=plain)
+
+
 def patched_before(stores: Stores, thread: str) -> Patched | None:
     """What this request, which has a key, has changed already."""
     before = answered_before(stores, thread_log(thread))
@@ -181,9 +195,7 @@ def _try_change(
     holding: Collection[str],
 ) -> Patched | None:
     """Apply a patch to the live state and commit it; None, and undone, if others were faster."""
-    _check_there(stores, thread, live)
-    if live.is_closed:
-        raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
+    _check_writable(stores, thread, live)
     try:
         done, plain, referred = _applied(stores, thread, live, operations, rows)
     except (Refused, Conflict, TooLarge) as error:
@@ -256,6 +268,12 @@ def _check_there(stores: Stores, thread: str, live: Live) -> None:
     """Refuse to write to a thread that was removed since its state was read."""
     if live.is_removed:
         find_record(stores.ledger, thread)
+
+
+def _check_writable(stores: Stores, thread: str, live: Live) -> None:
+    _check_there(stores, thread, live)
+    if live.is_closed:
+        raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
 
 
 def _undo(done: list[Applied]) -> None:

@@ -18,7 +18,7 @@ from contextrelay.core.threads.head import (
     head_of,
     state_at,
 )
-from contextrelay.core.threads.patch import change, patched_before
+from contextrelay.core.threads.patch import change, patched_before, try_change
 from contextrelay.errors import Conflict, Unavailable
 from contextrelay.limits import RETRIES_MAX
 from contextrelay.logic.document.bounds import check_label
@@ -36,6 +36,7 @@ from contextrelay.wire.verbs import (
     ReadHeader,
     ReadState,
     RestoreState,
+    TryPatch,
 )
 
 # What a version says of itself; never part of a difference.
@@ -109,6 +110,13 @@ def patch_state(stores: Stores, verb: PatchState, body: Body) -> Patched:
     return change(
         stores, verb.thread, operations, verb.by, expected=verb.expected, merge=verb.merge
     )
+
+
+@answers(TryPatch)
+def try_patch(stores: Stores, verb: TryPatch, body: Body) -> Patched:
+    operations = read_operations(verb.operations)
+    check_patch(operations)
+    return try_change(stores, verb.thread, operations)
 
 
 @answers(RestoreState)

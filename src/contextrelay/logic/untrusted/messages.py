@@ -16,17 +16,17 @@ TITLE = "## Artifacts"
 BETWEEN = "\n\n---\n\n"
 
 Message = dict[str, str]
+Shown = Artifact | tuple[str, str]
+"""An artifact, or the ref of one that is gone and what became of it."""
 
 
-def as_openai(
-    header: bytes, artifacts: Sequence[Artifact | tuple[str, str]], user: str | None = None
-) -> list[Message]:
+def as_openai(header: bytes, artifacts: Sequence[Shown], user: str | None = None) -> list[Message]:
     """Messages in the form that OpenAI's chat interface made common.
 
     An artifact that is gone is a ref and what became of it. `user`: what the user says, which comes
     last, in a message of its own, so that nothing from an artifact can pass for it.
     """
-    shown = BETWEEN.join(map(_shown, artifacts)) or "None."
+    shown = BETWEEN.join(map(shown_artifact, artifacts)) or "None."
     messages = [
         {"role": "system", "content": defused_json(header).decode()},
         {"role": "user", "content": f"{TITLE}\n\n{shown}"},
@@ -36,7 +36,8 @@ def as_openai(
     return messages
 
 
-def _shown(artifact: Artifact | tuple[str, str]) -> str:
+def shown_artifact(artifact: Shown) -> str:
+    """The preview of an artifact in its fence, below a line that names it."""
     if isinstance(artifact, tuple):
         ref, became = artifact
         return f"[artifact:{ref} | gone]\n{became}"

@@ -53,6 +53,20 @@ class PatchState(Verb[Patched], frozen=True):
     by: Label = "you"
 
 
+class TryPatch(Verb[Patched], frozen=True):
+    """What a patch would lead to now, or why it would be refused; nothing is changed."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.state",
+        http="POST /v1/threads/{thread}/state/try",
+        fails=(409, 422),
+    )
+
+    thread: Ref
+    operations: list[Any]
+
+
 class DiffState(Verb[Changes], frozen=True):
     """What leads from one version to another."""
 

@@ -1,0 +1,1 @@
+"""Runs: answers of models and commands, stored with what they changed."""

@@ -1,0 +1,39 @@
+"""Runs: an answer becomes an artifact, an action and a patch of its thread, in one write."""
+
+from __future__ import annotations
+
+from contextrelay.core.answers import answers
+from contextrelay.core.push.attach import Addition
+from contextrelay.core.push.push import push_with_events
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.patch import new_event
+from contextrelay.limits import EVENT_BYTES_MAX
+from contextrelay.logic.document.bounds import check_json
+from contextrelay.logic.document.patch import read_operations
+from contextrelay.logic.state.schema import action, check_patch
+from contextrelay.model.artifact import Artifact
+from contextrelay.wire.verbs import Body, FinishRun, Push
+
+
+@answers(FinishRun)
+def finish_run(stores: Stores, verb: FinishRun, body: Body) -> Artifact:
+    operations = read_operations(verb.operations)
+    check_patch(operations)
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+
+    def additions(artifact: Artifact) -> tuple[Addition, ...]:
+        at = artifact.created_at.isoformat().replace("+00:00", "Z")
+        done = action(verb.action, at, artifact.ref)
+        detail = {**verb.detail, "run": verb.run, "ref": artifact.ref}
+        return (new_event(stores, f"run.{verb.status}", verb.by, detail), *operations, done)
+
+    push = Push(
+        name=verb.name,
+        type=verb.type,
+        media_type=verb.media_type,
+        metadata={"run": verb.run},
+        created_by=verb.by,
+        source_refs=verb.source_refs,
+        thread=verb.thread,
+    )
+    return push_with_events(stores, push, body, additions)

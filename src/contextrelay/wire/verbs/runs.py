@@ -1,0 +1,46 @@
+"""Runs: what a model or a command answered on a thread, stored with what it changed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from contextrelay.limits import MEDIA_TYPE_CHARS_MAX, SOURCE_REFS_MAX
+from contextrelay.model.artifact import Artifact, ArtifactType
+from contextrelay.model.ref import Ref
+from contextrelay.wire.verbs.verb import Label, Name, Traits, Verb
+
+
+class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
+    """Store the answer of a run, and patch the thread's state with it: one version, or nothing.
+
+    The body is the answer. The state gets it in /artifacts and /last_actions, with `operations`:
+    what the run changed by itself. `detail` goes into the event run.finished, or run.interrupted.
+    """
+
+    traits = Traits(
+        needs="write",
+        answered_in="runs.runs",
+        http="POST /v1/threads/{thread}/runs",
+        status=201,
+        takes_body=True,
+        keyed=True,
+        fills="sent",
+        sweeps=True,
+        fails=(404, 409, 410),
+    )
+
+    thread: Ref
+    run: Label
+    """Names the run in its events."""
+    action: Annotated[str, Meta(min_length=1, max_length=500)]
+    """What was done, for /last_actions."""
+    operations: list[Any] = []  # noqa: RUF012 (each request has its own)
+    status: Literal["finished", "interrupted"] = "finished"
+    detail: dict[str, Any] = {}  # noqa: RUF012
+    source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
+    name: Name | None = None
+    type: ArtifactType | None = None
+    media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
+    by: Label = "you"
