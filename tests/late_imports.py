@@ -82,9 +82,9 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "doors/cli/commands/doctor.py": ("contextrelay.core.search.index_sync",),
     "doors/cli/commands/handoff.py": ("contextrelay.client.handoff_file",),
     "doors/cli/commands/project.py": (
-        "contextrelay.doors.project.token_count",
-        "contextrelay.logic.project.dates",
-        "contextrelay.logic.project.primer",
+        "contextrelay.doors.project.user_cache",
+        "contextrelay.logic.project.brief",
+        "contextrelay.logic.project.todos",
         "contextrelay.logic.project.snapshot",
         "datetime",
     ),
@@ -135,7 +135,6 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "mcp.server.streamable_http_manager",
     ),
     "doors/project/brief.py": (
-        "contextrelay.doors.project.token_count",
         "contextrelay.logic.project.brief",
         "contextrelay.logic.project.snapshot",
     ),
@@ -167,11 +166,11 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "datetime",
         "msgspec",
     ),
-    "doors/project/token_count.py": (
+    "doors/project/user_cache.py": (
+        "contextrelay.logic.token_pairs",
         "contextrelay.logic.tokens",
         "mmap",
         "splintr",
-        "tempfile",
     ),
     "logic/document/values.py": ("json",),
     "logic/grep/match.py": ("re2",),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from contextrelay.doors.project.token_count import counter, table_path
+from contextrelay.doors.project.user_cache import table_path, token_counter
 from contextrelay.limits import PAIRS_PIECE_BYTES_MAX
 from contextrelay.logic.token_pairs import Pairs
 from contextrelay.logic.tokens import count_tokens
@@ -31,7 +31,7 @@ WORDS = (
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Pairs:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        counter()
+        token_counter()
         return Pairs(memoryview(table_path().read_bytes()))
 
 
@@ -76,11 +76,11 @@ def test_a_spoilt_table_is_made_anew_and_the_count_stays_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    counter()
+    token_counter()
     whole = table_path().read_bytes()
     table_path().write_bytes(whole[:-1])
 
-    assert counter()("Überraschung zzqx") == count_tokens("Überraschung zzqx")
+    assert token_counter()("Überraschung zzqx") == count_tokens("Überraschung zzqx")
 
     assert table_path().read_bytes() == whole
 
@@ -98,4 +98,4 @@ def test_a_cache_that_cannot_be_written_changes_no_count(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
 
-    assert counter()("Überraschung zzqx") == count_tokens("Überraschung zzqx")
+    assert token_counter()("Überraschung zzqx") == count_tokens("Überraschung zzqx")

@@ -377,7 +377,6 @@ ELSEWHERE = {
     "confined.py": "it is the one that may",
     "no_follow.py": "it opens for confined.py alone",
     "user_cache.py": "the user's cache, in no project",
-    "token_count.py": "the user's cache, in no project",
 }
 
 

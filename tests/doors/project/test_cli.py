@@ -158,7 +158,7 @@ def test_a_store_that_cannot_be_opened_stops_nothing(orders: Shell) -> None:
     done = orders.run("--store", str(orders.home / "no-store"), "project", "note", "x")
 
     assert done.returncode == 0
-    assert b"the files are right, but the thread was not told" in done.stderr
+    assert b"the files are written, but the thread was not updated" in done.stderr
     assert orders.json("project", "status")["notes"] == "x"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from contextrelay.logic.project.brief import PRIMER, primed
 from contextrelay.logic.project.files.templates import new_files
-from contextrelay.logic.project.primer import PRIMER, primed
 from contextrelay.logic.tokens import count_tokens
 from tests.doors.cli.shell import Shell
 

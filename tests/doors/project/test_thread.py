@@ -145,7 +145,7 @@ def test_without_a_store_the_files_alone_still_work(tmp_path: Path) -> None:
 
     assert project.todos.add("Write tests").id == "TODO-001"
 
-    assert "the thread was not told: nobody listens there" in project.warnings[-1]
+    assert "the thread was not updated: nobody listens there" in project.warnings[-1]
     assert json.loads((tmp_path / TODOS).read_text())["todos"][0]["title"] == "Write tests"
 
 

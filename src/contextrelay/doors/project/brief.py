@@ -1,8 +1,8 @@
-"""Briefing: the brief of a project's files, made once for the same files.
+"""Briefing: the brief of a project's files, cached for as long as they do not change.
 
-Rule: same files, same bytes. What was made is kept beside them, so that the next start neither
-parses nor counts; where that cannot be kept, the brief is made again, and is the same. It is signed
-for this user: a brief that came with the folder is somebody else's text, and is not shown.
+Rule: same files, same bytes. The cache is in our folder next to the files, so that the next start
+neither parses nor counts; where it cannot be kept, the brief is made again, and is the same. It is
+signed for this user: a brief that came with the folder is somebody else's text, and is not shown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import contextrelay
 from contextrelay.doors.project.files import confined
-from contextrelay.doors.project.user_cache import secret
+from contextrelay.doors.project.user_cache import signing_key, token_counter
 from contextrelay.errors import RelayError
 from contextrelay.limits import PROJECT_OWN_BYTES_MAX
 from contextrelay.logic.project.files.decode import stamp_of
@@ -24,8 +24,6 @@ from contextrelay.model.project import OWN_FOLDER, Texts
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from contextrelay.logic.project.snapshot import Gathered
 
 _KEPT = f"{OWN_FOLDER}/brief.json"
 
@@ -36,15 +34,15 @@ class Briefing(NamedTuple):
     text: str
     tokens: int
     since: str
-    """What the files were, for `finish`."""
+    """A stamp of the files as they were, for `finish`."""
     name: str
     last_review: str
     fields: dict[str, Any]
-    """All of it, as --json shows it."""
+    """What --json shows."""
 
 
 def briefing_of(folder: Path, texts: Texts, budget_tokens: int) -> Briefing:
-    """The brief for a model.
+    """The brief for a model, out of the cache if there is one.
 
     Raises:
         Broken: a file cannot be read; the error names the place.
@@ -52,12 +50,12 @@ def briefing_of(folder: Path, texts: Texts, budget_tokens: int) -> Briefing:
     """
     stamp = stamp_of(texts)
     key = f"{contextrelay.__version__} {stamp} {budget_tokens} {folder.name}"
-    signing = secret()
+    signing = signing_key()
     with suppress(RelayError, ValueError, KeyError, TypeError, RecursionError):
         kept = json.loads(confined.read(folder, _KEPT, PROJECT_OWN_BYTES_MAX) or b"{}")
         if kept["key"] == key and kept["signed"] == _signed(signing, key, kept["briefing"]):
             return Briefing(**json.loads(kept["briefing"]))
-    made = _made(folder, texts, budget_tokens, None)
+    made = new_briefing(folder, texts, budget_tokens)
     with suppress(RelayError, OSError, ValueError):
         text = json.dumps(made._asdict())
         document = {"key": key, "signed": _signed(signing, key, text), "briefing": text}
@@ -66,50 +64,35 @@ def briefing_of(folder: Path, texts: Texts, budget_tokens: int) -> Briefing:
 
 
 def _signed(signing: bytes | None, key: str, briefing: str) -> str:
-    """What tells a brief that this user made from any other.
-
-    Raises:
-        ValueError: this user cannot sign.
-    """
     if signing is None:
-        raise ValueError("no secret could be kept")
+        raise ValueError("no key could be kept")
     return blake2b(json.dumps([key, briefing]).encode(), key=signing).hexdigest()
 
 
-def briefing_for_people(
-    folder: Path, texts: Texts, budget_tokens: int, age: Callable[[str], str]
+def new_briefing(
+    folder: Path, texts: Texts, budget_tokens: int, age: Callable[[str], str] | None = None
 ) -> Briefing:
-    """The brief for a person, with times told by `age`."""
-    return _made(folder, texts, budget_tokens, age)
-
-
-def _made(
-    folder: Path, texts: Texts, budget_tokens: int, age: Callable[[str], str] | None
-) -> Briefing:
-    # Lazily: most starts find a brief that is made.
-    from contextrelay.doors.project.token_count import counter
+    """A brief made anew; with an `age`, which spells times, for a person."""
+    # Lazily: most starts find a brief in the cache.
     from contextrelay.logic.project.brief import brief_of
     from contextrelay.logic.project.snapshot import gathered
 
     found = gathered(texts, folder.name)
-    brief = brief_of(found, budget_tokens, counter(), age)
-    fields = _fields(found) | {
+    brief = brief_of(found, budget_tokens, token_counter(), age)
+    fields: dict[str, Any] = {"since": found.stamp, **found._asdict()}
+    for name in ("stamp", "state"):
+        del fields[name]
+    fields |= {
+        "about": found.about._asdict(),
+        "next_todos": [todo._asdict() for todo in found.next_todos],
+        "decisions": [each._replace(text="")._asdict() for each in found.decisions],
         "left_out": brief.left_out,
         "text": brief.text,
         "tokens": brief.tokens,
         "budget_tokens": budget_tokens,
     }
+    # Through JSON, so that a new brief has the same types as one out of the cache.
+    fields = json.loads(json.dumps(fields))
     return Briefing(
         brief.text, brief.tokens, found.stamp, found.about.name, found.last_review, fields
     )
-
-
-def _fields(found: Gathered) -> dict[str, Any]:
-    fields: dict[str, Any] = {"since": found.stamp, **found._asdict()}
-    for name in ("stamp", "state"):
-        del fields[name]
-    fields["about"] = found.about._asdict()
-    fields["next_todos"] = [todo._asdict() for todo in found.next_todos]
-    fields["decisions"] = [each._replace(text="")._asdict() for each in found.decisions]
-    # As JSON has it, whether it was kept or is new.
-    return json.loads(json.dumps(fields))

@@ -1,7 +1,4 @@
-"""Checking: what is not right with a project's files, where, and how to mend it.
-
-Rule: it looks and tells; it changes nothing.
-"""
+"""Checking: what is wrong with a project's files, where, and how to mend it; nothing is changed."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from contextrelay.errors import RelayError
 from contextrelay.limits import REVIEW_DUE_S
 from contextrelay.logic.document.value_types import is_object
 from contextrelay.logic.project import todos as logic
-from contextrelay.logic.project.dates import older_than, parsed
 from contextrelay.logic.project.decisions import read_decisions
 from contextrelay.logic.project.dependencies import blockers, circles
 from contextrelay.logic.project.files.json_text import read
@@ -35,7 +31,7 @@ from contextrelay.model.project import (
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """A problem, or a file without one."""
 
     file: str
     state: Literal["ok", "hint", "failure"]
@@ -44,18 +40,21 @@ class Finding(NamedTuple):
 
 
 def check(project: Project) -> list[Finding]:
-    """Look at every file by itself, so that one that is broken does not hide another."""
+    """Check every file by itself, so that one that is broken does not hide another."""
     found: list[Finding] = []
     for name in FILES:
         problems: list[Finding] = []
         try:
             text = read_text(project.folder, name)
             if text is None:
-                hint = Finding(name, "hint", "is missing", "relay project init makes it")
-                problems.append(hint)
+                problems.append(Finding(name, "hint", "is missing", "relay project init makes it"))
             else:
-                problems += _LOOKS[name](text, project.now())
-                problems += _secrets(name, text)
+                problems += _CHECKS[name](text, project.now())
+                for secret in secrets_in(name, text):
+                    found_secret = f"{secret.kind} {secret.shown}"
+                    problem = f"line {secret.line} looks like a secret ({found_secret})"
+                    hint = "take it out, and make it invalid where it came from"
+                    problems.append(Finding(name, "failure", problem, hint))
         except RelayError as error:
             problems.append(Finding(name, "failure", error.message, error.hint))
         found += problems or [Finding(name, "ok", "is as it should be")]
@@ -63,7 +62,7 @@ def check(project: Project) -> list[Finding]:
 
 
 def _own_folder(project: Project) -> Iterator[Finding]:
-    """What stands in the folder of ours and is not from us."""
+    """What is in our folder, and is neither a file nor a folder."""
     try:
         listed = confined.entries(project.folder, OWN_FOLDER)
     except RelayError as error:
@@ -85,7 +84,7 @@ def _state(text: str, now: str) -> Iterator[Finding]:
     if "progress" in state and not is_object(state["progress"]):
         yield Finding(STATE, "failure", "/progress is no object", 'write "progress": {}')
     update = state.get("last_update")
-    if isinstance(update, str) and update and parsed(update) is None:
+    if isinstance(update, str) and update and logic.parsed(update) is None:
         yield Finding(
             STATE, "hint", f"/last_update {update!r} is no time", "write 2026-05-01T10:00Z"
         )
@@ -109,22 +108,22 @@ def _todos(text: str, now: str) -> Iterator[Finding]:
             yield Finding(TODOS, "failure", f"{id} is there {number} times", "give one a new id")
     for todo in every:
         if not todo.id or not todo.title:
-            told = f"a todo has no {'title' if todo.id else 'id'}"
-            yield Finding(TODOS, "failure", f"{told}: {todo.id or todo.title!r}", "give it one")
+            text = f"a todo has no {'title' if todo.id else 'id'}: {todo.id or todo.title!r}"
+            yield Finding(TODOS, "failure", text, "give it one")
         if todo.status not in STATUSES:
-            told = f"{todo.id} has the status {todo.status!r}"
-            yield Finding(TODOS, "hint", told, f"use {', '.join(STATUSES)}")
+            text = f"{todo.id} has the status {todo.status!r}"
+            yield Finding(TODOS, "hint", text, f"use {', '.join(STATUSES)}")
         if todo.priority not in PRIORITIES:
-            told = f"{todo.id} has the priority {todo.priority!r}"
-            yield Finding(TODOS, "hint", told, f"use {', '.join(PRIORITIES)}")
+            text = f"{todo.id} has the priority {todo.priority!r}"
+            yield Finding(TODOS, "hint", text, f"use {', '.join(PRIORITIES)}")
     archived = {str(item.get("id")) for item in logic.items_of(document, "completed")}
     for id, others in blockers(document).items():
         for other in sorted(others - set(counted) - archived):
             yield Finding(TODOS, "hint", f"{id} waits for {other}, which is not there", "remove it")
     for circle in circles(document):
-        told = " waits for ".join(circle)
-        yield Finding(TODOS, "failure", told, f"relay project todo unblock {circle[0]}")
-    if older_than(logic.last_review(document), now, REVIEW_DUE_S):
+        text = " waits for ".join(circle)
+        yield Finding(TODOS, "failure", text, f"relay project todo unblock {circle[0]}")
+    if logic.older_than(logic.last_review(document), now, REVIEW_DUE_S):
         yield Finding(TODOS, "hint", "was not reviewed for a day", "relay project todo review")
 
 
@@ -132,18 +131,12 @@ def _decisions(text: str, now: str) -> Iterator[Finding]:
     counted = Counter(each.number for each in read_decisions(text))
     for number, times in sorted(counted.items()):
         if times > 1:
-            told = f"ADR-{number:03d} is there {times} times"
-            yield Finding(DECISIONS, "failure", told, "give the newer one the next number")
+            text = f"ADR-{number:03d} is there {times} times"
+            yield Finding(DECISIONS, "failure", text, "give the newer one the next number")
     missing = sorted(set(range(1, max(counted, default=0))) - set(counted))
     if missing:
-        told = ", ".join(f"ADR-{number:03d}" for number in missing[:5])
-        yield Finding(DECISIONS, "hint", f"{told} is not there", "decisions are never deleted")
+        some = ", ".join(f"ADR-{number:03d}" for number in missing[:5])
+        yield Finding(DECISIONS, "hint", f"{some} is not there", "decisions are never deleted")
 
 
-def _secrets(name: str, text: str) -> Iterator[Finding]:
-    for secret in secrets_in(name, text):
-        told = f"line {secret.line} looks like a secret ({secret.kind} {secret.shown})"
-        yield Finding(name, "failure", told, "take it out, and make it invalid where it came from")
-
-
-_LOOKS = {ABOUT: _about, STATE: _state, TODOS: _todos, DECISIONS: _decisions}
+_CHECKS = {ABOUT: _about, STATE: _state, TODOS: _todos, DECISIONS: _decisions}

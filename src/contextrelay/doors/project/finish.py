@@ -1,4 +1,4 @@
-"""Finishing: one change of state, todos and decisions out of what a writer says has happened."""
+"""Finishing: one change of state, todos and decisions, out of the fields of `finish`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DECISION_PARTS = ("title", "status", "context", "decision", "consequences", "su
 
 
 class Finishing:
-    """What is to be written; `make` may be called several times, and counts the last one."""
+    """The change to write; `make` may be called several times, and the last call counts."""
 
     def __init__(self, project: Project, fields: Document, seen: Document | None) -> None:
         known = (*_TEXTS, *_LISTS, "fields", "todos", "decisions")
@@ -42,7 +42,7 @@ class Finishing:
         self._clashes: list[Clash] = []
 
     def make(self, texts: Texts) -> Texts:
-        """What the files become."""
+        """The files with the change."""
         self._added, self._decided, self._unblocked, self._clashes = [], [], [], []
         now = self._project.now()
         decisions = texts.decisions
@@ -62,7 +62,7 @@ class Finishing:
         return texts.having(STATE, changed)
 
     def finished(self, files: list[str]) -> Finished:
-        """What came of it."""
+        """The result, once it is written."""
         return Finished(files, self._added, self._decided, self._unblocked, self._clashes)
 
     def _state(self, state: Document, now: str) -> Document:

@@ -1,4 +1,4 @@
-"""Commits: the project's files, and nothing else, into git; only when somebody asks for it.
+"""Commits of the project's files, and nothing else, with git; only on demand.
 
 Rule: git runs what the user's own `git commit` would run there, such as hooks and filters, and
 nothing more. A folder that is laid out as a bare repository, as a clone can bring one, is not taken
@@ -18,7 +18,7 @@ _GIT_S_MAX = 60
 
 
 def commit(folder: Path, message: str) -> str:
-    """Commit the four files; the short id of the commit, or "" where nothing had changed.
+    """Commit the four files; returns the short id of the commit, or "" where nothing had changed.
 
     What else is staged stays staged, and is not committed.
 
@@ -60,8 +60,8 @@ def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def _checked(done: subprocess.CompletedProcess[str]) -> None:
     if done.returncode:
-        told = (done.stderr or done.stdout).strip().splitlines()
+        lines = (done.stderr or done.stdout).strip().splitlines()
         raise Failed(
-            f"git refused: {told[0] if told else done.returncode}",
+            f"git refused: {lines[0] if lines else done.returncode}",
             "the files are written; commit them by hand",
         )

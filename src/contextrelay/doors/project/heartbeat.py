@@ -1,8 +1,8 @@
-"""The heartbeat: a scheduled run takes a few todos, does them one by one, and writes what came.
+"""The heartbeat: a scheduled run takes a few todos, runs a command for each, and keeps the results.
 
-Rule: one heartbeat at a time; the lock ends with its process. What is taken is written before it is
-done, and what came of it right after: a run that dies leaves the rest untouched, and the next one
-says so of what it died at. What failed is blocked, with the reason, until somebody looks.
+Rule: one heartbeat at a time; the lock ends with its process. A todo is in_progress before its
+command starts, and completed right after: a run that dies leaves the rest untouched, and the next
+run blocks the one that it died at. A todo that failed is blocked, with the reason.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Beat(NamedTuple):
     id: str
     title: str
     status: str
-    """completed, blocked, or in_progress where nothing was to be run."""
+    """completed, blocked, or in_progress where there is no command."""
     told: str
     """The result, or the reason."""
 
@@ -64,7 +64,7 @@ def beat(
             f"a heartbeat cannot take {limit} todos", f"the limit is {HEARTBEAT_TODOS_MAX}"
         )
     with alone(project.folder, "heartbeat", wait_s=0):
-        done = _of_the_dead(project, by) if command else []
+        done = _block_left(project, by) if command else []
         brief = project.brief().text if command else ""
         for item in _take(project, limit, by):
             if command:
@@ -75,8 +75,8 @@ def beat(
         return done
 
 
-def _of_the_dead(project: Project, by: str) -> list[Beat]:
-    """Block what an earlier heartbeat was at when it ended: nobody knows how far it came."""
+def _block_left(project: Project, by: str) -> list[Beat]:
+    """Block what an earlier heartbeat was at when it died: nobody knows how far it came."""
     reason = "a heartbeat ended while it was at this; see how far it came"
     left = [
         todo
@@ -89,13 +89,14 @@ def _of_the_dead(project: Project, by: str) -> list[Beat]:
 
 
 def _take(project: Project, limit: int, by: str) -> list[Document]:
-    """Begin with the todos that are next and nobody's, in one change; as they are written."""
+    """Start the todos that are next and not assigned, in one change; returns their items."""
     taken: list[str] = []
 
     def make(document: Document) -> Document:
         taken.clear()
         every = todos.read_todos(document)
-        free = [todo for todo in dependencies.next_todos(every, len(every)) if _is_free(todo, by)]
+        ready = dependencies.next_todos(every, len(every))
+        free = [each for each in ready if each.status == "pending" and each.assignee in ("", by)]
         for todo in free[:limit]:
             document = dependencies.started(document, todo.id, project.now())
             document = todos.changed(document, todo.id, assignee=by)
@@ -107,21 +108,11 @@ def _take(project: Project, limit: int, by: str) -> list[Document]:
     return [todos.found(document, id) for id in taken]
 
 
-def _is_free(todo: Todo, by: str) -> bool:
-    return todo.status == "pending" and todo.assignee in ("", by)
-
-
 def _done(project: Project, item: Document, command: str, brief: str, timeout_s: float) -> Beat:
     todo = todo_of(item)
     try:
-        contents = _files(project, item)
-        result = _run(
-            project,
-            command,
-            todo,
-            json.dumps({"todo": item, "files": contents, "brief": brief}),
-            timeout_s,
-        )
+        document = {"todo": item, "files": _files(project, item), "brief": brief}
+        result = _run(project, command, todo, json.dumps(document), timeout_s)
     except _Failed as error:
         reason = f"heartbeat failed: {error}"
         project.todos.block(todo.id, reason)
@@ -135,7 +126,7 @@ class _Failed(Exception):
 
 
 def _files(project: Project, item: Document) -> dict[str, str]:
-    """The files that a todo names, read now; a heartbeat remembers nothing."""
+    """The contents of the files that a todo names."""
     names: Any = item.get("files") or []
     if not is_list(names):
         raise _Failed("its files are no list")
@@ -178,20 +169,17 @@ def _run(project: Project, command: str, todo: Todo, document: str, timeout_s: f
         raise _Failed(f"took over {timeout_s:g} s") from error
     finally:
         if running.poll() is None:
-            # Whatever the command started ends with it.
+            # With every process that the command started.
             os.killpg(running.pid, signal.SIGKILL)
             running.communicate()
     if running.returncode:
-        told = _cut(err) or _cut(out)
-        raise _Failed(f"exit {running.returncode}{f': {told}' if told else ''}")
+        reason = _cut(err) or _cut(out)
+        raise _Failed(f"exit {running.returncode}{f': {reason}' if reason else ''}")
     return _cut(out)
 
 
 def _cut(output: bytes) -> str:
     """The end of what a command printed."""
     text = output.decode(errors="replace").strip()
-    return (
-        text
-        if len(text) <= HEARTBEAT_RESULT_CHARS_MAX
-        else f"…{text[-HEARTBEAT_RESULT_CHARS_MAX:]}"
-    )
+    is_long = len(text) > HEARTBEAT_RESULT_CHARS_MAX
+    return f"…{text[-HEARTBEAT_RESULT_CHARS_MAX:]}" if is_long else text

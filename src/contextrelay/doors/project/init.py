@@ -1,4 +1,4 @@
-"""Making: the files of a new project; what is there is kept, or copied before it is overwritten."""
+"""The files of a new project; those that are there are kept, or copied before overwriting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Made(NamedTuple):
     made: list[str]
     kept: list[str]
     backup: str
-    """Where the overwritten ones are; "" where none was."""
+    """Where copies of overwritten files are; "" where none was."""
 
 
 def make_project(
@@ -40,7 +40,12 @@ def make_project(
     backup: Path | None = None
     if is_forced and there:
         backup = backups.back_up(folder, there, project.now())
-        _clear_broken(folder, there)
+        for each in there:
+            # What cannot be read as text is removed, now that there is a copy of it.
+            try:
+                read_text(folder, each)
+            except (Broken, TooLarge):
+                confined.remove(folder, each)
     new = new_files(name or folder.name, project.now(), description)
 
     def make(texts: Texts) -> Texts:
@@ -53,12 +58,3 @@ def make_project(
     made = [each for each in FILES if is_forced or each not in there]
     kept = [] if is_forced else there
     return Made(str(folder), made, kept, str(backup) if backup else "")
-
-
-def _clear_broken(folder: Path, names: list[str]) -> None:
-    """Take away what cannot be read as text, now that there is a copy of it."""
-    for name in names:
-        try:
-            read_text(folder, name)
-        except (Broken, TooLarge):
-            confined.remove(folder, name)

@@ -8,7 +8,7 @@
     project.finish(current_task="Review", completed=["Login endpoint"])
 
 Rule: files are the truth. Every method reads them anew, writes all that it changes or nothing, and
-then tells the project's thread, if there is one; where that fails, the files are written anyway.
+then patches the project's thread, if there is one; where that fails, the files are written anyway.
 What only some methods need is imported there: `brief` is called at every start.
 """
 
@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from contextrelay.doors.project.brief import Briefing, briefing_for_people, briefing_of
+from contextrelay.doors.project.brief import Briefing, briefing_of, new_briefing
 from contextrelay.doors.project.files import backups
 from contextrelay.doors.project.files.folder import find_folder
 from contextrelay.doors.project.files.journal import change, read_all
@@ -63,7 +63,7 @@ class Project:
         self.folder = Path(folder).absolute()
         self.by = by
         self.warnings: list[str] = []
-        """What the last calls had to say beside their answer."""
+        """Warnings of the calls so far."""
         self.now = now or _local_time
         self._link = link
         self._is_strict = is_strict
@@ -101,20 +101,18 @@ class Project:
         """
         return read_all(self.folder)
 
-    def gathered(self, todos_max: int | None = None) -> Gathered:
-        """What matters now, as values."""
+    def gathered(self) -> Gathered:
+        """What a brief is made of, as values."""
         from contextrelay.logic.project.snapshot import gathered
 
-        texts = self.texts()
-        limit = (todos_max,) if todos_max is not None else ()
-        return gathered(texts, self.folder.name, *limit)
+        return gathered(self.texts(), self.folder.name)
 
     def brief(
         self,
         budget_tokens: int = BRIEF_TOKENS_DEFAULT,
         age: Callable[[str], str] | None = None,
     ) -> Briefing:
-        """The cold start: what a model, or with an `age` a person, has to know, within a budget.
+        """The cold-start brief for a model, within a budget; with an `age` that for a person.
 
         Raises:
             Broken: a file cannot be read; the error names the place.
@@ -124,12 +122,12 @@ class Project:
         if age is None:
             made = briefing_of(self.folder, texts, budget_tokens)
         else:
-            made = briefing_for_people(self.folder, texts, budget_tokens, age)
+            made = new_briefing(self.folder, texts, budget_tokens, age)
         try:
             backups.keep(self.folder, made.since, texts.state)
         except Refused as error:
             self.warnings.append(f"{error.message}; {error.hint}")
-        self._tell(made.name)
+        self._patch_thread(made.name)
         return made
 
     def finish(self, *, since: str = "", **fields: Any) -> Finished:
@@ -151,7 +149,7 @@ class Project:
         before, after = self.change(finishing.make)
         changed = [name for name, text in after.named().items() if text != before.of(name)]
         if changed:
-            # Who ends has time; who starts next finds the brief made, and has it at once.
+            # The next start finds the brief in the cache.
             with suppress(RelayError):
                 briefing_of(self.folder, self.texts(), BRIEF_TOKENS_DEFAULT)
         return finishing.finished(changed)
@@ -242,33 +240,34 @@ class Project:
         return edited(text, make(value), name)  # pyright: ignore[reportUnknownArgumentType]
 
     def change(self, make: Make) -> tuple[Texts, Texts]:
-        """Change the files as one, look for secrets, and tell the thread."""
+        """Change the files as one, look for secrets, and patch the thread."""
         found: list[Secret] = []
 
         def checked(before: Texts) -> Texts:
             after = make(before)
             found[:] = _secrets(before, after)
             if found and self._is_strict:
-                raise Refused(_told(found[0]), "nothing was written; take it out")
+                raise Refused(_warning(found[0]), "nothing was written; take it out")
             return after
 
         before, after = change(self.folder, checked)
-        self.warnings += [_told(each) for each in found]
+        self.warnings += [_warning(each) for each in found]
         if before != after:
             from contextrelay.logic.project.project_md import read_about
 
-            self._tell(read_about(after.about or "", self.folder.name).name)
+            self._patch_thread(read_about(after.about or "", self.folder.name).name)
         return before, after
 
-    def _tell(self, name: str) -> None:
-        """Let the thread learn what changed; the files do not depend on it."""
+    def _patch_thread(self, name: str) -> None:
         if self._link is None:
             return
         try:
             self._link.learn(self.texts, name, self.by)
         except (RelayError, OSError) as error:
             message = error.message if isinstance(error, RelayError) else str(error)
-            self.warnings.append(f"the files are right, but the thread was not told: {message}")
+            self.warnings.append(
+                f"the files are written, but the thread was not updated: {message}"
+            )
 
     @property
     def own_folder(self) -> Path:
@@ -292,5 +291,5 @@ def _secrets(before: Texts, after: Texts) -> list[Secret]:
     return found
 
 
-def _told(secret: Secret) -> str:
+def _warning(secret: Secret) -> str:
     return f"{secret.file}, line {secret.line}: looks like a secret ({secret.kind} {secret.shown})"

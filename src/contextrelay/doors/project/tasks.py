@@ -4,7 +4,7 @@
     child    take      by whom                       status taken
     child    return    result                        status done, or failed
 
-Rule: a task is taken once and returned once, whoever else tries. All of them stay in the list.
+Rule: a task is taken once and returned once. All of them stay in the list.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def _chosen(state: Document, id: str, status: str) -> Document:
     for task in tasks_of(state):
         if str(task.get("id", "")).upper() == id.upper() if id else task.get("status") == status:
             return task
-    told = f"there is no task {id}" if id else f"no task is {status}"
-    raise NotFound(told, "see: relay project task list")
+    problem = f"there is no task {id}" if id else f"no task is {status}"
+    raise NotFound(problem, "see: relay project task list")
 
 
 def _check(*texts: str) -> None:

@@ -1,7 +1,7 @@
-"""The link: what changed in a project's files is taken into its thread, as one patch.
+"""The link: changes of a project's files are copied into its thread, as one patch.
 
-Rule: one way. The thread learns from the files; the files learn nothing from it unless that is
-asked. Where nothing changed since the last time, no store is opened at all.
+Rule: one way. Files change from the thread only by `restore`. Where nothing changed since the last
+time, no store is opened at all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FILE = f"{OWN_FOLDER}/link.json"
 
 
 def link_at(folder: str | os.PathLike[str], address: str, open_relay: Callable[[], Relay]) -> Link:
-    """The link to the thread in the store at an address, however that is spelled."""
+    """The link to the thread in the store at an address, which may be a relative path."""
     if "://" not in address and address != "memory:":
         address = str(Path(address).expanduser().absolute())
     return Link(Path(folder).absolute(), address, open_relay)
@@ -46,11 +46,11 @@ class Link:
         self._open = open_relay
 
     def learn(self, read: Callable[[], Texts], name: str, by: str) -> int | None:
-        """Take in what changed; the version that it led to, or None where nothing did."""
+        """Patch the thread; returns its new version, or None where nothing had changed."""
         if self._known().get("stamp") == stamp_of(read()):
             return None
         with alone(self._folder, "link"):
-            # Read only now: who comes second must not bring what is older.
+            # Read only now: the second of two writers must not bring older texts.
             texts = read()
             version = self._patch(texts, name, by)
             self._remember(stamp=stamp_of(texts))
@@ -66,7 +66,7 @@ class Link:
         return known if is_ref(known) else ""
 
     def facts(self, version: int | None) -> dict[str, Any]:
-        """What a version of the thread says of the project, by key.
+        """The facts of a version of the thread, by key.
 
         Raises:
             NotFound: there is no such thread, or version.

@@ -10,7 +10,6 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import ARCHIVE_AFTER_S, NEXT_TODOS_MAX, REVIEW_DUE_S, STALE_AFTER_S
 from contextrelay.logic.project import dependencies
 from contextrelay.logic.project import todos as logic
-from contextrelay.logic.project.dates import older_than, parsed
 from contextrelay.logic.project.files.json_text import read
 from contextrelay.model.project import TODOS, Todo, todo_of
 
@@ -33,7 +32,7 @@ class Reviewed(NamedTuple):
 
 
 class Todos:
-    """The list in todos.json."""
+    """The list in todos.json; a changing method returns the todo as it was written."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -42,7 +41,7 @@ class Todos:
         """Add a todo. The fields: priority, description, category, tags, due_date, assignee, notes.
 
         Raises:
-            Invalid: a field is not as it must be; NotFound: what it waits for is not there.
+            Invalid: a field is wrong; NotFound: a todo that it waits for is not there.
         """
         known_fields(fields)
         made: list[str] = []
@@ -56,7 +55,7 @@ class Todos:
         return self._changed(make, lambda: made[0])
 
     def start(self, id: str, note: str = "") -> Todo:
-        """Begin with a todo.
+        """Start a todo.
 
         Raises:
             Refused: it waits for another, or has ended.
@@ -64,7 +63,7 @@ class Todos:
         return self._moved(id, lambda doc, now: dependencies.started(doc, id, now, note))
 
     def done(self, id: str, note: str = "") -> tuple[Todo, list[str]]:
-        """End a todo; with it, the ids of those that it unblocked.
+        """Complete a todo; returns also the ids of those that it unblocked.
 
         Raises:
             Refused: it was not begun.
@@ -78,7 +77,7 @@ class Todos:
         return self._moved(id, make), freed
 
     def block(self, id: str, note: str = "", by: list[str] | None = None) -> Todo:
-        """Hold a todo up, by a reason or by other todos.
+        """Block a todo, by a reason or by other todos.
 
         Raises:
             Refused: there is no reason, it has ended, or they would wait for one another.
@@ -86,7 +85,7 @@ class Todos:
         return self._moved(id, lambda doc, now: dependencies.blocked(doc, id, now, note, by))
 
     def unblock(self, id: str, note: str = "", is_started: bool = False) -> Todo:
-        """Let a todo go on; it then waits for nobody.
+        """Unblock a todo; it then waits for no other.
 
         Raises:
             Refused: it has ended.
@@ -95,7 +94,7 @@ class Todos:
         return self._moved(id, lambda doc, now: dependencies.unblocked(doc, id, now, status, note))
 
     def cancel(self, id: str, note: str = "") -> Todo:
-        """Give a todo up.
+        """Cancel a todo.
 
         Raises:
             Refused: it has ended.
@@ -108,31 +107,24 @@ class Todos:
         return [todo_of(item) for item in logic.items_of(self._document(), list_name)]
 
     def next(self, limit: int = NEXT_TODOS_MAX) -> list[Todo]:
-        """What to do now."""
+        """Todos that are ready, most urgent first."""
         return dependencies.next_todos(self.list(), limit)
 
     def review(self) -> Reviewed:
-        """Look at all of them, archive what was done a week ago, and note when that was."""
+        """Archive what was completed over a week ago, note the time, and list what needs a look."""
         before = self._document()
-        moved: list[str] = []
-
-        def make(document: dict[str, Any]) -> dict[str, Any]:
-            now = self._project.now()
-            document, moved[:] = logic.archived(document, _earlier(now, ARCHIVE_AFTER_S))
-            return logic.reviewed(document, now)
-
-        self._project.change_json(TODOS, make)
+        moved = self._archived(lambda document: logic.reviewed(document, self._project.now()))
         now = self._project.now()
         every = [todo for todo in self.list() if todo.is_open]
         return Reviewed(
             last_review=logic.last_review(before),
             open=len(every),
-            overdue=[t.id for t in every if t.due_date and older_than(t.due_date, now, 0)],
+            overdue=[t.id for t in every if t.due_date and logic.older_than(t.due_date, now, 0)],
             stale=[
                 todo.id
                 for todo in every
                 if todo.status == "in_progress"
-                and older_than(todo.updated or todo.created, now, STALE_AFTER_S)
+                and logic.older_than(todo.updated or todo.created, now, STALE_AFTER_S)
             ],
             stuck=_stuck(self._document()),
             archived=moved,
@@ -140,19 +132,26 @@ class Todos:
 
     def archive(self) -> list[str]:
         """Move what was completed over a week ago to `completed`; the ids moved."""
+        return self._archived(lambda document: document)
+
+    def _archived(self, then: Callable[[dict[str, Any]], dict[str, Any]]) -> list[str]:
         moved: list[str] = []
 
         def make(document: dict[str, Any]) -> dict[str, Any]:
-            limit = _earlier(self._project.now(), ARCHIVE_AFTER_S)
-            document, moved[:] = logic.archived(document, limit)
-            return document
+            now = logic.parsed(self._project.now())
+            assert now is not None
+            limit = now.astimezone(UTC) - timedelta(seconds=ARCHIVE_AFTER_S)
+            document, moved[:] = logic.archived(document, limit.isoformat())
+            return then(document)
 
         self._project.change_json(TODOS, make)
         return moved
 
     def is_review_due(self) -> bool:
         """Whether the last review is over a day ago."""
-        return older_than(logic.last_review(self._document()), self._project.now(), REVIEW_DUE_S)
+        return logic.older_than(
+            logic.last_review(self._document()), self._project.now(), REVIEW_DUE_S
+        )
 
     def _document(self) -> dict[str, Any]:
         text = self._project.texts().todos
@@ -169,7 +168,7 @@ class Todos:
 
 
 def waiting(document: dict[str, Any], id: str, others: list[str], now: str) -> dict[str, Any]:
-    """The document in which a new todo waits for others, as far as they are not done."""
+    """Make a new todo wait for others, as far as they are not done."""
     if not others:
         return document
     document = dependencies.linked(document, id, others, now)
@@ -196,7 +195,7 @@ _FIELDS = ("priority", "description", "category", "tags", "due_date", "assignee"
 
 
 def known_fields(fields: dict[str, Any]) -> None:
-    """Refuse a field that no todo has, or that is not given but made.
+    """Refuse a field that no todo has, or that only we set.
 
     Raises:
         Invalid: there is one.
@@ -204,9 +203,3 @@ def known_fields(fields: dict[str, Any]) -> None:
     for name in fields:
         if name not in _FIELDS:
             raise Invalid(f"a todo has no {name!r}", f"it has title, {', '.join(_FIELDS)}")
-
-
-def _earlier(now: str, seconds: int) -> str:
-    moment = parsed(now)
-    assert moment is not None
-    return (moment.astimezone(UTC) - timedelta(seconds=seconds)).isoformat()

@@ -1,7 +1,7 @@
-"""The brief: a project in few words, for a person or a model, within a number of tokens.
+"""The brief: a project in few words, for a person or a model, within a budget of tokens.
 
-Rule: it is never over its budget by the tokenizer that counts, and says what it left out and how
-to get it. The form for models holds no "3 h ago": same files, same bytes.
+Rule: it is never over its budget by the tokenizer that counts, and says what it left out and how to
+get it. The form for models has no relative times: same files, same bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STEPS_SHOWN = 5
 
 
 class Line(NamedTuple):
-    """A line of a brief; those of a low rank stay longest. `of` is what it is a part of."""
+    """A line of a brief; low ranks are cut last. `of` is the kind of thing that it shows."""
 
     rank: int
     text: str
@@ -51,7 +51,7 @@ _COMMANDS = {
 def brief_of(
     found: Gathered, budget_tokens: int, count: Count, age: Callable[[str], str] | None = None
 ) -> Brief:
-    """The brief of a project; for people where there is an `age` that tells times, else for models.
+    """The brief of a project for models; with an `age`, which spells times, for people.
 
     Raises:
         Invalid: the budget is too small for any brief.
@@ -78,7 +78,7 @@ def fitted(lines: list[Line], totals: dict[str, int], budget_tokens: int, count:
     order = sorted(range(len(lines)), key=lambda index: (lines[index].rank, index))
     costs = [count(line.text + "\n") for line in lines]
     kept: set[int] = set()
-    # Room for the line that tells what is left out.
+    # Room for the line that says what is left out.
     left = budget_tokens - count(_left_line(dict.fromkeys(totals, 10_000)) + "\n")
     for index in order:
         if costs[index] <= left:
@@ -87,10 +87,10 @@ def fitted(lines: list[Line], totals: dict[str, int], budget_tokens: int, count:
     while True:
         left_out = _left_out(lines, kept, totals)
         shown = [lines[index].text for index in sorted(kept)]
-        told = _left_line(left_out)
-        text = "\n".join([*shown, told] if told else shown)
+        rest = _left_line(left_out)
+        text = "\n".join([*shown, rest] if rest else shown)
         tokens = count(text)
-        # The sum of the lines is all but exact; whatever is over goes.
+        # The sum of the lines is all but exact; what is over the budget goes.
         if tokens <= budget_tokens or not kept:
             return Brief(text, tokens, left_out)
         kept.discard(max(kept, key=lambda index: (lines[index].rank, index)))
@@ -110,14 +110,13 @@ def _left_out(lines: list[Line], kept: set[int], totals: dict[str, int]) -> dict
 def _left_line(left_out: dict[str, int]) -> str:
     if not left_out:
         return ""
-    told = (f"{number} {name} ({_COMMANDS[name]})" for name, number in left_out.items())
-    return f"Left out: {', '.join(told)}."
+    parts = (f"{number} {name} ({_COMMANDS[name]})" for name, number in left_out.items())
+    return f"Left out: {', '.join(parts)}."
 
 
 def _for_models(found: Gathered) -> list[Line]:
     about = found.about
-    head = f"# {_cut(about.name, 80)}"
-    lines = [Line(0, head)]
+    lines = [Line(0, f"# {_cut(about.name, 80)}")]
     if about.description:
         lines.append(Line(1, _cut(about.description)))
     lines += [Line(5, f"Constraint: {_cut(_bare(text))}") for text in about.constraints]
@@ -125,17 +124,11 @@ def _for_models(found: Gathered) -> list[Line]:
     lines += _state_lines(found)
     lines += [Line(3, f"- {_todo(todo)}", "todos") for todo in found.next_todos]
     lines += [Line(6, f"- {_decision(each)}", "decisions") for each in found.decisions]
-    lines.append(
-        Line(
-            7,
-            f"Todos reviewed: {found.last_review or 'never'}; if over 24 h ago: "
-            "relay project todo review",
-        )
-    )
+    review = f"Todos reviewed: {found.last_review or 'never'}; if over 24 h ago: "
+    lines.append(Line(7, f"{review}relay project todo review"))
     if found.missing:
-        lines.append(
-            Line(2, f"Missing: {', '.join(found.missing)} (relay project init makes them)")
-        )
+        missing = f"Missing: {', '.join(found.missing)} (relay project init makes them)"
+        lines.append(Line(2, missing))
     lines.append(Line(1, f"When you end: relay project finish --since {found.stamp}"))
     return _headed(_labelled(lines))
 
@@ -179,27 +172,23 @@ def _state_lines(found: Gathered) -> list[Line]:
     add(2, "Blocked", "; ".join(found.blocked))
     lines += [Line(2, _clash(clash), "state") for clash in found.clashes]
     add(4, "Notes", found.notes, _NOTE_CHARS)
-    lines += _steps("Next", 4, found.next_steps[:10])
-    lines += _steps("Done", 6, found.completed[-10:])
-    told = f"{found.last_update}{f' by {found.session_id}' if found.session_id else ''}"
-    add(5, "Last update", told)
+    lines += [Line(4, f"Next: {_cut(step)}", "steps") for step in found.next_steps[:10]]
+    lines += [Line(6, f"Done: {_cut(step)}", "steps") for step in found.completed[-10:]]
+    by = f" by {found.session_id}" if found.session_id else ""
+    add(5, "Last update", f"{found.last_update}{by}")
     lines += [Line(2, f"Sub-task: {_cut(_task(task))}", "state") for task in found.tasks]
     return lines
 
 
 def _task(task: dict[str, object]) -> str:
     names = ("expected_output", "taken_by", "result")
-    told = (f"{name.replace('_', ' ')}: {task[name]}" for name in names if task.get(name))
-    return "; ".join([f"{task.get('id')} {task.get('status')}: {task.get('task')}", *told])
+    parts = (f"{name.replace('_', ' ')}: {task[name]}" for name in names if task.get(name))
+    return "; ".join([f"{task.get('id')} {task.get('status')}: {task.get('task')}", *parts])
 
 
 def _clash(clash: dict[str, object]) -> str:
-    told = f"{clash.get('field')} is {clash.get('kept')!r}, another wanted {clash.get('other')!r}"
-    return f"Conflict: {_cut(told)} (choose: relay project finish --set FIELD=VALUE)"
-
-
-def _steps(label: str, rank: int, steps: list[str]) -> list[Line]:
-    return [Line(rank, f"{label}: {_cut(step)}", "steps") for step in steps]
+    text = f"{clash.get('field')} is {clash.get('kept')!r}, another wanted {clash.get('other')!r}"
+    return f"Conflict: {_cut(text)} (choose: relay project finish --set FIELD=VALUE)"
 
 
 def _todo(todo: Todo) -> str:
@@ -214,15 +203,15 @@ def _todo(todo: Todo) -> str:
 
 
 def _decision(decision: Decision) -> str:
-    told = f"{decision.id} {_cut(decision.title, 120)}"
-    is_said = decision.decision in ("", decision.title)
-    return told if is_said else f"{told}: {_cut(decision.decision, 160)}"
+    title = f"{decision.id} {_cut(decision.title, 120)}"
+    is_title = decision.decision in ("", decision.title)
+    return title if is_title else f"{title}: {_cut(decision.decision, 160)}"
 
 
 def _for_people(found: Gathered, age: Callable[[str], str]) -> list[Line]:
     about = found.about
-    told = f" — {_cut(about.description, 100)}" if about.description else ""
-    lines = [Line(0, f"# {_cut(about.name, 80)}{told}")]
+    description = f" — {_cut(about.description, 100)}" if about.description else ""
+    lines = [Line(0, f"# {_cut(about.name, 80)}{description}")]
     where = [f"phase {_cut(found.phase, 40)}" if found.phase else ""]
     where.append(f"task {_cut(found.current_task, 100)}" if found.current_task else "no task yet")
     by = f" (session {_cut(found.session_id, 40)})" if found.session_id else ""
@@ -233,14 +222,12 @@ def _for_people(found: Gathered, age: Callable[[str], str]) -> list[Line]:
         if text:
             lines.append(Line(rank, f"{label:7} {_cut(text)}", "state"))
 
-    done, steps = found.completed[-_STEPS_SHOWN:], found.next_steps[:_STEPS_SHOWN]
-    if done:
-        lines.append(Line(4, f"{'done':7} {_cut(', '.join(done))}", "state"))
+    add(4, "done", ", ".join(found.completed[-_STEPS_SHOWN:]))
     add(2, "doing", found.in_progress)
     add(2, "blocked", "; ".join(found.blocked))
     lines += [Line(2, f"⚠ {_clash(clash)}", "state") for clash in found.clashes]
     lines += [Line(2, f"{'task':7} {_cut(_task(task))}", "state") for task in found.tasks]
-    add(4, "next", ", ".join(steps))
+    add(4, "next", ", ".join(found.next_steps[:_STEPS_SHOWN]))
     add(4, "notes", found.notes)
     for place, todo in enumerate(found.next_todos):
         label = "todo" if place == 0 else ""
@@ -262,8 +249,36 @@ def _bare(text: str) -> str:
 
 
 def _cut(text: str, chars_max: int = _LINE_CHARS) -> str:
-    """One line of at most so many characters, with nothing in it that would command a terminal."""
+    """One line of at most so many characters, without terminal escapes."""
     line = " ".join(text.split())
     if not (line.isascii() and line.isprintable()):
         line = spell_hidden(line)
     return line if len(line) <= chars_max else line[: chars_max - 1] + "…"
+
+
+# What an agent has to know of Context Relay. The Agent Skill says the same in the same words; a
+# test holds them together.
+PRIMER = (
+    Line(
+        0, "Context Relay: files are the single source of truth. Assume no memory; read, then work."
+    ),
+    Line(1, "At the start of a session, sub-agent or scheduled run: relay project start --agent"),
+    Line(1, "Before you end: relay project finish --since STAMP --task T --completed X --next Y"),
+    Line(2, "Todos: relay project next; todo add TITLE, start ID, done ID, block ID WHY"),
+    Line(2, "Decisions: relay project decide TITLE --context WHY; never edit an old one"),
+    Line(
+        3, "Sub-agents read only files: relay project task give TASK --expect OUTPUT, take, return"
+    ),
+    Line(3, "Large output: relay push FILE prints a ref; pass the ref, look with relay peek REF"),
+    Line(4, "A file that cannot be read is named with line and column: relay project doctor"),
+    Line(4, "Write no secrets into these files; --strict refuses them."),
+    Line(5, "Scheduled: relay project heartbeat --exec CMD does at most five todos"),
+)
+
+
+def primed(brief: str, budget_tokens: int, count: Count) -> Brief:
+    """The primer with the brief of the agent's project, if it is in one, within a budget."""
+    # What the project says goes before what is nice to know about us.
+    project = [Line(2, text, LINES) for text in ("", *brief.splitlines())] if brief else []
+    lines = [*(line._replace(of=LINES) for line in PRIMER), *project]
+    return fitted(lines, {LINES: len(lines)}, budget_tokens, count)

@@ -1,4 +1,4 @@
-"""Rejoining: a file that was to become one text is found to be another; both are kept.
+"""Merging a file that we were to write with what a person saved meanwhile.
 
 Rule: what is on disk is a person's, and is never lost. JSON is merged by field; a decision is
 appended again, under the next number that is free.
@@ -20,7 +20,7 @@ from contextrelay.model.project import DECISIONS, STATE
 
 
 def rejoined(name: str, before: str | None, after: str, disk: str, now: str) -> str:
-    """What a file should say that was `before`, was to be `after`, and is `disk`.
+    """Merge two changes of `before`: ours (`after`) and what is on disk.
 
     Raises:
         Broken: what is on disk is no JSON; the error names the place.
@@ -43,7 +43,7 @@ def rejoined(name: str, before: str | None, after: str, disk: str, now: str) -> 
 
 
 def _with_new_sections(before: str, after: str, disk: str) -> str:
-    # By what they say: one that was given another number here must not be appended twice.
+    # By text: one that was given another number here must not be appended twice.
     there = {_numbered(each.text, "") for text in (before, disk) for each in read_decisions(text)}
     for each in read_decisions(after):
         if _numbered(each.text, "") in there:

@@ -1,7 +1,7 @@
 """Decisions: sections `## ADR-NNN: Title` of decisions.md, read and appended, never edited.
 
-Rule: a decision that no longer holds is superseded by a new one, which names it. Whatever else
-people write between the sections is theirs.
+Rule: a decision that no longer holds is superseded by a new one, which names it. What people write
+between the sections stays.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ def _decision(heading: re.Match[str], lines: list[str], line: int) -> Decision:
         else:
             current.append(each)
 
-    def told(name: str) -> str:
+    def field_text(name: str) -> str:
         return "\n".join(part.strip() for part in fields.get(name, ())).strip()
 
     return Decision(
         number=int(heading[1]),
         title=heading[2].strip(),
-        date=told("date"),
-        status=told("statu"),
-        context=told("context"),
-        decision=told("decision"),
-        consequences=told("consequence"),
-        supersedes=tuple(int(number) for number in _NUMBER.findall(told("supersede"))),
+        date=field_text("date"),
+        status=field_text("statu"),
+        context=field_text("context"),
+        decision=field_text("decision"),
+        consequences=field_text("consequence"),
+        supersedes=tuple(int(number) for number in _NUMBER.findall(field_text("supersede"))),
         line=line,
         text="\n".join(lines).rstrip(),
     )

@@ -10,13 +10,13 @@ from typing import Any
 
 from contextrelay.errors import Refused
 from contextrelay.limits import NEXT_TODOS_MAX
-from contextrelay.logic.project.dates import parsed
 from contextrelay.logic.project.todos import (
     Document,
     changed,
     found,
     items_of,
     moved,
+    parsed,
     read_todos,
     spelled_id,
 )
@@ -63,8 +63,8 @@ def linked(document: Document, id: str, others: list[str], now: str) -> Document
         other = todo_of(found(document, name))
         circle = _path(waits, other.id, own.id)
         if other.id == own.id or circle:
-            told = " waits for ".join([own.id, *circle] if circle else [own.id, own.id])
-            raise Refused(f"these would wait for one another: {told}", "leave one of them out")
+            chain = " waits for ".join([own.id, *circle] if circle else [own.id, own.id])
+            raise Refused(f"these would wait for one another: {chain}", "leave one of them out")
         waits.setdefault(own.id, set()).add(other.id)
         document = _both_ways(document, own.id, other.id, now)
     return document

@@ -2,7 +2,7 @@
 
 Rule: a field that one of them changed takes that change; lists take what each added and lose what
 each removed. Only where both gave one field different values is there a clash: what is on disk
-stands, and the other value is told.
+stands, and the other value is returned in a clash.
 """
 
 from __future__ import annotations

@@ -142,20 +142,20 @@ def with_clashes(state: Document, clashes: list[Clash], now: str) -> Document:
         return state
     known = clashes_of(state)
     for clash in clashes:
-        told = {"field": clash.field, "kept": clash.kept, "other": clash.other}
-        if not any(all(same(each.get(name), told[name]) for name in told) for each in known):
-            known = [*known, {**told, "at": now}]
+        entry = clash._asdict()
+        if not any(all(same(each.get(name), entry[name]) for name in entry) for each in known):
+            known = [*known, {**entry, "at": now}]
     return {**state, CLASHES: known}
 
 
 def clashes_of(state: Document) -> list[Document]:
-    """The clashes that a state tells of."""
+    """The clashes in a state."""
     found = state.get(CLASHES)
     return [each for each in found if is_object(each)] if is_list(found) else []
 
 
 def tasks_of(state: Any) -> list[Document]:
-    """The tasks for sub-agents that a state tells of."""
+    """The tasks for sub-agents in a state."""
     found = state.get("tasks") if is_object(state) else None
     return [each for each in found if is_object(each)] if is_list(found) else []
 

@@ -1,4 +1,4 @@
-"""Gathering: what matters now in a project, out of its four files.
+"""A snapshot of a project: what a brief may say, out of its four files.
 
 Rule: the same files give the same, at any time and on any machine.
 """
@@ -26,7 +26,7 @@ from contextrelay.logic.project.todos import last_review, read_todos
 from contextrelay.model.project import STATE, TODOS, Decision, Texts, Todo
 
 _WORD = re.compile(r"[^\W_]{3,}")
-# Said so often that they tell nothing.
+# Too frequent to say what a text is about.
 _COMMON = frozenset(("the", "and", "for", "with", "use", "not", "this", "that", "from", "into"))
 
 

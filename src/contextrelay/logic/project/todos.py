@@ -6,12 +6,12 @@ fields that we do not know are kept. Time is an argument.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from contextrelay.errors import Invalid, NotFound, Refused
 from contextrelay.limits import PROJECT_FIELD_CHARS_MAX, PROJECT_TODOS_MAX
 from contextrelay.logic.document.value_types import is_list, is_object
-from contextrelay.logic.project.dates import parsed
 from contextrelay.model.project import ALLOWED, PRIORITIES, TODOS, Todo, todo_of
 
 Document = dict[str, Any]
@@ -204,7 +204,7 @@ def _way(todo: Todo, status: str, allowed: tuple[str, ...]) -> str:
 
 
 def _noted(todo: Todo, note: str) -> str:
-    """A note beside those there are, newest last."""
+    """A note added to those there are, newest last."""
     if not todo.notes or todo.notes == note:
         return note
     return f"{todo.notes}\n{note}"
@@ -240,3 +240,18 @@ def archived(document: Document, before: str) -> tuple[Document, list[str]]:
         return document, []
     kept = [*items_of(document, "completed"), *goes]
     return {**document, "todos": stays, "completed": kept}, [todo_of(item).id for item in goes]
+
+
+def parsed(text: str) -> datetime | None:
+    """The time in a text; None where there is none. Without a zone it is taken as UTC."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def older_than(text: str, now: str, seconds: float) -> bool:
+    """Whether a time is longer ago than so many seconds; what is no time counts as long ago."""
+    then, here = parsed(text), parsed(now)
+    return then is None or here is None or (here - then).total_seconds() > seconds

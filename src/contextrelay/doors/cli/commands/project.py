@@ -63,7 +63,7 @@ def _age(moment: str) -> str:
     """How long ago a time was; as it is written where it is none."""
     from datetime import UTC, datetime
 
-    from contextrelay.logic.project.dates import parsed
+    from contextrelay.logic.project.todos import parsed
 
     then = parsed(moment)
     if then is None:
@@ -200,8 +200,8 @@ def prime(args: Namespace, console: Console) -> None:
 
     A project that cannot be read takes one line: an agent must begin either way.
     """
-    from contextrelay.doors.project.token_count import counter
-    from contextrelay.logic.project.primer import primed
+    from contextrelay.doors.project.user_cache import token_counter
+    from contextrelay.logic.project.brief import primed
 
     if args.budget < BRIEF_TOKENS_MIN:
         raise Invalid(f"{args.budget} tokens are too few", f"give it {BRIEF_TOKENS_MIN} or more")
@@ -214,6 +214,6 @@ def prime(args: Namespace, console: Console) -> None:
         pass
     except RelayError as error:
         brief = f"The project's files need a look: {error.message}; {error.hint}"
-    made = primed(brief, args.budget, counter())
+    made = primed(brief, args.budget, token_counter())
     fields = {"text": made.text, "tokens": made.tokens, "budget_tokens": args.budget}
     console.answer(fields, made.text, made.text)

@@ -22,7 +22,7 @@ _LITERALS = (("true", True), ("false", False), ("null", None))
 _INTEGER_CHARS_MAX = 4_000
 _MEND = "mend it there, by hand or from git; nothing was changed"
 
-# The scanner of the standard library, in C where there is one; its stubs do not tell of it.
+# The scanner of the standard library, in C where there is one; it is not in the stubs.
 _scan: Callable[[str, int, bool], tuple[str, int]] = getattr(decoder, "scanstring")  # noqa: B009
 
 Kind = Literal["object", "list", "scalar"]

@@ -50,9 +50,12 @@ def secrets_in(file: str, text: str, known: str = "") -> list[Secret]:
     found: list[Secret] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line not in lines_before:
-            told = _in_line(file, number, line)
-            # A line that changed around a secret, by a comma perhaps, tells nothing new.
-            found += [one for one, said in told if text.count(said) > known.count(said)]
+            # Where only the rest of the line changed, the secret is not new.
+            found += [
+                secret
+                for secret, said in _in_line(file, number, line)
+                if text.count(said) > known.count(said)
+            ]
         if len(found) >= SECRETS_SHOWN_MAX:
             break
     return found[:SECRETS_SHOWN_MAX]
