@@ -463,6 +463,9 @@ TITLE_CHARS_MAX = 500
 # Names that are compared with one that is not there, and how much of each.
 NAMES_COMPARED_MAX = 500
 NAME_CHARS_COMPARED = 80
+# Of the fields of a JSON push that are not known, and may be misspelled.
+PUSH_NAMES_MAX = 10
+PUSH_NAMES_BYTES_MAX = 65_536
 GREP_PATTERN_CHARS_MAX = 1_000
 GREP_CONTEXT_LINES_MAX = 100
 GREP_MATCHES_DEFAULT = 200

@@ -137,7 +137,17 @@ _RELAY = [
         replies={
             "200": as_json(
                 record(
-                    {"url": STRING, "id": STRING, "channel": nullable(STRING)},
+                    {
+                        "url": STRING,
+                        "id": STRING,
+                        "channel": nullable(STRING),
+                        "warnings": {
+                            "type": "array",
+                            "items": STRING,
+                            "description": "Of fields that are nearly one of ours; also in the "
+                            "header X-Relay-Warning.",
+                        },
+                    },
                     *("url", "id", "channel"),
                 )
             )

@@ -6,8 +6,10 @@ Errors here are plain text, with the seed's own words where it has some.
 from __future__ import annotations
 
 import codecs
+import json
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 from msgspec.json import Decoder, decode, encode
@@ -36,6 +38,9 @@ from contextrelay.limits import (
     INLINE_BODY_BYTES_MAX,
     JSON_ESCAPE_RATIO_MAX,
     METADATA_BYTES_MAX,
+    NAME_CHARS_COMPARED,
+    PUSH_NAMES_BYTES_MAX,
+    PUSH_NAMES_MAX,
     TTL_S_MAX,
 )
 from contextrelay.logic.content.artifact_type import is_media_type
@@ -77,9 +82,17 @@ class _Pushed(Struct):
     url: str
     id: str
     channel: str | None
+    warnings: list[str] | UnsetType = UNSET
 
 
 _sent = Decoder(_Sent)
+_names = Decoder(dict[str, Raw])
+
+
+class _Asked(NamedTuple):
+    verb: Push
+    body: bytes
+    warnings: list[str]
 
 
 async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
@@ -92,19 +105,22 @@ async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     verb = _bare(exchange, by)
     if not is_json:
         exchange.visitor.check(verb)
+    warnings: list[str] = []
     upload = await exchange.upload(bytes_max, Push, is_bare=not is_json)
     try:
         if not upload.size_bytes:
             raise Invalid("Missing body")
         if is_json:
-            verb, artifact = await _push_json(door, exchange, upload, by)
+            (verb, _, warnings), artifact = await _push_json(door, exchange, upload, by)
         else:
             artifact = await door.pushing.push(exchange.relay, verb, upload.body(), exchange.key())
     finally:
         upload.close()
     count(door, verb)
     url = f"{exchange.origin}/pull/{artifact.ref}"
-    await exchange.reply_json(_Pushed(url, artifact.ref, artifact.channel))
+    headers = [(b"x-relay-warning", "; ".join(warnings).encode())] if warnings else []
+    pushed = _Pushed(url, artifact.ref, artifact.channel, warnings or UNSET)
+    await exchange.reply_json(pushed, more=headers)
 
 
 def _bare(exchange: Exchange, by: str) -> Push:
@@ -115,17 +131,19 @@ def _bare(exchange: Exchange, by: str) -> Push:
 
 async def _push_json(
     door: Door, exchange: Exchange, upload: Upload, by: str
-) -> tuple[Push, Artifact]:
+) -> tuple[_Asked, Artifact]:
     if upload.size_bytes <= INLINE_BODY_BYTES_MAX:
-        verb, body = _from_json(upload.whole(), by)
-        return verb, await door.pushing.push(exchange.relay, verb, body, exchange.key())
+        asked = _from_json(upload.whole(), by)
+        relay, key = exchange.relay, exchange.key()
+        return asked, await door.pushing.push(relay, asked.verb, asked.body, key)
     # JSON has to be in memory whole; how much of it there is at once is bounded.
     async with door.large_json:
-        verb, body = await in_thread(lambda: _from_json(upload.whole(), by))
-        return verb, await door.pushing.push(exchange.relay, verb, body, exchange.key())
+        asked = await in_thread(lambda: _from_json(upload.whole(), by))
+        relay, key = exchange.relay, exchange.key()
+        return asked, await door.pushing.push(relay, asked.verb, asked.body, key)
 
 
-def _from_json(raw: bytes, by: str) -> tuple[Push, bytes]:
+def _from_json(raw: bytes, by: str) -> _Asked:
     """What a JSON push asks for, by the seed's rules: odd metadata and channels are ignored."""
     try:
         sent = _sent.decode(raw)
@@ -145,7 +163,36 @@ def _from_json(raw: bytes, by: str) -> tuple[Push, bytes]:
         # The seed's clients seal, and have no way to say so.
         sealed="k1" if is_k1(body[:HEAD_BYTES_MAX], len(body)) else None,
     )
-    return verb, body
+    return _Asked(verb, body, _misspelled(raw, sent))
+
+
+def _misspelled(raw: bytes, sent: _Sent) -> list[str]:
+    """Warn of fields that are nearly one of ours, where that one is missing.
+
+    The seed ignores what it does not know, so a signal to a misspelled channel would be lost in
+    silence.
+    """
+    known = {name: getattr(sent, name) for name in sent.__struct_fields__}
+    given_bytes = sum(len(value) for value in known.values() if value is not UNSET)
+    if len(raw) - given_bytes > PUSH_NAMES_BYTES_MAX:
+        return []  # Each name would become an object; nobody who means well sends so many.
+    fields = _names.decode(raw)
+    missing = [name for name in known if name not in fields]
+    unknown = [name[:NAME_CHARS_COMPARED] for name in fields if name not in known]
+    close = ((name, _close_to(name.lower(), missing)) for name in unknown[:PUSH_NAMES_MAX])
+    return [
+        f'there is no {json.dumps(name)} here: did you mean "{meant}"?'
+        for name, meant in close
+        if meant
+    ]
+
+
+def _close_to(name: str, fields: list[str]) -> str | None:
+    """The field that a name begins with, or the beginning of, or is spelled much like."""
+    for field in fields:
+        if name.startswith(field) or (len(name) > 3 and field.startswith(name)):
+            return field
+    return next(iter(get_close_matches(name, fields, 1, 0.75)), None)
 
 
 def _first(raw: Raw) -> bytes:
