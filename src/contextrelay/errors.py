@@ -4,7 +4,8 @@
     ├── Invalid          the request is wrong in itself
     │   ├── TooLarge     ... because it passes a limit
     │   ├── BudgetTooSmall   ... because what must go into a window is larger than its budget
-    │   └── Refused      ... because what it would lead to is not allowed, or not to the caller
+    │   └── Refused      ... because what it would lead to is not allowed
+    │       └── Forbidden    ... or not to this caller: no key, or one that may not
     ├── NotFound         no such thing, as far as the caller may know
     ├── Gone             it was there; a tombstone says when and why it went
     ├── Sealed           it is sealed, and no key was given that opens it
@@ -81,12 +82,15 @@ class BudgetTooSmall(Invalid):
 
 
 class Refused(Invalid):
-    """The request is well formed, but its result would break a rule; nothing was changed.
-
-    Over HTTP its status is 401 where the caller is not known, and 403 where it may not.
-    """
+    """The request is well formed, but its result would break a rule; nothing was changed."""
 
     code, status = "refused", 422
+
+
+class Forbidden(Refused):
+    """The caller may not do this: its key is missing or wrong (401), or not for this (403)."""
+
+    code, status, exit_code = "forbidden", 403, 4
 
 
 class NotFound(RelayError):

@@ -29,7 +29,8 @@ def problem(error: RelayError) -> dict[str, Any]:
 
 def from_problem(document: Mapping[str, Any], status: int) -> RelayError:
     """The error that a problem describes; without a known code, that of the status."""
-    kind = _BY_CODE.get(str(document.get("code")), _by_status(status))
+    kind = _KEY_STATUSES.get(status) or _BY_CODE.get(str(document.get("code")))
+    kind = kind or _by_status(status)
     message = str(
         document.get("error") or document.get("detail") or f"the server answered {status}"
     )
@@ -38,7 +39,7 @@ def from_problem(document: Mapping[str, Any], status: int) -> RelayError:
     return kind(message, str(document.get("hint") or ""), details, known)
 
 
-_KEY_STATUSES = {401: errors.Refused, 402: errors.Full, 403: errors.Refused}
+_KEY_STATUSES = {401: errors.Forbidden, 402: errors.Full, 403: errors.Forbidden}
 """Statuses about the caller's key, and their classes, which mostly have another status."""
 
 
@@ -51,8 +52,6 @@ _BY_CODE = {kind.code: kind for kind in _CLASSES}
 
 
 def _by_status(status: int) -> type[RelayError]:
-    if status in _KEY_STATUSES:
-        return _KEY_STATUSES[status]
     for kind in reversed(_CLASSES):
         # A 502 without a code is that of a gateway which does not reach the relay.
         if kind.status == status and kind not in (RelayError, errors.Failed):

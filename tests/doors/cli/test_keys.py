@@ -36,7 +36,7 @@ def test_an_admin_looks_after_keys_over_http(shell: Shell) -> None:
         full, why = shell.fails("push", stdin=b"x" * 20_000)
         shell.env["CONTEXTRELAY_API_KEY"] = text["token"]
 
-        assert (code, "admin" in said) == (2, True)
+        assert (code, "admin" in said, "CONTEXTRELAY_API_KEY" in said) == (4, True, True)
         assert (full, "quota of 20,000 bytes" in why) == (1, True)
         assert shell.fails("peek", ref)[0] == 3
         until(lambda: used(shell, made["key"]["id"])["requests"] >= 3, "the counts")
@@ -46,7 +46,13 @@ def test_an_admin_looks_after_keys_over_http(shell: Shell) -> None:
         shell.env["CONTEXTRELAY_API_KEY"] = made["token"]
         code, said = shell.fails("pull", ref)
 
-    assert (code, "Missing or invalid API key" in said) == (2, True)
+        del shell.env["CONTEXTRELAY_API_KEY"]
+        none, missing = shell.fails("--json", "pull", ref)
+
+    assert (code, "Missing or invalid API key" in said) == (4, True)
+    assert "the key in CONTEXTRELAY_API_KEY is not good" in said
+    assert (none, json.loads(missing)["error"]) == (4, "forbidden")
+    assert "set CONTEXTRELAY_API_KEY" in json.loads(missing)["hint"]
 
 
 def used(shell: Shell, key_id: str) -> dict[str, int]:

@@ -20,7 +20,7 @@ from contextrelay.core.access.tenants import space_of
 from contextrelay.core.access.visibility import VisibleLedger, known_refs
 from contextrelay.core.idempotency import was_asked
 from contextrelay.core.stores import Count, Stores
-from contextrelay.errors import Refused
+from contextrelay.errors import Forbidden
 from contextrelay.logic.access.permissions import Touched, complaint
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.key import Key
@@ -69,7 +69,7 @@ class Caller:
         """Let a kind of verb pass, before it is known what else it says.
 
         Raises:
-            Refused: none of that kind is for this key.
+            Forbidden: none of that kind is for this key.
         """
         if kind in self._passing:
             return
@@ -77,7 +77,7 @@ class Caller:
             self.key, kind.__name__, kind.traits.needs, Touched(loose=kind is ImportThread)
         )
         if said is not None:
-            raise Refused(said, _HINT, status=403)
+            raise Forbidden(said, _HINT)
 
     def check_quota(self, kind: type[Verb[Any]], size_bytes: int, once: str) -> None:
         """Let a body pass that has at least so many bytes, before it is here.
@@ -97,14 +97,14 @@ class Caller:
         """Let a verb pass.
 
         Raises:
-            Refused: it is not for this key.
+            Forbidden: it is not for this key.
         """
         kind = type(verb)
         if kind in self._passing:
             return
         said = complaint(self.key, kind.__name__, kind.traits.needs, _touched(verb))
         if said is not None:
-            raise Refused(said, _HINT, status=403)
+            raise Forbidden(said, _HINT)
         if not self.key.is_limited:
             self._passing.add(kind)  # Whatever else it says, it is let in.
 
@@ -112,7 +112,7 @@ class Caller:
         """Let a verb pass: the function that answers it, within the key's quota.
 
         Raises:
-            Refused: it is not for this key.
+            Forbidden: it is not for this key.
         """
         self.check(verb)
         if self.key.quota_bytes is None or verb.traits.fills is None:

@@ -21,7 +21,7 @@ from contextrelay.core.access.quotas import PUSHED
 from contextrelay.core.answers import answers
 from contextrelay.core.schema import KEYS, Kind, key_counters, key_log, walk_logs
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken, Invalid, NotFound, Refused
+from contextrelay.errors import Broken, Forbidden, Invalid, NotFound
 from contextrelay.limits import KEY_FORGOTTEN_S
 from contextrelay.logic.access.permissions import is_good
 from contextrelay.logic.document.bounds import check_label
@@ -57,7 +57,7 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
     if stores.caller is not None and stores.caller.key.tenant is not None:
         tenant = stores.caller.key.tenant
         if verb.tenant not in (None, tenant):
-            raise Refused("this key is of another tenant", "leave out the tenant", status=403)
+            raise Forbidden("this key is of another tenant", "leave out the tenant")
     return issue(_root(stores), replace(verb, tenant=tenant))
 
 

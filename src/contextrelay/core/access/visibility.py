@@ -35,7 +35,7 @@ from contextrelay.core.schema import (
     walk_logs,
     walk_rows,
 )
-from contextrelay.errors import Refused
+from contextrelay.errors import Forbidden
 from contextrelay.logic.access.permissions import sees_channel, sees_thread
 from contextrelay.model.key import Key
 from contextrelay.model.ref import is_ref
@@ -179,9 +179,7 @@ class VisibleLedger(VisibleReads):
         if self._is_there(log):
             return
         if log.startswith(CHANNELS) or self._inner.last(log) or self._inner.kinds(log):
-            raise Refused(
-                "this key is not for all that this would change", "use a key that is", status=403
-            )
+            raise Forbidden("this key is not for all that this would change", "use a key that is")
 
     def trim(self, log: str, before: int) -> None:
         self._check(log)

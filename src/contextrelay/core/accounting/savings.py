@@ -20,7 +20,7 @@ from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.schema import savings_counters
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import catch_up, find_record, head_of, weights_of
-from contextrelay.errors import Full, Refused
+from contextrelay.errors import Forbidden, Full
 from contextrelay.limits import ASKING_TOKENS, STATS_ARTIFACTS_MAX
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT
 from contextrelay.model.savings import Figure, Priced, Savings
@@ -53,7 +53,7 @@ def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
     if verb.thread is not None:
         find_record(stores.ledger, verb.thread)
     elif stores.caller is not None and stores.caller.key.is_limited:
-        raise Refused("this key is for some threads", "name one of them", status=403)
+        raise Forbidden("this key is for some threads", "name one of them")
     with suppress(Full):  # What was read since is not counted then; what was before is shown.
         spending_of(stores).write()
     counts = space_behind(stores).ledger.tally(savings_counters(verb.thread), {})

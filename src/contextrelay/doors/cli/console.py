@@ -11,7 +11,7 @@ import os
 import sys
 
 from contextrelay.doors.cli.terminal import BOLD, ERASE, PLAIN, REDRAW
-from contextrelay.errors import Invalid, RelayError
+from contextrelay.errors import Forbidden, Invalid, RelayError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,7 +183,8 @@ class Console:
         """Write an error and its hint to stderr, without the keys that may be in them."""
         from contextrelay.logic.seal.keys import hide_keys
 
-        message, hint = hide_keys(error.local_message), hide_keys(error.hint)
+        hint = f"{_about_key()}; {error.hint}" if isinstance(error, Forbidden) else error.hint
+        message, hint = hide_keys(error.local_message), hide_keys(hint)
         if self.is_json:
             from msgspec.json import encode
 
@@ -201,6 +202,16 @@ class Console:
     def busy(self, doing: str) -> Busy:
         """Show on a terminal that long work goes on."""
         return Busy(doing, self.is_quiet or not sys.stderr.isatty())
+
+
+def _about_key() -> str:
+    """What to do about the key that a server refused, or was not sent."""
+    from contextrelay.client.transport.address import KEY_VARIABLE, URL_VARIABLE
+
+    if not os.environ.get(KEY_VARIABLE):
+        return f"set {KEY_VARIABLE} to a key of this server"
+    only = f" (it goes to {URL_VARIABLE} alone)" if os.environ.get(URL_VARIABLE) else ""
+    return f"the key in {KEY_VARIABLE} is not good for this{only}"
 
 
 class Busy:

@@ -30,7 +30,7 @@ from contextrelay.client.transport.local import in_thread
 from contextrelay.core.stores import Stores
 from contextrelay.doors.build import build
 from contextrelay.doors.http.server.request import Exchange
-from contextrelay.errors import Invalid, Refused
+from contextrelay.errors import Forbidden, Invalid
 from contextrelay.limits import WORKERS_MAX
 from contextrelay.store.engine import DATABASE_NAME
 
@@ -184,9 +184,7 @@ async def _scrape(door: Door, exchange: Exchange, values: dict[str, str]) -> Non
     """The figures in the format that Accept names: Prometheus text or OpenMetrics."""
     key = exchange.visitor.key
     if key is not None and not key.is_owners:
-        raise Refused(
-            "figures are those of the whole store", "use a key that is for all of it", status=403
-        )
+        raise Forbidden("figures are those of the whole store", "use a key that is for all of it")
     encoder, media_type = choose_encoder(exchange.header("accept"))
 
     def text() -> bytes:

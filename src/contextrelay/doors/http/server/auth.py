@@ -23,7 +23,7 @@ from contextrelay.core.access.callers import seen_by
 from contextrelay.core.access.keys import count_use, key_in, row_of
 from contextrelay.core.memory_cache import BoundedCache
 from contextrelay.core.schema import KEYS, Kind, key_log
-from contextrelay.errors import Limited, Refused, RelayError
+from contextrelay.errors import Forbidden, Limited, RelayError
 from contextrelay.limits import (
     KEY_TRUSTED_S,
     KEYS_REMEMBERED_MAX,
@@ -118,7 +118,7 @@ class Visitor:
         """Check a verb before its body is read.
 
         Raises:
-            Refused: the key may not ask it.
+            Forbidden: the key may not ask it.
         """
         caller = self.relay.stores.caller
         if caller is not None:
@@ -158,7 +158,7 @@ class Callers:
         """The caller with a token.
 
         Raises:
-            Refused: the token is missing or wrong. Limited: too many requests, or wrong tokens.
+            Forbidden: the token is missing or wrong. Limited: too many requests, or wrong tokens.
         """
         if token is None:
             if self.needs_token:
@@ -348,9 +348,9 @@ def address_in(scope: MutableMapping[str, Any]) -> str:
     return client[0] if client else ""
 
 
-def unknown() -> Refused:
+def unknown() -> Forbidden:
     """The error for a missing or wrong token."""
-    return Refused(
+    return Forbidden(
         MISSING,
         "send one as `Authorization: Bearer TOKEN`; who runs this relay makes it: relay keys new",
         status=401,

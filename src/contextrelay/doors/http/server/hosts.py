@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from contextrelay.errors import Invalid, RelayError
+from contextrelay.errors import Forbidden, Invalid, RelayError
 
 _LOOPBACK = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
@@ -25,12 +25,6 @@ class Misdirected(RelayError):
     """The request is for another server."""
 
     code, status = "misdirected", 421
-
-
-class Forbidden(RelayError):
-    """The request may not come from there."""
-
-    code, status = "forbidden", 403
 
 
 class Guard(Struct, frozen=True):
