@@ -16,7 +16,6 @@ from contextrelay.logic.seal.stream import (
     PREFIX_BYTES,
     SEALED_CHUNK_BYTES,
     Opener,
-    opened,
     sealed,
     span,
 )
@@ -94,7 +93,10 @@ def _bare_back(sent: bytes) -> Iterator[bytes]:
 
 
 def _open(chunks: Iterable[bytes], size_bytes: int) -> Iterator[bytes]:
-    return opened(chunks, Opener(KEY, ABOUT, span(size_bytes, 0, None)))
+    opener = Opener(KEY, ABOUT, span(size_bytes, 0, None))
+    for chunk in chunks:
+        yield from opener.feed(chunk)
+    opener.finish()
 
 
 def _ms(chunks: Iterable[bytes]) -> float:

@@ -13,9 +13,10 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "__main__.py": ("contextrelay.doors.cli.main",),
     "client/contextrelay.py": ("contextrelay.client.transport.remote",),
     "client/embedding.py": ("wordllama",),
-    "client/methods.py": ("contextrelay.core.idempotency",),
+    "client/content.py": ("contextrelay.logic.document.bounds",),
+    "client/methods.py": ("contextrelay.client.signatures",),
     "client/names.py": ("difflib",),
-    "client/relay.py": ("contextrelay.client.transport.remote",),
+    "client/relay.py": ("contextrelay.client.transport", "contextrelay.core.idempotency"),
     "client/seal/fernet.py": ("cryptography.fernet",),
     "client/seal/reads.py": (
         "contextrelay.core.inspect.bounded",
@@ -31,7 +32,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.client.signals.dial",
         "websockets.exceptions",
     ),
-    "client/thread.py": ("contextrelay.logic.document.replay",),
+    "client/thread.py": ("contextrelay.client.entries", "contextrelay.logic.document.replay"),
     "client/transport/address.py": ("urllib.parse",),
     "client/transport/local.py": ("asyncio", "logging"),
     "context/codec.py": (

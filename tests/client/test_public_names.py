@@ -77,6 +77,7 @@ def test_the_verbs_of_both_clients_are_these() -> None:
 def test_the_verbs_of_both_thread_handles_are_these() -> None:
     verbs = {"adopt", "add_event", "artifacts", "ask", "checkpoint", "close", "compact", "diff"}
     verbs |= {"events", "export", "fork", "header", "history", "mirror", "patch", "put", "remove"}
+    verbs |= {"add_constraint", "add_decision", "add_fact", "add_question", "add_step", "resolve"}
     verbs |= {"hand_off", "invoke", "once", "pack", "restore", "show", "state", "stats", "tail"}
 
     verbs |= {"add_blocks", "prune"}

@@ -25,7 +25,8 @@ from contextrelay import (
     Settings,
     TooLarge,
 )
-from contextrelay.client.seal.pull import opens
+from contextrelay.client.flow import iterate
+from contextrelay.client.seal.pull import open_sealed
 from contextrelay.client.seal.push import Pushed
 from contextrelay.logic.seal.keys import split_key
 from contextrelay.logic.seal.stream import sealed_size
@@ -442,7 +443,8 @@ def test_a_slice_of_a_large_body_reads_only_its_chunks(place: str) -> None:
         bare, key = split_key(url)
         assert key is not None
 
-        got = b"".join(opens(counting, Pull(parse_ref(bare), start, start + CHUNK), key))
+        verb = Pull(parse_ref(bare), start, start + CHUNK)
+        got = b"".join(iterate(counting, open_sealed(verb, key)))
 
         whole = piece * 2
         assert got == (b"" if place == "behind" else whole[start % MIB :][:CHUNK])

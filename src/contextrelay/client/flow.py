@@ -1,46 +1,194 @@
-"""Flows: a rule of several requests, written once, for clients that block or are awaited.
+"""Flows: a rule of several steps, written once, for clients that block or are awaited.
 
-A flow is a generator: it yields verbs, is sent their replies, and returns a value. An error of a
-verb is raised where the flow yielded it.
+A flow is a generator: it yields steps, is sent what came of each, and returns a value. A step is a
+verb (its reply is sent back), a reply with a body (all of its bytes), or one of the classes below.
+An error of a step is raised where a flow yielded it; one that gives items ends with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator
+from typing import Any, Generic, TypeVar
 
+from msgspec import Struct
+
+from contextrelay.client.transport.local import AsyncBody, in_thread
 from contextrelay.errors import RelayError
-from contextrelay.wire.verbs import Verb
+from contextrelay.wire.verbs import Stream, Verb
 
 Result = TypeVar("Result")
-Flow = Generator[Verb[Any], Any, Result]
+Item = TypeVar("Item")
+ItemGiven = TypeVar("ItemGiven", covariant=True)
+
+
+class Ask(Struct, frozen=True):
+    """Ask a verb that has a body; leads to its reply."""
+
+    verb: Verb[Any]
+    body: AsyncBody
+
+
+class Open(Struct, frozen=True):
+    """Begin to read the body of a reply; leads to something for `Next`."""
+
+    stream: Stream[Any]
+
+
+class Next(Struct, frozen=True):
+    """Read on; leads to a chunk, or None at the end."""
+
+    chunks: Any
+
+
+class Wait(Struct, frozen=True):
+    """Wait until a log has entries after a seq; leads to False if the time was up before that."""
+
+    log: str
+    after: int
+    timeout_s: float | None
+
+
+class Work(Struct, frozen=True):
+    """Call a function that takes long, in a thread where there is an event loop."""
+
+    act: Callable[[], Any]
+
+
+class Give(Struct, Generic[ItemGiven], frozen=True):
+    """Items for the one who iterates."""
+
+    items: Iterable[ItemGiven]
+
+
+Step = Verb[Any] | Stream[Any] | Ask | Open | Next | Wait | Work
+Flow = Generator[Step, Any, Result]
+Items = Generator[Step | Give[Item], Any, None]
+
+
+# Blocking
 
 
 def run(transport: Any, flow: Flow[Result]) -> Result:
-    """Drive a flow through a transport that blocks."""
+    """Do the steps of a flow; what it returns."""
     try:
         step = next(flow)
         while True:
             try:
-                reply = transport.ask(step)
+                outcome = _do(transport, step)
             except RelayError as error:
                 step = flow.throw(error)
             else:
-                step = flow.send(reply)
+                step = flow.send(outcome)
     except StopIteration as done:
         return done.value
+
+
+def iterate(transport: Any, flow: Items[Item]) -> Iterator[Item]:
+    """Do the steps of a flow as its items are asked for.
+
+    The first step is done at once: the call raises what is wrong with it, and signals are heard
+    from the call on.
+    """
+    try:
+        step = next(flow)
+        if not isinstance(step, Give):
+            step = flow.send(_do(transport, step))
+    except StopIteration:
+        return iter(())
+    return _items(transport, flow, step)
+
+
+def _items(transport: Any, flow: Items[Item], step: Step | Give[Item]) -> Iterator[Item]:
+    try:
+        while True:
+            if isinstance(step, Give):
+                yield from step.items
+                step = next(flow)
+            else:
+                step = flow.send(_do(transport, step))
+    except StopIteration:
+        return
+
+
+def _do(transport: Any, step: Step) -> Any:
+    if isinstance(step, Verb):
+        return transport.ask(step)
+    if isinstance(step, Stream):
+        return step.whole()
+    match step:
+        case Ask():
+            return transport.ask(step.verb, step.body)
+        case Open():
+            return step.stream.chunks()
+        case Next():
+            return next(step.chunks, None)
+        case Wait():
+            return transport.wait_for(step.log, step.after, step.timeout_s)
+        case Work():
+            return step.act()
+
+
+# Awaited
 
 
 async def run_awaited(transport: Any, flow: Flow[Result]) -> Result:
-    """Drive a flow through a transport that is awaited."""
+    """Do the steps of a flow; what it returns."""
     try:
         step = next(flow)
         while True:
             try:
-                reply = await transport.ask(step)
+                outcome = await _do_awaited(transport, step)
             except RelayError as error:
                 step = flow.throw(error)
             else:
-                step = flow.send(reply)
+                step = flow.send(outcome)
     except StopIteration as done:
         return done.value
+
+
+async def iterate_awaited(transport: Any, flow: Items[Item]) -> AsyncIterator[Item]:
+    """Do the steps of a flow as its items are asked for."""
+    try:
+        step = next(flow)
+        while True:
+            if isinstance(step, Give):
+                for item in step.items:
+                    yield item
+                step = next(flow)
+            else:
+                step = flow.send(await _do_awaited(transport, step))
+    except StopIteration:
+        return
+
+
+async def _do_awaited(transport: Any, step: Step) -> Any:
+    if isinstance(step, Verb):
+        return await transport.ask(step)
+    match step:
+        case Ask():
+            return await transport.ask(step.verb, step.body)
+        case Stream():
+            return await transport.whole(step)
+        case Open():
+            return transport.chunks(step.stream)
+        case Next():
+            return await anext(step.chunks, None)
+        case Wait():
+            return await transport.wait_for(step.log, step.after, step.timeout_s)
+        case Work():
+            return await in_thread(step.act)
+
+
+def collected(flow: Items[Item]) -> Flow[list[Item]]:
+    """A flow that returns all items of another one."""
+    items: list[Item] = []
+    try:
+        step = next(flow)
+        while True:
+            if isinstance(step, Give):
+                items += step.items
+                step = next(flow)
+            else:
+                step = flow.send((yield step))
+    except StopIteration:
+        return items

@@ -1,31 +1,60 @@
-"""Methods out of verbs: each written once, blocking on `Relay`, awaited on `AsyncRelay`.
+"""Methods of the clients, made of verbs and flows: each written once, blocking and awaited.
 
-`peek = asks(Peek)` takes what `Peek` takes and returns its reply. Values are checked here as they
-are when they come over the wire, so that local and remote refuse the same things.
+`peek = asks(Peek)` takes what `Peek` takes and returns its reply, on `AsyncRelay` an awaitable of
+it. Values are checked here as they are when they come over the wire, so that local and remote
+refuse the same things.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from types import MethodType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    overload,
+)
 
 from msgspec import UNSET, ValidationError, convert
 
-from contextrelay.client.seal.pull import keyed, opens, opens_awaited, plain
+from contextrelay.client.content import Content, as_body
+from contextrelay.client.flow import (
+    Ask,
+    Flow,
+    Items,
+    collected,
+    iterate,
+    iterate_awaited,
+    run,
+    run_awaited,
+)
+from contextrelay.client.seal.pull import chunks_of, open_sealed, unsealed
 from contextrelay.client.seal.push import Pushed, Sealing
-from contextrelay.client.transport.local import AsyncBody
-from contextrelay.errors import Invalid
-from contextrelay.logic.seal.keys import SealKey
+from contextrelay.client.seal.reads import look_inside
+from contextrelay.logic.seal.keys import SealKey, split_key
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import parse_ref
+from contextrelay.model.thread import ThreadView
 from contextrelay.wire.validation import wrong
-from contextrelay.wire.verbs import Body, Pull, Push, Stream, Verb
+from contextrelay.wire.verbs import Pull, Push, Verb
 
 if TYPE_CHECKING:
-    from contextrelay.client.relay import AsyncRelay, Relay
+    from inspect import Signature
+
+    from contextrelay.client.thread import AsyncThread, Thread
 
 Args = ParamSpec("Args")
 Reply = TypeVar("Reply")
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+Blocked = TypeVar("Blocked", covariant=True)
+Awaited = TypeVar("Awaited", covariant=True)
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 
 REF_CHARS = 36
@@ -43,7 +72,8 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
     fields = verb.__struct_fields__
     values = named
     if args:
-        values = dict(zip(fields, args, strict=False)) | named
+        values = dict(zip(fields, args, strict=False))
+        values.update(named)
         if len(values) < len(args) + len(named):
             raise TypeError(f"too many arguments: {verb.__name__} takes {', '.join(fields)}")
     for name in named:
@@ -52,8 +82,7 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
     if values.get("ttl_s") is UNSET:
         del values["ttl_s"]
     for name in _REFS:
-        ref = values.get(name)
-        if isinstance(ref, str) and len(ref) != REF_CHARS and name in fields:
+        if name in values and isinstance(ref := values[name], str) and len(ref) != REF_CHARS:
             values[name] = parse_ref(ref)
     try:
         return convert(values, verb)
@@ -61,176 +90,233 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
         raise wrong(verb, str(error)) from None
 
 
-def checked_key(key: str) -> str:
-    """An idempotency key.
+# Methods
 
-    Raises:
-        Invalid: it cannot be one.
+
+class Blocking(Protocol):
+    """A client, or a handle of one, whose methods block."""
+
+    @property
+    def is_async(self) -> Literal[False]: ...
+
+
+class Async(Protocol):
+    """A client, or a handle of one, whose methods are awaited."""
+
+    @property
+    def is_async(self) -> Literal[True]: ...
+
+
+class Method(Generic[Args, Blocked, Awaited]):
+    """A method of both clients, which `help` and `inspect.signature` show as any function.
+
+    `calls`: the function for clients that block, and the one for those that are awaited. What they
+    take is in `source`, a verb or a flow.
     """
-    from contextrelay.core.idempotency import check_key
 
-    check_key(key)
-    return key
+    def __init__(
+        self, calls: tuple[Any, Any], source: Any, doc: str | None = None, **shape: Any
+    ) -> None:
+        self._blocking, self._awaited = calls
+        for is_async, call in enumerate(calls):
+            call.__doc__ = doc or source.__doc__
+            call.__wrapped__ = _Signed(call, source, bool(is_async), shape)
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        for call in (self._blocking, self._awaited):
+            call.__name__ = name
+            call.__qualname__ = f"{owner.__name__}.{name}"
+            call.__module__ = owner.__module__
 
-def as_body(body: str | AsyncBody) -> AsyncBody:
-    """Text as the bytes it is stored as."""
-    if isinstance(body, str):
-        try:
-            return body.encode()
-        except UnicodeEncodeError as error:
-            raise Invalid(f"the text is no Unicode: {error}", "push it as bytes") from error
-    if isinstance(body, bytearray | memoryview):
-        return bytes(body)
-    given = cast("object", body)
-    if not isinstance(given, bytes | Iterable | AsyncIterable):
-        raise TypeError(f"a body is bytes, text or chunks of bytes, not {type(given).__name__}")
-    return body
-
-
-def told(verb: type[Verb[Any]]) -> str:
-    """A verb's documentation, with what it takes."""
-    fields = ", ".join(verb.__struct_fields__)
-    return f"{verb.__doc__}\n\nTakes: {fields}." if fields else verb.__doc__ or ""
+    @overload
+    def __get__(self, client: Blocking, owner: type) -> Callable[Args, Blocked]: ...
+    @overload
+    def __get__(self, client: Async, owner: type) -> Callable[Args, Awaited]: ...
+    def __get__(self, client: Any, owner: Any) -> Any:
+        call = self._awaited if owner.is_async else self._blocking
+        return call if client is None else MethodType(call, client)
 
 
-class _Method(Generic[Args, Reply]):
-    """A descriptor that knows its verb."""
+class _Signed:
+    """A function whose signature is made when it is asked for: that takes longer than a call."""
 
-    def __init__(self, verb: Callable[Args, Verb[Reply]]) -> None:
-        self._verb: type[Verb[Reply]] = verb  # pyright: ignore[reportAttributeAccessIssue]
-        self.__doc__ = told(self._verb)
+    def __init__(self, call: Any, source: Any, is_async: bool, shape: dict[str, Any]) -> None:
+        self._call = call
+        self._parts = source, is_async, shape
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self._call(*args, **named)
+
+    @property
+    def __signature__(self) -> Signature:
+        from contextrelay.client.signatures import signature_of
+
+        source, is_async, shape = self._parts
+        return signature_of(source, is_async, **shape)
 
 
-class asks(_Method[Args, Reply]):  # noqa: N801
+def asks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
     """A verb without a body."""
+    kind: Any = verb
 
-    @overload
-    def __get__(self, client: Relay, owner: type) -> Callable[Args, Reply]: ...
-    @overload
-    def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, Awaitable[Reply]]: ...
-    def __get__(self, client: Any, owner: type) -> Any:
-        if client is None:
-            return self
+    def ask(client: Any, *args: Any, **named: Any) -> Any:
+        return client.transport.ask(build(kind, args, named))
 
-        def method(*args: Any, **named: Any) -> Any:
-            return client.transport.ask(build(self._verb, args, named))
+    async def ask_awaited(client: Any, *args: Any, **named: Any) -> Any:
+        return await client.transport.ask(build(kind, args, named))
 
-        return method
+    return Method((ask, ask_awaited), kind)
 
 
-class pushes(_Method[Args, Artifact]):  # noqa: N801
-    """A verb with a body, which may be sealed first: bytes, text, or chunks of bytes."""
+def asks_of_thread(
+    verb: Callable[Concatenate[str, Args], Verb[Reply]], then: Callable[[Reply], Result]
+) -> Method[Args, Result, Awaitable[Result]]:
+    """A verb about one thread, which the handle names; `then` makes a result of the reply."""
+    kind: Any = verb
 
-    @overload
-    def __get__(
-        self, client: Relay, owner: type
-    ) -> Callable[Concatenate[str | Body, Args], Pushed]: ...
-    @overload
-    def __get__(
-        self, client: AsyncRelay, owner: type
-    ) -> Callable[Concatenate[str | AsyncBody, Args], Awaitable[Pushed]]: ...
-    def __get__(self, client: Any, owner: type) -> Any:
-        if client is None:
-            return self
+    def ask(thread: Any, *args: Any, **named: Any) -> Any:
+        return then(thread.transport.ask(build(kind, (thread.id, *args), named)))
 
-        def sealing(body: str | AsyncBody, args: Any, named: Any) -> Sealing:
-            seal = named.pop("seal", False)
-            return Sealing(build(Push, args, named), as_body(body), seal)
+    async def ask_awaited(thread: Any, *args: Any, **named: Any) -> Any:
+        return then(await thread.transport.ask(build(kind, (thread.id, *args), named)))
 
-        def method(body: str | AsyncBody, /, *args: Any, **named: Any) -> Any:
-            sent = sealing(body, args, named)
-            artifact = client.transport.ask(sent.verb, sent.body)
-            return sent.pushed(artifact, client.transport.url_of(artifact.ref))
-
-        async def awaited(body: str | AsyncBody, /, *args: Any, **named: Any) -> Any:
-            sent = sealing(body, args, named)
-            artifact = await client.transport.ask(sent.verb, sent.body)
-            return sent.pushed(artifact, client.transport.url_of(artifact.ref))
-
-        return awaited if client.is_async else method
+    return Method((ask, ask_awaited), kind, without="thread", then=then)
 
 
-class sends(_Method[Args, Reply]):  # noqa: N801
-    """A verb with a body: bytes, text, or chunks of bytes."""
+def sends(
+    verb: Callable[Args, Verb[Reply]],
+) -> Method[Concatenate[Content, Args], Reply, Awaitable[Reply]]:
+    """A verb with a body."""
+    kind: Any = verb
 
-    @overload
-    def __get__(
-        self, client: Relay, owner: type
-    ) -> Callable[Concatenate[str | Body, Args], Reply]: ...
-    @overload
-    def __get__(
-        self, client: AsyncRelay, owner: type
-    ) -> Callable[Concatenate[str | AsyncBody, Args], Awaitable[Reply]]: ...
-    def __get__(self, client: Any, owner: type) -> Any:
-        if client is None:
-            return self
+    def send(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Any]:
+        return (yield Ask(build(kind, args, named), as_body(body, client.is_async)))
 
-        def method(body: str | AsyncBody, /, *args: Any, **named: Any) -> Any:
-            return client.transport.ask(build(self._verb, args, named), as_body(body))
-
-        return method
+    return Method(_driven(send), kind, has_body=True)
 
 
-class brings(_Method[Args, Stream[Artifact]]):  # noqa: N801
-    """A verb whose reply is a body, in one piece; opened, where the ref is a URL with a key."""
-
-    @overload
-    def __get__(self, client: Relay, owner: type) -> Callable[Args, bytes]: ...
-    @overload
-    def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, Awaitable[bytes]]: ...
-    def __get__(self, client: Any, owner: type) -> Any:
-        if client is None:
-            return self
-
-        def method(*args: Any, **named: Any) -> Any:
-            verb, key = _pull(args, named)
-            if key is not None:
-                return b"".join(opens(client.transport, verb, key))
-            return plain(client.transport.ask(verb)).whole()
-
-        async def awaited(*args: Any, **named: Any) -> Any:
-            verb, key = _pull(args, named)
-            if key is not None:
-                return b"".join([part async for part in opens_awaited(client.transport, verb, key)])
-            return await client.transport.whole(plain(await client.transport.ask(verb)))
-
-        return awaited if client.is_async else method
+def pushes(
+    verb: Callable[Args, Verb[Artifact]],
+) -> Method[Concatenate[Content, Args], Pushed, Awaitable[Pushed]]:
+    """A push, of a body which may be sealed first."""
+    return Method(_driven(_push), verb, has_body=True, returns=Pushed)
 
 
-class streams(_Method[Args, Stream[Artifact]]):  # noqa: N801
-    """A verb whose reply is a body, chunk by chunk; opened, where the ref is a URL with a key."""
+def pushes_to_thread(
+    verb: Callable[Args, Verb[Artifact]],
+) -> Method[Concatenate[Content, Args], Pushed, Awaitable[Pushed]]:
+    """A push into the thread of a handle."""
 
-    @overload
-    def __get__(self, client: Relay, owner: type) -> Callable[Args, Iterator[bytes]]: ...
-    @overload
-    def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, AsyncIterator[bytes]]: ...
-    def __get__(self, client: Any, owner: type) -> Any:
-        if client is None:
-            return self
+    def put(thread: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Pushed]:
+        return _push(thread, body, *args, **{**named, "thread": thread.id})
 
-        def method(*args: Any, **named: Any) -> Any:
-            verb, key = _pull(args, named)
-            if key is not None:
-                return opens(client.transport, verb, key)
-            return plain(client.transport.ask(verb)).chunks()
-
-        async def awaited(*args: Any, **named: Any) -> Any:
-            verb, key = _pull(args, named)
-            if key is not None:
-                chunks = opens_awaited(client.transport, verb, key)
-            else:
-                chunks = client.transport.chunks(plain(await client.transport.ask(verb)))
-            async for chunk in chunks:
-                yield chunk
-
-        return awaited if client.is_async else method
+    doc = "Store a body and put it into this thread; the options are those of `Relay.push`."
+    return Method(_driven(put), verb, doc, without="thread", has_body=True, returns=Pushed)
 
 
-def _pull(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Pull, SealKey | None]:
-    """A pull, and the key in the URL that it names."""
-    if args:
-        ref, key = keyed(args[0])
-        return build(Pull, (ref, *args[1:]), named), key
-    ref, key = keyed(named.get("ref"))
-    return build(Pull, (), {**named, "ref": ref} if key else named), key
+def _push(client: Any, body: Content, /, *args: Any, **named: Any) -> Flow[Pushed]:
+    seal = named.pop("seal", False)
+    sent = Sealing(build(Push, args, named), as_body(body, client.is_async), seal)
+    artifact = yield Ask(sent.verb, sent.body)
+    return sent.pushed(artifact, client.transport.url_of(artifact.ref))
+
+
+def looks(verb: Callable[Args, Verb[Reply]]) -> Method[Args, Reply, Awaitable[Reply]]:
+    """A verb that looks into bodies: into sealed ones here, where the ref is a URL with a key."""
+    kind: Any = verb
+
+    def look(client: Any, *args: Any, **named: Any) -> Flow[Any]:
+        values = dict(zip(kind.__struct_fields__, args, strict=False)) | named
+        keys = {name: key for name in _REFS if (key := _key_in(values.get(name)))}
+        verb = build(kind, args, named)
+        return (yield from look_inside(verb, keys)) if keys else (yield verb)
+
+    return Method(_driven(look), kind)
+
+
+def brings(verb: Callable[Args, Verb[Any]]) -> Method[Args, bytes, Awaitable[bytes]]:
+    """A pull in one piece; opened, where the ref is a URL with a key."""
+
+    def pull(client: Any, *args: Any, **named: Any) -> Flow[bytes]:
+        key = _key_in(args[0] if args else named.get("ref"))
+        verb = build(Pull, args, named)
+        if key is not None:
+            return b"".join((yield from collected(open_sealed(verb, key))))
+        return (yield unsealed((yield verb)))
+
+    by_flow, awaited = _driven(pull)
+
+    def blocking(client: Any, *args: Any, **named: Any) -> bytes:
+        # Most pulls need one request alone: a flow would take a tenth as long again.
+        if _key_in(args[0] if args else named.get("ref")) is not None:
+            return by_flow(client, *args, **named)
+        return unsealed(client.transport.ask(build(Pull, args, named))).whole()
+
+    return Method((blocking, awaited), verb, returns=bytes)
+
+
+def streams(
+    verb: Callable[Args, Verb[Any]],
+) -> Method[Args, Iterator[bytes], AsyncIterator[bytes]]:
+    """A pull chunk by chunk; opened, where the ref is a URL with a key."""
+
+    def stream(client: Any, *args: Any, **named: Any) -> Items[bytes]:
+        key = _key_in(args[0] if args else named.get("ref"))
+        verb = build(Pull, args, named)
+        if key is not None:
+            yield from open_sealed(verb, key)
+        else:
+            yield from chunks_of(unsealed((yield verb)))
+
+    doc = "Pull a body, or a part of it, chunk by chunk."
+    return Method(_iterated(stream), verb, doc, returns=bytes, is_items=True)
+
+
+def _key_in(ref: object) -> SealKey | None:
+    return split_key(ref)[1] if isinstance(ref, str) and "#" in ref else None
+
+
+def flow(
+    steps: Callable[Concatenate[Any, Args], Flow[Result]],
+) -> Method[Args, Result, Awaitable[Result]]:
+    """A method of several steps."""
+    return Method(_driven(steps), steps)
+
+
+def items(
+    steps: Callable[Concatenate[Any, Args], Items[Item]],
+) -> Method[Args, Iterator[Item], AsyncIterator[Item]]:
+    """A method whose result is iterated."""
+    return Method(_iterated(steps), steps, is_items=True)
+
+
+def gives_thread(
+    steps: Callable[Concatenate[Any, Args], Flow[ThreadView]],
+) -> Method[Args, Thread, Awaitable[AsyncThread]]:
+    """A method of several steps that leads to a handle on a thread."""
+
+    def call(client: Any, *args: Any, **named: Any) -> Flow[Any]:
+        made = yield from steps(client, *args, **named)
+        return getattr(client, "relay", client).handle(made)
+
+    return Method(_driven(call), steps, returns=("Thread", "AsyncThread"))
+
+
+def _driven(steps: Callable[..., Flow[Any]]) -> tuple[Any, Any]:
+    def call(client: Any, *args: Any, **named: Any) -> Any:
+        return run(client.transport, steps(client, *args, **named))
+
+    async def call_awaited(client: Any, *args: Any, **named: Any) -> Any:
+        return await run_awaited(client.transport, steps(client, *args, **named))
+
+    return call, call_awaited
+
+
+def _iterated(steps: Callable[..., Items[Any]]) -> tuple[Any, Any]:
+    def call(client: Any, *args: Any, **named: Any) -> Any:
+        return iterate(client.transport, steps(client, *args, **named))
+
+    def call_awaited(client: Any, *args: Any, **named: Any) -> Any:
+        return iterate_awaited(client.transport, steps(client, *args, **named))
+
+    return call, call_awaited

@@ -97,6 +97,12 @@ class Patched(Struct, frozen=True, kw_only=True):
     """When that version was made; None from an older server."""
 
 
+class Added(Patched, frozen=True, kw_only=True):
+    """What adding an entry to a state led to, and the id of that entry."""
+
+    id: str
+
+
 class Changes(Struct, frozen=True, kw_only=True):
     """The operations that lead from one version to another."""
 

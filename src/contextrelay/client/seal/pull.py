@@ -1,4 +1,4 @@
-"""Opening: what is sealed is decrypted on this side of a pull, with the key out of the URL.
+"""Opening what is sealed: decrypted on this side of a pull, with the key out of the URL.
 
 Rule: the key in the URL says what is to be there. A server that says otherwise is not believed, and
 nothing is given out that was not authenticated: a whole pull brings all or raises; a stream brings
@@ -7,31 +7,18 @@ chunk after chunk, each authenticated, and raises before its end if the rest is 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator
-from typing import Any, TypeVar
-
+from contextrelay.client.flow import Give, Items, Next, Open
 from contextrelay.client.seal.fernet import open_bytes
 from contextrelay.client.seal.push import describing
 from contextrelay.errors import Invalid, Sealed
 from contextrelay.limits import SEAL_CHUNK_BYTES
-from contextrelay.logic.seal.keys import SealKey, cannot_open, split_key
-from contextrelay.logic.seal.stream import HEADER_BYTES, Opener, first_stop, opened, span
+from contextrelay.logic.seal.keys import SealKey, cannot_open
+from contextrelay.logic.seal.stream import HEADER_BYTES, Opener, first_stop, span
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import Pull, Stream
 
-Result = TypeVar("Result")
-Flow = Generator[Pull | Stream[Artifact], Any, Result]
-"""Yields what is to be pulled, and is told the reply; yields a reply, and is told its bytes."""
-Plain = bytes | tuple[Opener, Stream[Artifact]]
-"""What is opened already, or what opens the rest of a reply as it comes."""
 
-
-def keyed(ref: object) -> tuple[object, SealKey | None]:
-    """A ref as it was given, without its key, and the key."""
-    return split_key(ref) if isinstance(ref, str) and "#" in ref else (ref, None)
-
-
-def plain(stream: Stream[Artifact]) -> Stream[Artifact]:
+def unsealed(stream: Stream[Artifact]) -> Stream[Artifact]:
     """A reply that needs no key.
 
     Raises:
@@ -45,67 +32,33 @@ def plain(stream: Stream[Artifact]) -> Stream[Artifact]:
     return stream
 
 
-# Doing it, blocking or awaited
+def chunks_of(stream: Stream[Artifact], opener: Opener | None = None) -> Items[bytes]:
+    """The body of a reply, chunk by chunk; through an opener, if it is sealed."""
+    chunks = yield Open(stream)
+    while (chunk := (yield Next(chunks))) is not None:
+        yield Give((chunk,) if opener is None else opener.feed(chunk))
+    if opener is not None:
+        opener.finish()
 
 
-def opens(
-    transport: Any, verb: Pull, key: SealKey, told: Artifact | None = None
-) -> Iterator[bytes]:
-    """Ask for what is sealed; its plain bytes, as they come.
+def open_sealed(verb: Pull, key: SealKey, known: Artifact | None = None) -> Items[bytes]:
+    """Pull what is sealed; its plain bytes, as they come.
 
-    `told`: what the server has told of it before, which then has to be what was sealed.
+    `known`: how the server described it before, which then has to be what was sealed.
     """
-    flow = _asked(verb, key, told)
-    try:
-        step = next(flow)
-        while True:
-            step = flow.send(transport.ask(step) if isinstance(step, Pull) else step.whole())
-    except StopIteration as done:
-        found: Plain = done.value
-    if isinstance(found, bytes):
-        return iter((found,))
-    opener, stream = found
-    return opened(stream.chunks(), opener)
-
-
-async def opens_awaited(
-    transport: Any, verb: Pull, key: SealKey, told: Artifact | None = None
-) -> AsyncIterator[bytes]:
-    """As `opens`, through a transport that is awaited."""
-    flow = _asked(verb, key, told)
-    try:
-        step = next(flow)
-        while True:
-            if isinstance(step, Pull):
-                step = flow.send(await transport.ask(step))
-            else:
-                step = flow.send(await transport.whole(step))
-    except StopIteration as done:
-        found: Plain = done.value
-    if isinstance(found, bytes):
-        yield found
-        return
-    opener, stream = found
-    async for chunk in transport.chunks(stream):
-        for part in opener.feed(chunk):
-            yield part
-    opener.finish()
-
-
-def _asked(verb: Pull, key: SealKey, told: Artifact | None) -> Flow[Plain]:
-    """What has to be pulled to open a slice, and how it is opened."""
     if key.format == "k1":
-        stream = yield Pull(verb.ref)
-        return open_bytes((yield stream), key)[verb.start : verb.stop]
-    if verb.start < SEAL_CHUNK_BYTES:
+        stream: Stream[Artifact] = yield Pull(verb.ref)
+        yield Give((open_bytes((yield stream), key)[verb.start : verb.stop],))
+    elif verb.start < SEAL_CHUNK_BYTES:
         # The header stands before what is asked for: one request brings both.
-        stream: Stream[Artifact] = yield Pull(verb.ref, 0, first_stop(verb.stop))
+        stream = yield Pull(verb.ref, 0, first_stop(verb.stop))
         chosen = span(stream.value.size_bytes, verb.start, verb.stop)
-        return Opener(key, _description(told or stream.value), chosen), stream
-    head: Stream[Artifact] = yield Pull(verb.ref, 0, HEADER_BYTES)
-    chosen = span(head.value.size_bytes, verb.start, verb.stop)
-    opener = Opener(key, _description(told or head.value), chosen, (yield head))
-    return opener, (yield Pull(verb.ref, chosen.start, chosen.stop))
+        yield from chunks_of(stream, Opener(key, _description(known or stream.value), chosen))
+    else:
+        head: Stream[Artifact] = yield Pull(verb.ref, 0, HEADER_BYTES)
+        chosen = span(head.value.size_bytes, verb.start, verb.stop)
+        opener = Opener(key, _description(known or head.value), chosen, (yield head))
+        yield from chunks_of((yield Pull(verb.ref, chosen.start, chosen.stop)), opener)
 
 
 def _description(artifact: Artifact) -> bytes:

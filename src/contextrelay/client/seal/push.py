@@ -1,4 +1,4 @@
-"""Sealing: bodies are encrypted on this side of a push, and the key goes into the URL alone.
+"""Sealing on this side of a push: bodies are encrypted, and the key goes into the URL alone.
 
 Rule: every push has a key of its own, which is never sent: not to a server, not to a channel. Of
 what is sealed a server learns the size, and the description, which it cannot change unnoticed (k2).
@@ -7,14 +7,14 @@ what is sealed a server learns the size, and the description, which it cannot ch
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import get_args
 
 from msgspec.structs import asdict, replace
 
 from contextrelay.client.seal import fernet
-from contextrelay.client.transport.local import AsyncBody
+from contextrelay.client.transport.local import AsyncBody, brought
 from contextrelay.errors import Failed, Invalid
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.logic.content.artifact_type import told_type
@@ -22,12 +22,11 @@ from contextrelay.logic.seal.keys import KEY_BYTES, SEAL_ID_BYTES, SealKey, hide
 from contextrelay.logic.seal.stream import (
     PREFIX_BYTES,
     SealedBody,
-    Sealer,
     description_hash,
     sealed,
 )
 from contextrelay.model.artifact import Artifact, SealFormat
-from contextrelay.wire.verbs import Push
+from contextrelay.wire.verbs import Body, Push
 
 
 class Pushed(Artifact, frozen=True, kw_only=True):
@@ -85,7 +84,9 @@ class Sealing:
         format: SealFormat = "k2" if seal is True else seal
         self.verb = _described(verb, format)
         self.key = new_key(format)
-        self.body = _fernet(body, self.key) if format == "k1" else _chunked(body, *self._by())
+        # What comes asynchronously is awaited from the thread that sends it.
+        here = brought(body)
+        self.body = _fernet(here, self.key) if format == "k1" else _chunked(here, *self._by())
 
     def _by(self) -> tuple[SealKey, bytes, bytes]:
         assert self.key is not None
@@ -137,42 +138,23 @@ def _described(verb: Push, format: SealFormat) -> Push:
     return replace(verb, type=told, media_type=media_type, sealed=format)
 
 
-def _chunked(body: AsyncBody, key: SealKey, prefix: bytes, described: bytes) -> AsyncBody:
+def _chunked(body: Body, key: SealKey, prefix: bytes, described: bytes) -> Body:
     if isinstance(body, bytes):
         whole = SealedBody(body, key, prefix, described)
         # What is small is sent in one piece.
         return b"".join(whole) if len(whole) <= CHUNK_BYTES else whole
-    if isinstance(body, AsyncIterable):
-        return _awaited(body, Sealer(key, prefix, described))
     return sealed(body, key, prefix, described)
 
 
-async def _awaited(body: AsyncIterable[bytes], sealer: Sealer) -> AsyncIterator[bytes]:
-    yield sealer.header
-    async for chunk in body:
-        for part in sealer.feed(chunk):
-            yield part
-    yield sealer.finish()
-
-
-def _fernet(body: AsyncBody, key: SealKey) -> AsyncBody:
+def _fernet(body: Body, key: SealKey) -> Body:
     """Fernet seals a whole body only, which is collected when it is sent."""
     if isinstance(body, bytes):
         return fernet.seal_bytes(body, key)
-    if isinstance(body, AsyncIterable):
-        return _awaited_whole(body, key)
     return _whole(body, key)
 
 
 def _whole(body: Iterable[bytes], key: SealKey) -> Iterator[bytes]:
     collected = fernet.Collected()
     for chunk in body:
-        collected.add(chunk)
-    yield fernet.seal_bytes(collected.whole(), key)
-
-
-async def _awaited_whole(body: AsyncIterable[bytes], key: SealKey) -> AsyncIterator[bytes]:
-    collected = fernet.Collected()
-    async for chunk in body:
         collected.add(chunk)
     yield fernet.seal_bytes(collected.whole(), key)

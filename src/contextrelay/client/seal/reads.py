@@ -1,4 +1,4 @@
-"""Inside: looking into what is sealed, on this side, with the key out of the URL.
+"""Looking into what is sealed, on this side, with the key out of the URL.
 
 A verb that looks into a body is asked of the server as any other. Where its ref is a URL with a
 key, the body is pulled and opened here, and the same logic looks into it.
@@ -9,98 +9,37 @@ Rule: of a sealed body a server learns nothing by this: neither key, nor questio
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import Any
 
-from contextrelay.client.methods import asks, build
-from contextrelay.client.seal.pull import keyed, opens, opens_awaited
-from contextrelay.client.transport.local import in_thread
+from contextrelay.client.flow import Flow, Work, collected
+from contextrelay.client.seal.pull import open_sealed
 from contextrelay.limits import GREP_ONE_S_MAX
 from contextrelay.logic.seal.keys import SealKey
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import DiffRefs, Digest, Grep, Outline, Peek, Pull, Slice, Verb
 
-if TYPE_CHECKING:
-    from contextrelay.client.relay import AsyncRelay, Relay
-
-Args = ParamSpec("Args")
-Reply = TypeVar("Reply")
 Bodies = dict[str, tuple[Artifact, bytes, bool]]
 """By field of the verb: the artifact, the body, and whether it was sealed."""
 
 _REFS = ("ref", "old", "new")
 
 
-class looks(asks[Args, Reply]):  # noqa: N801
-    """A verb that looks into bodies; into sealed ones here."""
-
-    @overload
-    def __get__(self, client: Relay, owner: type) -> Callable[Args, Reply]: ...
-    @overload
-    def __get__(self, client: AsyncRelay, owner: type) -> Callable[Args, Awaitable[Reply]]: ...
-    def __get__(self, client: Any, owner: type) -> Any:
-        if client is None:
-            return self
-        here: Any = super()
-        plainly: Any = here.__get__(client, owner)
-
-        def method(*args: Any, **named: Any) -> Any:
-            keys = _keys(self._verb, args, named)
-            if not keys:
-                return plainly(*args, **named)
-            verb = build(self._verb, args, named)
-            return looked(verb, _read(client.transport, verb, keys))
-
-        async def awaited(*args: Any, **named: Any) -> Any:
-            keys = _keys(self._verb, args, named)
-            if not keys:
-                return await plainly(*args, **named)
-            verb = build(self._verb, args, named)
-            bodies = await _read_awaited(client.transport, verb, keys)
-            return await in_thread(lambda: looked(verb, bodies))
-
-        return awaited if client.is_async else method
-
-
-def _keys(
-    verb: type[Verb[Any]], args: tuple[Any, ...], named: dict[str, Any]
-) -> dict[str, SealKey]:
-    """The keys in the URLs of a call, by the field that each stands in."""
-    values = {**dict(zip(verb.__struct_fields__, args, strict=False)), **named}
-    found = {name: keyed(values[name])[1] for name in _REFS if isinstance(values.get(name), str)}
-    return {name: key for name, key in found.items() if key is not None}
-
-
-def _read(transport: Any, verb: Verb[Any], keys: dict[str, SealKey]) -> Bodies:
+def look_inside(verb: Verb[Any], keys: dict[str, SealKey]) -> Flow[Any]:
+    """Pull the bodies that a verb is about, open those that have a key, and look into them here."""
     bodies: Bodies = {}
     for name in _REFS:
         if (ref := getattr(verb, name, None)) is None:
             continue
-        artifact: Artifact = transport.ask(Peek(ref))
+        artifact: Artifact = yield Peek(ref)
         if name in keys:
-            body = b"".join(opens(transport, Pull(ref), keys[name], artifact))
+            body = b"".join((yield from collected(open_sealed(Pull(ref), keys[name], artifact))))
         else:
-            body = transport.ask(Pull(ref)).whole()
+            body = yield (yield Pull(ref))
         bodies[name] = artifact, body, name in keys
-    return bodies
+    return (yield Work(lambda: _looked(verb, bodies)))
 
 
-async def _read_awaited(transport: Any, verb: Verb[Any], keys: dict[str, SealKey]) -> Bodies:
-    bodies: Bodies = {}
-    for name in _REFS:
-        if (ref := getattr(verb, name, None)) is None:
-            continue
-        artifact: Artifact = await transport.ask(Peek(ref))
-        if name in keys:
-            opening = opens_awaited(transport, Pull(ref), keys[name], artifact)
-            body = b"".join([part async for part in opening])
-        else:
-            body = await transport.whole(await transport.ask(Pull(ref)))
-        bodies[name] = artifact, body, name in keys
-    return bodies
-
-
-def looked(verb: Verb[Any], bodies: Bodies) -> Any:
+def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
     """The answer to a verb, found in bodies that are here (core/inspect/bounded.py)."""
     if isinstance(verb, Slice):
         from contextrelay.core.inspect.bounded import take_within_bounds

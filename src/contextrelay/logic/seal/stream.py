@@ -263,17 +263,6 @@ def _prefix_in(header: bytes) -> bytes:
     return header[len(_START) :]
 
 
-def opened(chunks: Iterable[bytes], opener: Opener) -> Iterator[bytes]:
-    """What is sealed, chunk by chunk, each after it was authenticated.
-
-    Raises (when read):
-        Sealed: it cannot be opened, or not to its end.
-    """
-    for chunk in chunks:
-        yield from opener.feed(chunk)
-    opener.finish()
-
-
 class Pieces:
     """Bytes that come in pieces of any size and go out in others, copied only across a border."""
 

@@ -1,0 +1,93 @@
+"""What may be pushed, and the bytes that it is stored as."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from typing import IO, Any, cast
+
+from contextrelay.client.transport.local import AsyncBody
+from contextrelay.errors import Invalid
+from contextrelay.limits import BODY_BYTES_MAX, CHUNK_BYTES
+
+Content = (
+    str
+    | bytes
+    | bytearray
+    | memoryview
+    | dict[str, Any]
+    | list[Any]
+    | IO[str]
+    | IO[bytes]
+    | Iterable[bytes]
+    | AsyncIterable[bytes]
+)
+"""Text, bytes, an open file, chunks of bytes; or a dict or a list, which is stored as JSON."""
+
+_TAKEN = "push text, bytes, a dict or list (stored as JSON), an open file, or chunks of bytes"
+
+
+def as_body(content: Content, is_async: bool = False) -> AsyncBody:
+    """Content as the bytes that it is stored as: at once, or chunk by chunk.
+
+    Chunks that are awaited are for `AsyncRelay`.
+
+    Raises:
+        TypeError: it is no content, or has no form in JSON; for a chunk, when it is read.
+        Invalid: a text is no Unicode.
+    """
+    if isinstance(content, bytes):
+        return content
+    if isinstance(content, str):
+        return _encoded(content)
+    if isinstance(content, bytearray | memoryview):
+        return bytes(content)
+    given = cast("object", content)
+    if isinstance(given, dict):
+        return _as_json(cast("object", given))
+    if isinstance(given, list):
+        items = cast("list[bytes]", given)
+        return items if items and all(type(item) is bytes for item in items) else _as_json(items)
+    if isinstance(given, AsyncIterable) and is_async:
+        return _checked_awaited(cast("AsyncIterable[object]", given))
+    if callable(read := getattr(content, "read", None)):
+        return _checked(iter(lambda: read(CHUNK_BYTES) or None, None), is_file=True)
+    if isinstance(given, tuple):
+        return cast("tuple[bytes, ...]", given)
+    if isinstance(given, Iterable) and not isinstance(given, set | frozenset | range):
+        return _checked(cast("Iterable[object]", given))
+    raise TypeError(f"a {type(content).__name__} cannot be pushed: {_TAKEN}")
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"the text is no Unicode: {error}", "push it as bytes") from error
+
+
+def _as_json(content: object) -> bytes:
+    from contextrelay.logic.document.bounds import check_json
+
+    try:
+        return check_json(content, f"a {type(content).__name__}", BODY_BYTES_MAX)
+    except Invalid as error:
+        raise TypeError(f"{error.message}: {_TAKEN}") from error
+
+
+def _checked(chunks: Iterable[object], is_file: bool = False) -> Iterator[bytes]:
+    return (_bytes_of(chunk, is_file) for chunk in chunks)
+
+
+async def _checked_awaited(chunks: AsyncIterable[object]) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        yield _bytes_of(chunk, is_file=False)
+
+
+def _bytes_of(chunk: object, is_file: bool) -> bytes:
+    if isinstance(chunk, bytes):
+        return chunk
+    if isinstance(chunk, bytearray | memoryview):
+        return bytes(cast("memoryview[int]", chunk))
+    if is_file and isinstance(chunk, str):
+        return _encoded(chunk)
+    raise TypeError(f"a chunk is a {type(chunk).__name__}, not bytes: {_TAKEN}")
