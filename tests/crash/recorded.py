@@ -16,9 +16,9 @@ from contextrelay import Relay
 from contextrelay.client.transport.local import Local
 from contextrelay.core.stores import Stores
 from contextrelay.store.blobs.files import FileBlobs
+from contextrelay.store.durable_files import Reserve
 from contextrelay.store.engine import DATABASE_NAME, Engine
 from contextrelay.store.ledger.sqlite import SqliteLedger, connect
-from contextrelay.store.reserve import Reserve
 from tests.crash.acts import Acts
 from tests.crash.report import Mine
 from tests.crash.writer import report

@@ -14,10 +14,10 @@ from contextrelay.client.transport.local import Local
 from contextrelay.core.answer import answer
 from contextrelay.core.stores import Stores, clock_ms
 from contextrelay.store.blobs.memory import MemoryBlobs
+from contextrelay.store.durable_files import Reserve
 from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Write
 from contextrelay.store.ledger.memory import MemoryLedger
-from contextrelay.store.reserve import Reserve
 from contextrelay.wire.verbs import Sweep
 from tests.crash.killing import check_blobs
 from tests.parts import has_command, needs

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from contextrelay.errors import Broken, Full, Invalid
 from contextrelay.store.blobs import Blobs
+from contextrelay.store.durable_files import Reserve
 from contextrelay.store.ledger import Ledger
-from contextrelay.store.reserve import Reserve
 
 DATABASE_NAME = "relay.db"
 

@@ -1,7 +1,7 @@
 """The SQLite engine: one file in WAL mode, every commit on disk before it is acknowledged.
 
 Rule: readers never wait. Each read takes a connection of its own from a pool; writes of one process
-are grouped by whichever thread holds the turn, and processes take turns at a gate (turns.py).
+are grouped (sqlite_queue.py), and processes take turns at a gate (write_turns.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from weakref import WeakSet
 
 from contextrelay.errors import RelayError, Unavailable
-from contextrelay.limits import BUSY_MS_MAX, CHECKPOINT_PAGES, GROUP_COMMITS_MAX
+from contextrelay.limits import BUSY_MS_MAX, CHECKPOINT_PAGES
 from contextrelay.store import file_errors
 from contextrelay.store.durable_files import make_folder
 from contextrelay.store.ledger import (
@@ -32,6 +32,7 @@ from contextrelay.store.ledger import (
     current_token,
     sqlite_news,
 )
+from contextrelay.store.ledger.sqlite_queue import Change, CommitQueue, Ticket
 from contextrelay.store.ledger.sqlite_read_only import ReadOnlyFile, is_writable
 from contextrelay.store.ledger.sqlite_reads import (
     FOREIGN,
@@ -79,32 +80,6 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-Change = Callable[[Transaction], Any]
-
-
-class _Ticket:
-    """One caller's change, waiting for its group."""
-
-    __slots__ = ("answer", "change", "error", "gate", "is_done", "token")
-
-    def __init__(self, change: Change, token: bytes | None) -> None:
-        self.change = change
-        self.token = token
-        """The lock token of the caller; None where a lock does not matter."""
-        self.answer: Any = None
-        self.error: BaseException | None = None
-        self.is_done = False
-        self.gate = threading.Lock()
-        self.gate.acquire()
-
-    def wake(self) -> None:
-        """Let the caller look again: its change is done, or it may lead the next group."""
-        try:
-            self.gate.release()
-        except RuntimeError:
-            return  # It was woken before and has not looked yet.
-
-
 class SqliteLedger(SqliteReads):
     """A ledger in one SQLite file."""
 
@@ -114,8 +89,7 @@ class SqliteLedger(SqliteReads):
         self._path = path
         self._connect = connect
         self._idle: deque[sqlite3.Connection] = deque()
-        self._waiting: deque[_Ticket] = deque()
-        self._turn = threading.Lock()
+        self._queue = CommitQueue(self._try_group)
         self._hearers: list[Callable[[str | None], None]] = []
         self._poller: threading.Thread | None = None
         self._writer_name = sqlite_news.new_writer()
@@ -277,64 +251,11 @@ class SqliteLedger(SqliteReads):
         return dict(self._ask(TALLIED, (name,)))
 
     def _change(self, change: Change, any_token: bool = False) -> Any:
-        """Queue a change. Who finds nobody committing leads: all that wait go into one transaction.
-
-        So there is no writer thread, a lone caller pays for none, and under load each sync to disk
-        serves everyone who came during the one before.
-        """
         if self._file is not None:
             raise file_errors.read_only(self._path, "the disk or its folder is read-only")
-        ticket = _Ticket(change, None if any_token else current_token())
-        self._waiting.append(ticket)
-        while not ticket.is_done:
-            if self._turn.acquire(blocking=False):
-                try:
-                    self._commit_waiting()
-                finally:
-                    self._turn.release()
-                    self._wake_next()
-            else:
-                self._wait(ticket)
-        if ticket.error is not None:
-            raise ticket.error
-        return ticket.answer
+        return self._queue.run(change, None if any_token else current_token())
 
-    def _wait(self, ticket: _Ticket) -> None:
-        try:
-            ticket.gate.acquire()
-        except BaseException:
-            # Ctrl-C: withdraw, and pass on the lead, which may have been offered just now.
-            with suppress(ValueError):
-                self._waiting.remove(ticket)
-            self._wake_next()
-            raise
-
-    def _wake_next(self) -> None:
-        # After the release: who came before it is in the queue, who comes after finds it free.
-        if self._waiting:
-            with suppress(IndexError):
-                self._waiting[0].wake()
-
-    def _commit_waiting(self) -> None:
-        group: list[_Ticket] = []
-        try:
-            while self._waiting and len(group) < GROUP_COMMITS_MAX:
-                group.append(self._waiting.popleft())
-            if not self._try_group(group) and len(group) > 1:
-                # One member may have spoiled it for all: each gets its own answer.
-                for ticket in group:
-                    self._try_group([ticket])
-        except BaseException:
-            # Ctrl-C in the thread that commits for all: the others may try again.
-            for ticket in group:
-                ticket.error = Unavailable("the write was interrupted", "try again")
-            raise
-        finally:
-            for ticket in group:
-                ticket.is_done = True
-                ticket.wake()
-
-    def _try_group(self, group: list[_Ticket]) -> bool:
+    def _try_group(self, group: list[Ticket]) -> bool:
         """Do a group's changes in one transaction; if it fails, each member gets the error."""
         try:
             assert self._turns is not None, "who only reads changes nothing"
@@ -394,16 +315,11 @@ class SqliteLedger(SqliteReads):
             pause.wait(LISTEN_POLL_S if self._hearers else LISTEN_POLL_S * 20)
 
     def _data_version(self) -> int | None:
-        # Asked between commits only; while one is under way there will be another look soon.
-        if not self._turn.acquire(blocking=False):
-            return None
-        try:
-            return None if self._is_closed else _one(self._writer, "PRAGMA data_version", ())
-        except sqlite3.Error:
-            return None
-        finally:
-            self._turn.release()
-            self._wake_next()
+        # While a commit is under way, there will be another look soon.
+        with self._queue.between_commits(wait=False) as is_free, suppress(sqlite3.Error):
+            if is_free and not self._is_closed:
+                return self._writer.execute("PRAGMA data_version").fetchone()[0]
+        return None
 
     # Opening and closing
 
@@ -432,7 +348,7 @@ class SqliteLedger(SqliteReads):
         return writer
 
     def close(self) -> None:
-        with self._turn:
+        with self._queue.between_commits():
             if self._is_closed:
                 return
             self._is_closed = True
@@ -450,8 +366,7 @@ class SqliteLedger(SqliteReads):
         """Leave the parent's connections alone and open our own: SQLite forbids sharing them."""
         # Kept for ever: letting go would close them, and a close may checkpoint under the parent.
         _parents_connections.extend((self._writer, *self._idle))
-        self._turn = threading.Lock()
-        self._waiting.clear()
+        self._queue = CommitQueue(self._try_group)
         self._idle = deque()
         self._poller = None
         self._hearers = []
@@ -467,20 +382,13 @@ class SqliteLedger(SqliteReads):
             self._writer = self._open(self._turns)
 
 
-def _one(connection: sqlite3.Connection, sql: str, values: tuple[object, ...]) -> Any:
-    return connection.execute(sql, values).fetchone()[0]
-
-
 # Forks
 
 _ledgers: WeakSet[SqliteLedger] = WeakSet()
 _parents_connections: list[sqlite3.Connection] = []
 
 
-def _reopen_all() -> None:
-    for ledger in tuple(_ledgers):
-        ledger.reopen_after_fork()
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reopen_all)
+    os.register_at_fork(
+        after_in_child=lambda: [ledger.reopen_after_fork() for ledger in tuple(_ledgers)]
+    )

@@ -1,0 +1,114 @@
+"""Group commit: all changes that wait are done in one transaction, by one of those who wait.
+
+So there is no writer thread, a lone caller pays for none, and under load each sync to disk serves
+everyone who came during the one before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from contextrelay.errors import Unavailable
+from contextrelay.limits import GROUP_COMMITS_MAX
+from contextrelay.store.ledger.sqlite_writes import Transaction
+
+Change = Callable[[Transaction], Any]
+
+
+class Ticket:
+    """One caller's change, waiting for its group."""
+
+    __slots__ = ("answer", "change", "error", "gate", "is_done", "token")
+
+    def __init__(self, change: Change, token: bytes | None) -> None:
+        self.change = change
+        self.token = token
+        """The lock token of the caller; None where a lock does not matter."""
+        self.answer: Any = None
+        self.error: BaseException | None = None
+        self.is_done = False
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+    def wake(self) -> None:
+        """Let the caller look again: its change is done, or it may lead the next group."""
+        with suppress(RuntimeError):  # It was woken before and has not looked yet.
+            self.gate.release()
+
+
+class CommitQueue:
+    """The changes of one process that wait for the database."""
+
+    def __init__(self, commit: Callable[[list[Ticket]], bool]) -> None:
+        """`commit` answers a group in one transaction; False if that failed for all of them."""
+        self._commit = commit
+        self._waiting: deque[Ticket] = deque()
+        self._turn = threading.Lock()
+
+    def run(self, change: Change, token: bytes | None) -> Any:
+        """Queue a change and return its answer. Who finds nobody committing leads the group."""
+        ticket = Ticket(change, token)
+        self._waiting.append(ticket)
+        while not ticket.is_done:
+            if self._turn.acquire(blocking=False):
+                try:
+                    self._commit_waiting()
+                finally:
+                    self._turn.release()
+                    self._wake_next()
+            else:
+                self._wait(ticket)
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.answer
+
+    @contextmanager
+    def between_commits(self, wait: bool = True) -> Generator[bool]:
+        """Let nobody commit meanwhile; False, without waiting, where a commit is under way."""
+        if not self._turn.acquire(blocking=wait):
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._turn.release()
+            self._wake_next()
+
+    def _wait(self, ticket: Ticket) -> None:
+        try:
+            ticket.gate.acquire()
+        except BaseException:
+            # Ctrl-C: withdraw, and pass on the lead, which may have been offered just now.
+            with suppress(ValueError):
+                self._waiting.remove(ticket)
+            self._wake_next()
+            raise
+
+    def _wake_next(self) -> None:
+        # After the release: who came before it is in the queue, who comes after finds it free.
+        if self._waiting:
+            with suppress(IndexError):
+                self._waiting[0].wake()
+
+    def _commit_waiting(self) -> None:
+        group: list[Ticket] = []
+        try:
+            while self._waiting and len(group) < GROUP_COMMITS_MAX:
+                group.append(self._waiting.popleft())
+            if not self._commit(group) and len(group) > 1:
+                # One member may have spoiled it for all: each gets its own answer.
+                for ticket in group:
+                    self._commit([ticket])
+        except BaseException:
+            # Ctrl-C in the thread that commits for all: the others may try again.
+            for ticket in group:
+                ticket.error = Unavailable("the write was interrupted", "try again")
+            raise
+        finally:
+            for ticket in group:
+                ticket.is_done = True
+                ticket.wake()
