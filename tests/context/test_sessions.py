@@ -281,6 +281,67 @@ def test_the_window_keeps_system_and_the_newest_talk_in_order() -> None:
     assert max(block.timestamp for block in talk) == 28
 
 
+def test_the_window_is_filled_by_relevance_and_a_drop_says_the_true_reason() -> None:
+    """Promise K3: an old turn of score 1.0 stays where there is room, one below 0.2 goes."""
+    manager, session = filled(10_000)
+    for number, score in enumerate((1.0, 0.05, 0.3, 0.3, 0.3, 0.3, 0.1)):
+        turn = f"turn number {number} " + "and so on " * 5
+        manager.add_context(session.session_id, turn, USER, score)
+        session.blocks[-1].timestamp = number
+    whole = session.metrics.total_tokens
+    each = session.blocks[0].token_count
+
+    asyncio.run(ContextWindowOptimizer(manager).optimize_session(session.session_id, 5 * each - 1))
+
+    assert [block.timestamp for block in session.blocks] == [0, 3, 4, 5]
+    free = 5 * each - 1 - session.metrics.total_tokens
+    reasons = {drop.block.timestamp: drop.reason for drop in session.dropped}
+    assert whole - session.metrics.total_tokens == 3 * each
+    assert reasons == {
+        1: "relevance 0.05 is below the threshold of 0.2",
+        2: f"no room for its {each} tokens at rank 2 in a window of {5 * each - 1} tokens",
+        6: "relevance 0.10 is below the threshold of 0.2",
+    }
+    assert free < each
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(
+        st.tuples(st.sampled_from(list(ContextType)), st.integers(1, 30), st.floats(0, 1)),
+        min_size=1,
+        max_size=20,
+    ),
+    tokens=st.integers(40, 200),
+)
+def test_whatever_is_dropped_for_room_would_not_have_fitted(
+    sizes: list[tuple[ContextType, int, float]], tokens: int
+) -> None:
+    """Promise K3: for both optimizers."""
+    for optimizer in (ContextWindowOptimizer, RealTimeContextOptimizer):
+        manager, session = filled(100_000)
+        for number, (kind, words, score) in enumerate(sizes):
+            kind = AGENT if kind is SYSTEM else kind
+            manager.add_context(session.session_id, f"{number}" + " word" * words, kind, score)
+        before = session.metrics.total_tokens
+
+        if optimizer is ContextWindowOptimizer:
+            asyncio.run(optimizer(manager).optimize_session(session.session_id, tokens))
+        else:
+            real_time = RealTimeContextOptimizer(manager, tokens)
+            asyncio.run(real_time.optimize_session(session.session_id))
+
+        free = tokens - session.metrics.total_tokens
+        assert free >= 0
+        assert before > tokens or not session.dropped
+        for drop in session.dropped:
+            if drop.reason.startswith("no room"):
+                assert drop.block.token_count > free
+            else:
+                assert drop.block.relevance_score < manager.relevance_threshold
+                assert "below the threshold" in drop.reason
+
+
 def test_relevance_is_an_index_that_follows_changes() -> None:
     """Promises K2, K4."""
     manager, session = filled(10_000)

@@ -1,6 +1,7 @@
-"""Windows: sessions are brought within a number of tokens, at once or again and again.
+"""Window optimizers: a session is brought within a number of tokens, once or in a loop.
 
-Rule: the order of the conversation stays, SYSTEM blocks stay, and what is dropped is listed.
+Rule: the order of the conversation stays, SYSTEM blocks stay, and what is dropped is listed with
+its reason: there was no room for it, or it is below the threshold and no model would be shown it.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Collection, Sequence
 
 from contextrelay.context.blocks import ContextBlock, ContextPackage, ContextType
 from contextrelay.context.sessions import ContextManager, check_room
-from contextrelay.model.package import Budget
+from contextrelay.logic.packing.pack import pack
+from contextrelay.model.package import Block, Budget
 
 WINDOW_TOKENS = 4_096
 TALK_SHARE = 0.7
@@ -30,7 +33,7 @@ PRIORITY = {
 
 
 class ContextWindowOptimizer:
-    """Keeps SYSTEM, then the newest turns up to 70 %, then the rest by relevance."""
+    """Keeps SYSTEM, the newest turns up to 70 %, then the rest, then older turns, by relevance."""
 
     def __init__(self, context_manager: ContextManager) -> None:
         self.context_manager = context_manager
@@ -43,29 +46,70 @@ class ContextWindowOptimizer:
             BudgetTooSmall: SYSTEM blocks alone are more.
         """
         session = self.context_manager.session(session_id)
-        check_room(session.blocks, Budget(max_tokens).tokens_max)
+        blocks = session.blocks
+        check_room(blocks, Budget(max_tokens).tokens_max)
         if session.metrics.total_tokens <= max_tokens:
             return
-        places = range(len(session.blocks))
-        blocks = session.blocks
-        keep = {place for place in places if blocks[place].type is ContextType.SYSTEM}
-        used = sum(blocks[place].token_count for place in keep)
-        newest = sorted(
-            (place for place in places if blocks[place].type in TALK),
-            key=lambda place: (blocks[place].timestamp, place),
-            reverse=True,
+        shown = _shown(self.context_manager, session)
+        talk = [place for place in shown if blocks[place].type in TALK]
+        talk.sort(key=lambda place: (blocks[place].timestamp, place), reverse=True)
+        used = sum(each.token_count for each in blocks if each.type is ContextType.SYSTEM)
+        newest: set[int] = set()
+        for place in talk:
+            if used + blocks[place].token_count <= max_tokens * TALK_SHARE:
+                newest.add(place)
+                used += blocks[place].token_count
+        # The room that is left is for the rest first, and then for older turns.
+        ranked = sorted(
+            shown, key=lambda place: (blocks[place].type in TALK, -blocks[place].relevance_score)
         )
-        rest = sorted(
-            (place for place in places if place not in keep and blocks[place].type not in TALK),
-            key=lambda place: (-blocks[place].relevance_score, place),
+        _fit(self.context_manager, session, max_tokens, ranked, newest)
+
+
+def _shown(manager: ContextManager, session: ContextPackage) -> list[int]:
+    """The places of the blocks that a model is shown: those above the threshold, and SYSTEM."""
+    return [
+        place
+        for place, block in enumerate(session.blocks)
+        if block.type is ContextType.SYSTEM or block.relevance_score >= manager.relevance_threshold
+    ]
+
+
+def _fit(
+    manager: ContextManager,
+    session: ContextPackage,
+    tokens_max: int,
+    ranked: Sequence[int],
+    pins: Collection[int] = (),
+) -> None:
+    """Keep `pins` and, best first, what of `ranked` (places) has room; drop the rest by `pack`."""
+    blocks = session.blocks
+    counts = {blocks[place].content: blocks[place].token_count for place in ranked}
+    worth = {place: float(len(ranked) - rank) for rank, place in enumerate(ranked)}
+    package = pack(
+        [
+            Block(str(place), blocks[place].content, blocks[place].type.name, worth[place])
+            for place in sorted(ranked)
+        ],
+        budget_tokens=tokens_max,
+        pins=[str(place) for place in pins],
+        count=counts.__getitem__,
+    )
+    least = manager.relevance_threshold
+    out = {
+        place: f"relevance {block.relevance_score:.2f} is below the threshold of {least}"
+        for place, block in enumerate(blocks)
+        if place not in worth
+    }
+    for dropped in package.dropped:
+        why = package.why(dropped.id)
+        out[int(dropped.id)] = (
+            f"no room for its {why.tokens} tokens at rank {why.rank} in a window of {tokens_max} "
+            "tokens"
+            if why.of is None
+            else f"the same as {blocks[int(why.of)].id}"
         )
-        for some, limit in ((newest, max_tokens * TALK_SHARE), (rest, max_tokens)):
-            for place in some:
-                if used + blocks[place].token_count <= limit:
-                    keep.add(place)
-                    used += blocks[place].token_count
-        why = f"no room in a window of {max_tokens} tokens"
-        self.context_manager.drop(session, {place: why for place in places if place not in keep})
+    manager.drop(session, out)
 
 
 class RealTimeContextOptimizer:
@@ -151,19 +195,13 @@ class RealTimeContextOptimizer:
         blocks = session.blocks
         check_room(blocks, self.token_budget)
         ranked = sorted(
-            range(len(blocks)),
+            _shown(self.context_manager, session),
             key=lambda place: (
                 PRIORITY[blocks[place].type],
                 -blocks[place].relevance_score,
                 -blocks[place].timestamp,
             ),
         )
-        used, out = 0, dict[int, str]()
-        for place in ranked:
-            is_system = blocks[place].type is ContextType.SYSTEM
-            if is_system or used + blocks[place].token_count <= self.token_budget:
-                used += blocks[place].token_count
-            else:
-                out[place] = f"no room in a budget of {self.token_budget} tokens"
-                self._given.pop(blocks[place].id, None)
-        self.context_manager.drop(session, out)
+        _fit(self.context_manager, session, self.token_budget, ranked)
+        for gone in {block.id for block in blocks} - {block.id for block in session.blocks}:
+            self._given.pop(gone, None)
