@@ -20,7 +20,7 @@ from contextrelay.doors.http.server.request import JSON, Exchange, Headers
 from contextrelay.doors.report.contents import gather
 from contextrelay.doors.report.markdown import as_json, markdown
 from contextrelay.doors.report.page import POLICY, page
-from contextrelay.wire.verbs import AddEvent, Body, Label, Verb
+from contextrelay.wire.verbs import AddEvent, Label
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import Door
@@ -62,11 +62,8 @@ class _Here(Thread):
     """A thread of this server's store, for what reads it in a thread of execution of its own."""
 
     def __init__(self, local: Local, thread: str) -> None:
-        self._local = local
+        self.transport = local
         self.id = thread
-
-    def ask(self, verb: Verb[Reply], body: Body = b"") -> Reply:
-        return self._local.ask(verb, body)
 
 
 def _written(thread: Thread, kind: str) -> tuple[int, bytes, Headers, bytes]:
