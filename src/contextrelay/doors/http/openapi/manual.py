@@ -57,7 +57,9 @@ def add_to(paths: Paths) -> None:
 
 
 async def show(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    text, tag = _written()
+    origin = escape(exchange.origin).encode()
+    text = _written().replace(_ORIGIN.encode(), origin)
+    tag = f'"{hashlib.sha256(text).hexdigest()[:32]}"'.encode()
     headers = [(b"etag", tag), *page(style=STYLE)]
     if has_tag(exchange, tag):
         await exchange.start(304, headers)
@@ -67,9 +69,8 @@ async def show(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
 
 
 @cache
-def _written() -> tuple[bytes, bytes]:
-    text = "".join(written(openapi_document())).encode()
-    return text, f'"{hashlib.sha256(text).hexdigest()[:32]}"'.encode()
+def _written() -> bytes:
+    return "".join(written(openapi_document())).encode()
 
 
 def written(document: Json) -> Iterator[str]:
@@ -102,7 +103,7 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Itera
     yield (
         f'<details id="{_text(operation["operationId"])}"><summary>'
         f'<code class="method {method}">{method}</code><code>{_text(path)}</code>'
-        f"<span>{_text(operation['summary'])}</span></summary><div>"
+        f"<span>{_spelled(operation['summary'])}</span></summary><div>"
     )
     yield _paragraphs(operation.get("description", ""))
     yield f"<pre>{_text(curl(path, method, operation))}</pre>"
@@ -139,32 +140,57 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Itera
     yield "</div></details>"
 
 
+# The address that the page came from goes in its place.
+_ORIGIN = "http://relay.invalid"
+# What a line needs, and its schema does not require: fields of the query, of JSON, and headers.
+_EXAMPLES: dict[str, Json] = {
+    "Slice": {"lines": "1:20"},
+    "AddEvent": {"type": "note.added"},
+    "mcp": {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+}
+_ACCEPT: dict[str, str] = {
+    "mcp": "application/json, text/event-stream",
+    "getContent": "application/octet-stream",
+    "getContentInThread": "application/octet-stream",
+}
+
+
 def curl(path: str, method: str, operation: Json) -> str:
     """A line for a shell that asks it; what stands in capitals is to be filled in."""
-    target = re.sub(r"\{(\w+)\}", lambda name: name[1].upper(), path)
-    needed = [
-        f"{each['name']}={each['name'].upper()}"
-        for each in operation.get("parameters", [])
-        if each["in"] == "query" and each["required"]
-    ]
+    name = operation["operationId"]
+    target = re.sub(r"\{(\w+)\}", lambda found: found[1].upper(), path)
     words = ["curl"] + ([] if method in ("GET", "POST") else ["--request", method])
     content: Json = operation.get("requestBody", {}).get("content", {})
+    needed = {
+        each["name"]: _example(each["name"], _held(each))
+        for each in operation.get("parameters", [])
+        if each["in"] == "query" and each["required"]
+    }
     if "application/json" in content:
         schema = content["application/json"]["schema"]
         schema = schema.get("anyOf", [schema])[-1]
-        value = {name: _example(schema["properties"][name]) for name in schema["required"]}
-        words += ["--json", f"'{json.dumps(value)}'"]
+        value = {each: _example(each, schema["properties"][each]) for each in schema["required"]}
+        words += ["--json", f"'{json.dumps(value | _EXAMPLES.get(name, {}))}'"]
     elif "*/*" in content:
         words += ["--data-binary", "@FILE"]
+        for held in content.values():
+            fields = held.get("x-first-line", {"required": []})
+            needed |= {
+                each: _example(each, fields["properties"][each]) for each in fields["required"]
+            }
     elif content:
         words += ["--header", f"'content-type: {next(iter(content))}'", "--data-binary", "@FILE"]
-    query = "?" + "&".join(needed) if needed else ""
-    return " ".join([*words, f"'http://127.0.0.1:8787{target}{query}'"])
+    else:
+        needed |= _EXAMPLES.get(name, {})
+    if name in _ACCEPT:
+        words += ["--header", f"'accept: {_ACCEPT[name]}'"]
+    query = "?" + "&".join(f"{each}={value}" for each, value in needed.items()) if needed else ""
+    return " ".join([*words, f"'{_ORIGIN}{target}{query}'"])
 
 
-def _example(schema: Json) -> Any:
+def _example(name: str, schema: Json) -> Any:
     kinds: Json = {"array": [], "object": {}, "integer": 1, "number": 1, "boolean": True}
-    return kinds.get(schema.get("type", ""), "...")
+    return kinds.get(schema.get("type", ""), name.upper())
 
 
 # Pieces
