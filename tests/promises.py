@@ -515,6 +515,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/client/test_outlines.py::test_an_outline_tells_the_shape_its_cost_and_the_next_step",
         "tests/client/test_savings.py::test_a_peek_counts_as_its_preview_each_time_and_the_whole_once",
         "tests/client/test_savings.py::test_every_look_is_counted_and_what_is_pulled_is_taken_off",
+        "tests/doors/mcp/test_push_pull.py::test_what_is_counted_as_read_is_what_the_model_saw",
         "tests/client/test_slices.py::test_a_piece_tells_what_it_cost_and_how_to_go_on",
         "tests/doors/cli/test_stats.py::test_stats_tell_what_was_counted_beside_it_over_all_commands",
         "tests/doors/cli/test_outlines.py::test_the_outline_is_on_stdout_and_its_cost_beside_it",

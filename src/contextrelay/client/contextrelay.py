@@ -139,7 +139,7 @@ class ContextRelay:
             raise ValueError(f"Not a ContextRelay pointer URL: there is no {PULL}<id> in it")
         server = self._server_of(bare)
         if server is None:
-            return self._here().peek(parse_ref(bare)).metadata
+            return self._here().peek(parse_ref(bare), shown_chars=0).metadata
         raw = self._remote(server).run(_got(server, f"{before}/peek/{ref}", REPLY_JSON_BYTES_MAX))
         told = decoded(Any, raw)
         return cast("dict[str, Any]", told) if isinstance(told, dict) else {}

@@ -81,7 +81,7 @@ def _write(relay: Relay, view: HandoffView, file: BinaryIO) -> None:
         given = relay.pull(view.ref)
         archive.writestr(HANDOFF, given, method_for(len(given), (given,)))
         for handed in view.handoff.refs:
-            artifact = relay.peek(handed.ref)
+            artifact = relay.peek(handed.ref, shown_chars=0)
             if artifact.sealed is None:
                 told = _Told(artifact.name, artifact.type, artifact.media_type, artifact.sha256)
                 archive.writestr(f"{REFS}{handed.ref}.json", encode(told))

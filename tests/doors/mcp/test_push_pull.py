@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from mcp_types import ResourceLink, TextContent, TextResourceContents
 from contextrelay import Relay
 from contextrelay.client.bridge.bridge import AgentBridge
 from contextrelay.client.contextrelay import ContextRelay
-from contextrelay.limits import MCP_TEXT_BYTES_MAX
+from contextrelay.limits import MCP_PREVIEW_CHARS, MCP_TEXT_BYTES_MAX
+from contextrelay.logic.tokens import count_tokens
 from tests.doors.mcp.connecting import Place, bad, good, unfenced
 
 
@@ -79,6 +81,33 @@ def test_a_long_text_comes_as_a_preview_and_a_link_to_it(place: Place) -> None:
     assert link.description == "a log"
     assert isinstance(content, TextResourceContents)
     assert content.text == text
+
+
+def test_what_is_counted_as_read_is_what_the_model_saw(place: Place) -> None:
+    """Promise L5."""
+    text = "one line of a log\n" * 100
+    with Relay(place.store) as relay:
+        short = relay.push(text, metadata={"summary": "a log"})
+        long = relay.push("one line of a log\n" * 5_000)
+
+    async def act(client: Client) -> None:
+        good(await client.call_tool("pull_context", {"url": short.ref}))
+        good(await client.call_tool("peek_context", {"url": short.ref}))
+        good(await client.call_tool("pull_context", {"url": long.ref}))
+        good(await client.call_tool("peek_context", {"url": long.ref}))
+
+    place.run(act)
+
+    with Relay(place.store) as relay:
+        # A server writes its counts once a second.
+        deadline_s = time.monotonic() + 20
+        while (saved := relay.savings()).answers < 2 and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+    # The short one was pulled whole, and its summary read; of the long one two previews.
+    assert (saved.pulls, saved.answers) == (1, 2)
+    assert saved.pulled_back.tokens == pytest.approx(count_tokens(text), rel=0.4)
+    previews = long.preview.text + long.preview.text[:MCP_PREVIEW_CHARS]
+    assert saved.sent.tokens == pytest.approx(count_tokens(previews), rel=0.4)
 
 
 def test_a_text_of_just_the_limit_comes_whole(stdio: Place) -> None:

@@ -30,7 +30,7 @@ def look_inside(verb: Verb[Any], keys: dict[str, SealKey]) -> Flow[Any]:
     for name in _REFS:
         if (ref := getattr(verb, name, None)) is None:
             continue
-        artifact: Artifact = yield Peek(ref)
+        artifact: Artifact = yield Peek(ref, shown_chars=0)
         if name in keys:
             body = b"".join((yield from collected(open_sealed(Pull(ref), keys[name], artifact))))
         else:

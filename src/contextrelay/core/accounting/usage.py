@@ -56,7 +56,9 @@ def note(stores: Stores, verb: Verb[Any], reply: Any) -> None:
     if isinstance(verb, Pack):
         spending.showed(reply)
     elif isinstance(verb, Peek):
-        spending.peeked(reply)
+        # Many a peek only looks before a pull, or for the metadata: no text is shown then.
+        if verb.shown_chars != 0:
+            spending.peeked(reply, verb.shown_chars)
     elif isinstance(verb, Pull):
         artifact: Artifact = reply.value
         stop = artifact.size_bytes if verb.stop is None else min(verb.stop, artifact.size_bytes)
@@ -92,11 +94,13 @@ def spending_of(stores: Stores) -> Spending:
 class _Touched:
     """What was read of one artifact since the last writing."""
 
-    __slots__ = ("artifact", "peeks", "pulled_bytes", "pulls", "pulls_whole")
+    __slots__ = ("artifact", "previews", "pulled_bytes", "pulls", "pulls_whole")
 
     def __init__(self) -> None:
         self.artifact: Artifact | None = None
-        self.peeks = self.pulls = self.pulls_whole = self.pulled_bytes = 0
+        self.pulls = self.pulls_whole = self.pulled_bytes = 0
+        # How often each length of the preview was shown.
+        self.previews: Counter[int | None] = Counter()
 
 
 class _Look(Struct, frozen=True):
@@ -136,12 +140,12 @@ class Spending:
         with self._lock:
             self._marks.read((ref,), tokens)
 
-    def peeked(self, artifact: Artifact) -> None:
+    def peeked(self, artifact: Artifact, shown_chars: int | None) -> None:
         with self._lock:
             touched = self._touch(artifact.ref)
             if touched is not None:
                 touched.artifact = artifact
-                touched.peeks += 1
+                touched.previews[shown_chars] += 1
 
     def pulled(self, artifact: Artifact, size_bytes: int) -> None:
         with self._lock:
@@ -252,10 +256,10 @@ class Spending:
         return Row(Kind.READ, ONLY, _MEASURED if basis == "measured" else str(tokens).encode())
 
     def _counted(self, each: _Touched, artifact: Artifact) -> Counter[str]:
-        counted: Counter[str] = Counter(answers=each.peeks, pulls=each.pulls)
-        if each.peeks:
-            tokens, basis = _tokens(artifact.preview.text)
-            counted[f"sent_{basis}"] += each.peeks * tokens
+        counted: Counter[str] = Counter(answers=each.previews.total(), pulls=each.pulls)
+        for shown_chars, times in each.previews.items():
+            tokens, basis = _tokens(artifact.preview.text[:shown_chars])
+            counted[f"sent_{basis}"] += times * tokens
         if each.pulls_whole:
             tokens, basis = self._whole(artifact)
             counted[f"pulled_{basis}"] += each.pulls_whole * tokens

@@ -36,7 +36,6 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.untrusted.fence import fence, fenced
 from contextrelay.model.artifact import Artifact, spell
-from contextrelay.wire.verbs import Peek
 
 Url = Annotated[
     str,
@@ -95,7 +94,10 @@ class PeekContext(Struct, frozen=True, kw_only=True):
 
 async def _peek(visit: Visit, asked: PeekContext) -> Answer:
     named = await artifact_of(visit, asked.url)
-    return with_fields(_about(await named.relay.transport.ask(Peek(named.ref, is_full=True))))
+    fields = _about(await named.relay.peek(named.ref, is_full=True, shown_chars=0))
+    if "preview" in fields:
+        await named.relay.peek(named.ref, shown_chars=MCP_PREVIEW_CHARS)
+    return with_fields(fields)
 
 
 def _about(artifact: Artifact) -> dict[str, Any]:
@@ -141,7 +143,7 @@ async def _pull(visit: Visit, asked: PullContext) -> Answer:
 
 async def _body(named: Named, own: OwnRefs | None = None) -> Answer:
     """The body of an artifact, or its preview with a link to it."""
-    artifact = await named.relay.peek(named.ref)
+    artifact = await named.relay.peek(named.ref, shown_chars=0)
     is_own = own is not None and named.ref in own and not named.is_elsewhere
     if artifact.sealed or named.key:
         return _unsealed(artifact, await named.relay.pull(named.url), is_own)
@@ -161,6 +163,8 @@ async def _body(named: Named, own: OwnRefs | None = None) -> Answer:
         shown = fenced(text, _source(artifact))
         # Where a known trick is not shown as it stands, the link still leads to the bytes.
         return Answer(shown, link=None if text in shown else link)
+    # Only here the preview is shown, and counts as read.
+    artifact = await named.relay.peek(named.ref)
     return Answer(f"{fence(artifact)}\n{rest}", link=link)
 
 
@@ -243,13 +247,13 @@ async def _bridge(visit: Visit, asked: BridgeTask) -> Answer:
 
 async def _answers(visit: Visit, ref: str, correlation: str, url: str) -> bool:
     try:
-        return is_answer((await visit.relay.peek(ref)).metadata, correlation, url)
+        return is_answer((await visit.relay.peek(ref, shown_chars=0)).metadata, correlation, url)
     except (NotFound, Gone):
         return False
 
 
 async def _result(named: Named) -> Answer:
-    artifact = await named.relay.peek(named.ref)
+    artifact = await named.relay.peek(named.ref, shown_chars=0)
     if artifact.metadata.get(FAILED) is True:
         reason = artifact.preview.text
         raise RelayError(f"the other agent failed: {reason!r}", "mend that, and send it again")

@@ -110,7 +110,7 @@ async def read(visit: Visit, uri: str) -> tuple[str | bytes, str]:
             f"read {SCHEME}<ref>, {SCHEME}<ref>/bytes/<start>-<stop> or {SCHEME}thread/<id>/header",
         )
     named = await ref_argument.artifact_of(visit, match["ref"])
-    artifact = await visit.relay.peek(named.ref)
+    artifact = await visit.relay.peek(named.ref, shown_chars=0)
     start, stop = (int(match["start"]), int(match["stop"])) if match["stop"] else (0, None)
     end = artifact.size_bytes if stop is None else min(stop, artifact.size_bytes)
     if end - start > MCP_RESOURCE_BYTES_MAX:

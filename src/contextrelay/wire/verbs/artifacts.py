@@ -110,6 +110,8 @@ class Peek(Verb[Artifact], frozen=True):
     """Describe an artifact without its body.
 
     `is_full`: with its tokens and its outline, which are computed the first time they are needed.
+    `shown_chars`: how much of the preview its reader sees, for the savings; a peek that shows
+    nothing is not counted. None: all of it.
     """
 
     traits = Traits(
@@ -122,6 +124,7 @@ class Peek(Verb[Artifact], frozen=True):
 
     ref: Ref
     is_full: bool = False
+    shown_chars: Offset | None = None
 
     @property
     def looks_inside(self) -> bool:

@@ -48,7 +48,7 @@ def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
     if any(artifact.ref == ref for artifact in artifacts):
         return ref
     # More than can be listed at once; the artifact itself knows which thread it was put into.
-    if chosen.thread.relay.peek(ref).thread == chosen.thread.id:
+    if chosen.thread.relay.peek(ref, shown_chars=0).thread == chosen.thread.id:
         return ref
     raise NotFound(
         f"{ref} is not in {chosen.label}", f"see: relay artifact list --thread {chosen.label}"

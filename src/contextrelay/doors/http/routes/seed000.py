@@ -317,7 +317,8 @@ async def _envelope(parts: AsyncIterator[bytes], metadata: bytes) -> AsyncIterat
 async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     query = exchange.query() if exchange.scope["query_string"] else {}
     try:
-        asked = Peek(_ref(values), is_full=query.get("full") == "1")
+        is_full = query.get("full") == "1"
+        asked = Peek(_ref(values), is_full=is_full, shown_chars=None if is_full else 0)
         if asked.looks_inside:
             artifact = await door.slow_pool.look(exchange.relay, asked, b"", "")
         else:

@@ -108,7 +108,7 @@ class Quick:
         return pair
 
     def _peek(self, stores: Stores, ref: str) -> Pair:
-        artifact = answer(stores, Peek(ref))
+        artifact = answer(stores, Peek(ref, shown_chars=0))
         return self._kept("peek", artifact) or self._keep(
             "peek", artifact, _pair([(b"content-type", JSON)], encode(artifact.metadata))
         )
