@@ -26,7 +26,7 @@ FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 CLASS_PUBLIC_METHODS_MAX = 20
 # Twelve, and the two that callers are promised by name: BudgetTooSmall (K3) and Sealed.
-ERROR_CLASSES_MAX = 14
+ERROR_CLASSES_MAX = 16
 README_LINES_MAX = 170
 
 # Each entry says why it may be longer than the rule. Keep this short.

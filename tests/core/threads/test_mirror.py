@@ -459,3 +459,40 @@ def test_a_thread_that_was_never_mirrored_has_nothing_to_adopt(relay: Relay) -> 
         relay.new_thread().adopt()
 
     assert "relay thread files" in refused.value.hint
+
+
+def test_a_removed_thread_takes_its_mirror_with_it(relay: Relay, thread: Thread) -> None:
+    other = relay.new_thread("another")
+    other.mirror()
+
+    thread.remove()
+
+    assert not folder_of(thread).exists()
+    assert folder_of(other).is_dir()
+
+
+def test_what_people_put_into_a_mirror_stays_when_its_thread_is_removed(thread: Thread) -> None:
+    """What a person wrote is not lost."""
+    folder = folder_of(thread)
+    (folder / "mine.txt").write_text("mine")
+    state = folder / "state.json"
+    state.write_text(state.read_text().replace('"value": 1', '"value": 2'))
+
+    thread.remove()
+
+    (edited,) = folder.glob("state.*.edited.json")
+    assert '"value": 2' in edited.read_text()
+    assert sorted(files_in(folder)) == sorted(["mine.txt", edited.name])
+
+
+def test_a_mirror_that_is_a_link_is_left_alone_when_its_thread_is_removed(
+    thread: Thread, tmp_path: Path
+) -> None:
+    """Promise Z4."""
+    precious = tmp_path / "precious"
+    folder_of(thread).rename(precious)
+    folder_of(thread).symlink_to(precious)
+
+    thread.remove()
+
+    assert (precious / "state.json").exists()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
+from datetime import datetime
 from typing import Any
 
 from msgspec import convert, to_builtins
@@ -55,6 +56,8 @@ def change(
 ) -> Patched:
     """Make the next version of a state; `events` and `rows` belong to the same write.
 
+    Where there is nothing to write, the version stays.
+
     `holding`: artifacts that the thread holds from then on, besides those its state refers to.
 
     Raises:
@@ -68,13 +71,17 @@ def change(
     live = head_of(stores, thread)
     deadline_ms = stores.now_ms() + BUSY_MS_MAX
     with live.lock, ExitStack() as others_wait:
-        if live.seq == 0:
+        is_empty = not (operations or events or rows or holding)
+        if live.seq == 0 or is_empty:
             catch_up(stores, thread, live)
         is_alone = False
         while True:
             if (before := patched_before(stores, thread)) is not None:
                 return before
             _check_expected(stores, thread, live, operations, expected, merge)
+            if is_empty:
+                _check_writable(stores, thread, live)
+                return unpatched(thread, live)
             patched = _try_change(
                 stores, thread, live, operations, by, detail or {}, events, rows, holding
             )
@@ -99,9 +106,17 @@ def try_change(stores: Stores, thread: str, operations: list[Operation]) -> Patc
     with live.lock:
         catch_up(stores, thread, live)
         _check_writable(stores, thread, live)
+        if not operations:
+            return unpatched(thread, live)
         done, plain, _ = _applied(stores, thread, live, operations, ())
         _undo(done)
         return Patched(thread_id=thread, version=live.version + 1, operations=plain)
+
+
+def unpatched(thread: str, live: Live) -> Patched:
+    """The answer where there is nothing to change."""
+    updated_at = datetime.fromisoformat(live.document["updated_at"])
+    return Patched(thread_id=thread, version=live.version, operations=[], updated_at=updated_at)
 
 
 def patched_before(stores: Stores, thread: str) -> Patched | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 
 from msgspec import Raw, to_builtins
@@ -18,7 +17,7 @@ from contextrelay.core.threads.head import (
     head_of,
     state_at,
 )
-from contextrelay.core.threads.patch import change, patched_before, try_change
+from contextrelay.core.threads.patch import change, patched_before, try_change, unpatched
 from contextrelay.errors import Conflict, Unavailable
 from contextrelay.limits import RETRIES_MAX
 from contextrelay.logic.document.bounds import check_label
@@ -94,12 +93,6 @@ def plain_difference(old: dict[str, Any], new: dict[str, Any]) -> list[Operation
 
 
 # Changing
-
-
-def unpatched(thread: str, live: Live) -> Patched:
-    """The answer where there is nothing to change."""
-    updated_at = datetime.fromisoformat(live.document["updated_at"])
-    return Patched(thread_id=thread, version=live.version, operations=[], updated_at=updated_at)
 
 
 @answers(PatchState)

@@ -31,6 +31,7 @@ from contextrelay.core.schema import (
 )
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import catch_up, find_record, head_of, state_at, weights_of
+from contextrelay.core.threads.mirror_files import keep_edit, remove_mirror
 from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.errors import Gone, NotFound, Unavailable
 from contextrelay.limits import (
@@ -298,6 +299,7 @@ def close_thread(stores: Stores, verb: CloseThread, body: Body) -> ThreadView:
 
 @answers(RemoveThread)
 def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
+    keep_edit(stores, verb.thread)
     try:
         view = _end(stores, verb.thread)
     except Gone:
@@ -353,6 +355,7 @@ _STAYS_MS = TOMBSTONE_S * 1000
 
 
 def _let_go(stores: Stores, thread: str) -> None:
+    remove_mirror(stores, thread)
     log = thread_log(thread)
     while refs := [ref for ref, _ in islice(held(stores.ledger, thread), PAGE_ROWS_MAX)]:
         stores.ledger.commit(*(unhold_write(ref, thread) for ref in refs))
