@@ -47,7 +47,7 @@ def test_a_thread_is_packed_within_its_budget_with_reasons(relay: Relay) -> None
 
     kept = {block.id: block for block in package.blocks}
     assert {"constraints/c1", "facts/f1", "u1"} <= set(kept)
-    assert count_tokens(package.text()) <= package.total_tokens <= 150
+    assert count_tokens(package.text) <= package.total_tokens <= 150
     assert "database" in package.why("facts/f1").words
     assert package.why("constraints/c1").because == "system"
     every = kept | {block.id: block for block in package.dropped}

@@ -200,6 +200,7 @@ class Package(Struct, frozen=True, kw_only=True):
             shares[block.type] = shares.get(block.type, 0) + tokens
         return {kind: tokens / max(self.total_tokens, 1) for kind, tokens in shares.items()}
 
+    @property
     def text(self) -> str:
         """The blocks as a model reads them."""
         return "\n\n".join(f"[{block.type}]\n{block.content}" for block in self.blocks)

@@ -5,6 +5,7 @@ Rule: a signal carries a ref, never a URL and never a key.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -24,7 +25,7 @@ class Signal(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SignalPage(Struct, frozen=True, kw_only=True):
-    """Signals of a channel after a seq, in order, and how far the channel is.
+    """Signals of a channel after a seq, in order, to iterate over; and how far the channel is.
 
     `gap`: signals first to last, both included, came after that seq and are no longer kept; reading
     goes on behind the last. Where first > last, the channel was forgotten and counts anew.
@@ -33,6 +34,9 @@ class SignalPage(Struct, frozen=True, kw_only=True):
     signals: list[Signal]
     head: int
     gap: tuple[int, int] | None = None
+
+    def __iter__(self) -> Iterator[Signal]:
+        return iter(self.signals)
 
 
 class ChannelView(Struct, frozen=True, kw_only=True):

@@ -205,7 +205,7 @@ def test_what_else_a_package_tells() -> None:
 
     assert sum(package.type_distribution.values()) == pytest.approx(1)
     assert package.context_saturation == package.total_tokens / 100
-    assert package.text().startswith("[SYSTEM]\nYou are a careful assistant.\n\n[USER]\nWhich")
+    assert package.text.startswith("[SYSTEM]\nYou are a careful assistant.\n\n[USER]\nWhich")
 
 
 def test_times_and_groups_may_be_given_as_others_spell_them() -> None:

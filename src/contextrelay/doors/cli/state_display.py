@@ -8,13 +8,13 @@ from typing import Any
 from msgspec import convert
 from msgspec.json import encode
 
+from contextrelay.client.entries import DEFAULT_KEY
 from contextrelay.doors.cli import display
 from contextrelay.limits import STATE_BYTES_MAX
 from contextrelay.logic.document.values import is_object
 from contextrelay.model.thread import Event
 
 LINE_CHARS = 100
-DEFAULT_KEY = "note"
 # Where the text of an item is, by what else it has.
 _TEXT_FIELDS = ("value", "description", "question", "step", "name", "ref")
 _SIGNS = {"add": "+", "remove": "-", "replace": "~", "move": ">", "copy": "&", "test": "="}

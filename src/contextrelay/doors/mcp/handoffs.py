@@ -24,7 +24,7 @@ def _packed(package: Package) -> Answer:
     if dropped := [each.id for each in package.dropped]:
         notes += f"; left out for lack of room: {', '.join(dropped[:20])}"
         notes += f" and {len(dropped) - 20} more" if len(dropped) > 20 else ""
-    text = fenced(package.text(), "what a thread holds")
+    text = fenced(package.text, "what a thread holds")
     return _bounded(f"{text}\n[{defuse(notes).text}]", "ask for a smaller budget_tokens")
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
-from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
-from msgspec import Meta, Struct, to_builtins
+from msgspec import Meta, Struct
 
+from contextrelay.client.entries import Kind, add_entry
+from contextrelay.client.flow import run_awaited
 from contextrelay.doors.mcp import ref_argument
 from contextrelay.doors.mcp.resources import labelled_header
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit, listed, of_verb, with_fields
 from contextrelay.limits import ENTRY_CHARS_MAX
-from contextrelay.logic.state import schema as states
 from contextrelay.model.thread import ThreadListing, ThreadView
 from contextrelay.wire import verbs
 
@@ -35,7 +34,7 @@ def _listed(page: ThreadListing) -> Answer:
 
 class AddEntry(Struct, frozen=True, kw_only=True):
     thread: Annotated[str, Meta(min_length=1, description="A thread: its id, or its name.")]
-    kind: Literal["fact", "constraint", "question", "step", "decision"]
+    kind: Kind
     text: Annotated[
         str, Meta(min_length=1, max_length=ENTRY_CHARS_MAX, description="One sentence; no content.")
     ]
@@ -43,19 +42,9 @@ class AddEntry(Struct, frozen=True, kw_only=True):
 
 async def _add(visit: Visit, asked: AddEntry) -> Answer:
     thread = await ref_argument.thread_of(visit.relay, asked.thread)
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    # A random id needs no look at the others, and no second try where several add at once.
-    id = f"{asked.kind[0]}{secrets.token_hex(4)}"
-    if asked.kind == "fact":
-        operation = states.fact("note", asked.text, id, now)
-    elif asked.kind == "decision":
-        operation = states.decision(asked.text, id, at=now)
-    else:
-        make = {"constraint": states.constraint, "question": states.question, "step": states.step}
-        operation = make[asked.kind](asked.text, id)
-    patch = verbs.PatchState(thread, [to_builtins(operation)], by=visit.by)
-    patched = await visit.relay.transport.ask(patch)
-    return with_fields({"version": patched.version, "id": id})
+    added = add_entry(thread, asked.kind, asked.text, visit.by)
+    done = await run_awaited(visit.relay.transport, added)
+    return with_fields({"version": done.version, "id": done.id})
 
 
 TOOLS = (

@@ -78,7 +78,7 @@ def context_pack(args: Namespace, console: Console) -> None:
         every = (*package.blocks, *package.dropped)
         console.show("\n".join(f"{block.id}  {package.why(block.id)}" for block in every))
     else:
-        console.answer(package, fenced(package.text(), f"what {chosen.label} holds"))
+        console.answer(package, fenced(package.text, f"what {chosen.label} holds"))
     console.note(
         f"{display.count(len(package.blocks), 'block')}, {len(package.dropped)} left out ·"
         f" {package.total_tokens:,} of {args.budget:,} tokens ({package.tokenizer})"
