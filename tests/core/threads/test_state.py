@@ -34,6 +34,7 @@ from contextrelay.wire.verbs import (
     RestoreState,
     ShowThread,
     Sweep,
+    TryPatch,
     Verify,
 )
 from tests.core.clock import DAY_MS, HOUR_MS, Clock, local
@@ -163,6 +164,26 @@ def test_a_snapshot_changes_nothing_but_the_time_it_takes(tmp_path: Path) -> Non
     assert again.verify().problem_count == 0
     relay.close()
     again.close()
+
+
+def test_a_patch_that_changes_nothing_makes_no_version(tmp_path: Path) -> None:
+    """Promise T4: empty, or tests alone; a wrong version and a failed test are still refused."""
+    with Relay(str(tmp_path)) as relay, Relay(str(tmp_path)) as other:
+        thread = relay.new_thread("notes")
+        thread.patch([fact("a", 1)])
+        other.thread(thread.id).patch([fact("b", 2)])
+        is_one = {"op": "test", "path": "/facts/0/value", "value": 1}
+
+        answers = [thread.patch([]), thread.patch([is_one]), thread.patch([], expected=3)]
+
+        assert [answer.version for answer in answers] == [3, 3, 3]
+        assert thread.ask(TryPatch(thread.id, [])).version == 3
+        assert thread.show().events == 4
+        with pytest.raises(Conflict):
+            thread.patch([], expected=2)
+        with pytest.raises(Conflict) as failed:
+            thread.patch([{**is_one, "value": 2}])
+        assert failed.value.details["version"] == 3
 
 
 def test_compaction_keeps_old_versions_readable(tmp_path: Path) -> None:

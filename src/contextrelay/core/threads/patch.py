@@ -56,7 +56,7 @@ def change(
 ) -> Patched:
     """Make the next version of a state; `events` and `rows` belong to the same write.
 
-    Where there is nothing to write, the version stays.
+    A patch that is empty, or only tests, makes no version: the newest one is the answer.
 
     `holding`: artifacts that the thread holds from then on, besides those its state refers to.
 
@@ -70,18 +70,17 @@ def change(
     check_label(by, "by")
     live = head_of(stores, thread)
     deadline_ms = stores.now_ms() + BUSY_MS_MAX
+    has_changes = _changes(operations) or bool(detail or events or rows or holding)
     with live.lock, ExitStack() as others_wait:
-        is_empty = not (operations or events or rows or holding)
-        if live.seq == 0 or is_empty:
+        if live.seq == 0 or not has_changes:
             catch_up(stores, thread, live)
         is_alone = False
         while True:
             if (before := patched_before(stores, thread)) is not None:
                 return before
             _check_expected(stores, thread, live, operations, expected, merge)
-            if is_empty:
-                _check_writable(stores, thread, live)
-                return unpatched(thread, live)
+            if not has_changes:
+                return _tested(stores, thread, live, operations)
             patched = _try_change(
                 stores, thread, live, operations, by, detail or {}, events, rows, holding
             )
@@ -106,11 +105,25 @@ def try_change(stores: Stores, thread: str, operations: list[Operation]) -> Patc
     with live.lock:
         catch_up(stores, thread, live)
         _check_writable(stores, thread, live)
-        if not operations:
-            return unpatched(thread, live)
         done, plain, _ = _applied(stores, thread, live, operations, ())
         _undo(done)
-        return Patched(thread_id=thread, version=live.version + 1, operations=plain)
+        version = live.version + _changes(operations)
+        return Patched(thread_id=thread, version=version, operations=plain)
+
+
+def _changes(operations: list[Operation]) -> bool:
+    return any(each.op != "test" for each in operations)
+
+
+def _tested(stores: Stores, thread: str, live: Live, operations: list[Operation]) -> Patched:
+    """Do the tests of a patch that changes nothing."""
+    _check_writable(stores, thread, live)
+    try:
+        apply(live.state, operations, live.size_bytes)
+    except Conflict as error:
+        error.details["version"] = live.version
+        raise
+    return unpatched(thread, live)
 
 
 def unpatched(thread: str, live: Live) -> Patched:
