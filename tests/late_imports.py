@@ -190,15 +190,6 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "jsonpath.filter",
         "jsonpath.segments",
     ),
-    "logic/slicing/slice.py": (
-        "contextrelay.logic.slicing",
-        "contextrelay.logic.slicing.heading",
-        "contextrelay.logic.slicing.json_path",
-        "contextrelay.logic.slicing.json_pointer",
-        "contextrelay.logic.slicing.rows",
-        "contextrelay.logic.slicing.symbol",
-        "shlex",
-    ),
     "logic/slicing/symbol.py": (
         "contextrelay.logic.content.source",
         "contextrelay.logic.outline.code.by_line",

@@ -456,9 +456,7 @@ JSON_SKIPPED_DEPTH = 64
 JSON_SKIPPED_AT_ONCE = 32
 # Of the same name in objects on the way of a JSON pointer; the last one counts.
 JSON_SAME_NAMES_MAX = 1_000
-TABLE_ROW_BYTES_MAX = MIB
-# So many rows that are not asked for are skipped at once.
-TABLE_ROWS_AT_ONCE = 32
+TABLE_ROW_CHARS_MAX = 1_000_000
 TABLE_COLUMNS_MAX = 20_000
 CELL_CHARS_SHOWN = 200
 # Code and documents up to this size are searched for symbols and headings.

@@ -271,7 +271,7 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.HOLD, "ref", "an artifact with this body", "artifacts/bodies", _GONE),
             Rows(Kind.FREED, ONLY, "that the bytes are deleted", "artifacts/bodies"),
             Rows(Kind.LOOKED, "type, tenant", "outline, token count", "inspect/outline", _FREED),
-            Rows(Kind.LINES, ONLY, "where lines begin", "inspect/line_index"),
+            Rows(Kind.LINES, ONLY, "where lines begin", "inspect/slice"),
         ),
     ),
     Log(

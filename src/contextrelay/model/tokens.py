@@ -30,3 +30,13 @@ class Spent(Struct, frozen=True, kw_only=True):
     whole_tokens: int
     basis: TokenBasis
     tokenizer: str
+
+    @classmethod
+    def of(cls, tokens: int, whole: TokenCount) -> Spent:
+        """Of tokens that were given out of a whole."""
+        return cls(
+            tokens=tokens,
+            whole_tokens=whole.tokens,
+            basis=whole.basis,
+            tokenizer=whole.tokenizer,
+        )

@@ -17,7 +17,7 @@ from contextrelay.client.seal import fernet
 from contextrelay.client.transport.local import AsyncBody, brought
 from contextrelay.errors import Failed, Invalid
 from contextrelay.limits import CHUNK_BYTES
-from contextrelay.logic.content.artifact_type import told_type
+from contextrelay.logic.content.artifact_type import declared_type
 from contextrelay.logic.seal.keys import KEY_BYTES, SEAL_ID_BYTES, SealKey, hide_keys
 from contextrelay.logic.seal.stream import (
     PREFIX_BYTES,
@@ -134,7 +134,7 @@ def _described(verb: Push, format: SealFormat) -> Push:
 
     The content is not looked at: its type is what the caller says, or what the name says.
     """
-    told, media_type = told_type(verb.type, verb.name, verb.media_type)
+    told, media_type = declared_type(verb.type, verb.name, verb.media_type)
     return replace(verb, type=told, media_type=media_type, sealed=format)
 
 

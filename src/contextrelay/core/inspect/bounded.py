@@ -1,6 +1,6 @@
-"""Parsing: looking into foreign bodies within bounds of time and memory, whatever is in them.
+"""Bounds of time and memory for what reads foreign bodies, whatever is in them.
 
-A small body is looked into here and now. A larger one goes to a child process
+A small body is read in this process. A larger one goes to a child process
 (core/inspect/parser_pool.py); where that passes its limits, the first part of it does; and where
 that does too, its lines are shown. The answer says so.
 """
@@ -28,7 +28,7 @@ from contextrelay.limits import (
     PARSER_ROOM_BYTES_MAX,
     SLICE_CPU_S_MAX,
 )
-from contextrelay.logic.content.overview import Look, Seen, see, see_plainly
+from contextrelay.logic.content.overview import Look, Seen, see, see_lines
 from contextrelay.logic.search.passages import Index, Indexing, index_body
 from contextrelay.logic.slicing.slice import Take, take_from
 from contextrelay.model.inspect import Piece
@@ -39,44 +39,38 @@ Read = Callable[[int, int], Iterator[bytes]]
 _seen = Decoder(Seen)
 _piece = Decoder(Piece)
 _indexing = Decoder(Indexing)
-# Lines are read in this process, which others wait for as well: by one thread at a time.
-_plain_turn = threading.Lock()
+# Lines are read in this process, and hold up its other threads: one at a time.
+_lines_lock = threading.Lock()
 
 
 def look_within_bounds(asked: Look, read: Read) -> tuple[Seen, bool]:
-    """What is asked of a body; and whether it would be the same another time, so worth keeping."""
+    """What is asked of a body; and whether the same would come another time, so worth keeping."""
     size_bytes = min(asked.size_bytes, OUTLINE_BYTES_MAX)
     if size_bytes <= LOOK_INLINE_BYTES_MAX:
         return see(asked, b"".join(read(0, size_bytes))), True
     outcome = _looked(asked, read, size_bytes, LOOK_CPU_S_MAX)
     if outcome.stopped is None:
         return _seen.decode(outcome.value), True
-    note = _told(outcome, LOOK_CPU_S_MAX)
+    note = _why(outcome, LOOK_CPU_S_MAX)
     if outcome.stopped in ("time", "memory") and size_bytes > LOOK_PART_BYTES_MAX:
         part = _looked(asked, read, LOOK_PART_BYTES_MAX, LOOK_PART_CPU_S_MAX)
         if part.stopped is None:
+            seen = _seen.decode(part.value)
             note = f"{note}; shown: its first {LOOK_PART_BYTES_MAX:,} bytes"
-            return _noted(_seen.decode(part.value), note), outcome.is_certain
-    note = f"{note}; shown by lines"
-    with _plain_turn:
-        head = b"".join(read(0, min(size_bytes, LOOK_PLAIN_BYTES_MAX)))
-        return see_plainly(asked, head, note), outcome.is_certain
+            looked = None if seen.looked is None else replace(seen.looked, note=note)
+            return replace(seen, looked=looked, note=note), outcome.is_certain
+    return look_by_lines(asked, read, note), outcome.is_certain
 
 
-def look_plainly(asked: Look, read: Read, note: str) -> Seen:
-    """The same by lines alone."""
-    with _plain_turn:
+def look_by_lines(asked: Look, read: Read, note: str) -> Seen:
+    """What is asked of a body, by its first lines alone; the note says why."""
+    with _lines_lock:
         head = b"".join(read(0, min(asked.size_bytes, LOOK_PLAIN_BYTES_MAX)))
-        return see_plainly(asked, head, f"{note}; shown by lines")
+        return see_lines(asked, head, f"{note}; shown by lines")
 
 
 def _looked(asked: Look, read: Read, size_bytes: int, cpu_s: float) -> Outcome:
     return run("look", asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
-
-
-def _noted(seen: Seen, note: str) -> Seen:
-    looked = None if seen.looked is None else replace(seen.looked, note=note)
-    return replace(seen, looked=looked, note=note)
 
 
 def take_within_bounds(asked: Take, read: Read) -> Piece:
@@ -94,13 +88,13 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
     outcome = run("take", asked, [body], SLICE_CPU_S_MAX)
     if outcome.stopped is None:
         return _piece.decode(outcome.value)
-    told = f"{_told(outcome, SLICE_CPU_S_MAX)}: no {asked.selector.way} of {asked.ref}"
+    message = f"{_why(outcome, SLICE_CPU_S_MAX)}: no {asked.selector.way} of {asked.ref}"
     hint = f"take lines or bytes: relay get {asked.ref[:8]} --lines 1:40"
     if outcome.stopped == "failed":
-        raise Broken(told, hint)
+        raise Broken(message, hint)
     if outcome.is_certain:
-        raise TooLarge(told, hint)
-    raise Unavailable(told, f"ask again later, or {hint}")
+        raise TooLarge(message, hint)
+    raise Unavailable(message, f"ask again later, or {hint}")
 
 
 def index_within_bounds(asked: Index, size_bytes: int, read: Read) -> Indexing | None:
@@ -115,12 +109,12 @@ def index_within_bounds(asked: Index, size_bytes: int, read: Read) -> Indexing |
         return _indexing.decode(outcome.value)
     if outcome.stopped != "failed" and not outcome.is_certain:
         return None
-    with _plain_turn:
+    with _lines_lock:
         head = b"".join(read(0, min(size_bytes, LOOK_PLAIN_BYTES_MAX)))
         return replace(index_body(asked, head), is_cut=True)
 
 
-def _told(outcome: Outcome, cpu_s: float) -> str:
+def _why(outcome: Outcome, cpu_s: float) -> str:
     """Why a reader was stopped, in words."""
     match outcome.stopped:
         case "time":

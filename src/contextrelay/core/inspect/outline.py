@@ -1,7 +1,7 @@
-"""Outlines: made once for a content and kept beside it, with how many tokens it takes.
+"""Outlines and digests: made once for a content and kept with it, and its number of tokens.
 
 The log `b/<sha256>` has a row `looked` for each type, media type and ending of a name that the
-content is told to have, because an outline depends on them, and for each tenant. The rows go when
+content is pushed with, because an outline depends on them, and for each tenant. The rows go when
 the content goes.
 
 Rule: it is a shortcut. Where it cannot be read or written, the body is looked into again.
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import looked_key, opener
 from contextrelay.core.artifacts.pull import pull
-from contextrelay.core.inspect.bounded import look_plainly, look_within_bounds
+from contextrelay.core.inspect.bounded import look_by_lines, look_within_bounds
 from contextrelay.core.schema import Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, Sealed, Unavailable
@@ -49,12 +49,9 @@ def outlined_within(
     stores: Stores, artifact: Artifact, tokens_max: int, is_late: bool = False
 ) -> Outlined:
     """The outline of an artifact within a number of tokens; where it is late, by lines."""
-    if tokens_max == OUTLINE_TOKENS_DEFAULT:
-        looked, seen = _look(stores, artifact, is_late=is_late)
-        return outlined(artifact, looked, looked.shape, seen.note)
-    looked, seen = _look(stores, artifact, outline_tokens=tokens_max, is_late=is_late)
-    assert seen.shape is not None
-    return outlined(artifact, looked, seen.shape, seen.note)
+    is_kept = tokens_max == OUTLINE_TOKENS_DEFAULT
+    looked, seen = _look(stores, artifact, None if is_kept else tokens_max, is_late=is_late)
+    return outlined(artifact, looked, seen.shape or looked.shape, seen.note)
 
 
 def digested_within(
@@ -105,7 +102,7 @@ def refuse_sealed(artifact: Artifact) -> None:
 
 
 def looked_into(stores: Stores, artifact: Artifact, is_late: bool = False) -> Looked:
-    """What is known of a body, found out now if nobody looked before."""
+    """What is known of a body, found out now if it is not kept."""
     return _look(stores, artifact, is_late=is_late)[0]
 
 
@@ -142,7 +139,7 @@ def _look(
         return opener(stores, artifact.sha256, artifact.size_bytes, start, stop)(CHUNK_BYTES)
 
     if is_late and artifact.size_bytes > LOOK_INLINE_BYTES_MAX:
-        seen, is_kept = look_plainly(asked, read, "too much was looked into before it"), False
+        seen, is_kept = look_by_lines(asked, read, "too much was looked into before it"), False
     else:
         seen, is_kept = look_within_bounds(asked, read)
     if known is not None:
@@ -156,7 +153,7 @@ def _look(
 
 
 def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
-    """How many tokens a body takes, if somebody has looked into it before."""
+    """How many tokens a body takes, if it was looked into before."""
     row = stores.ledger.get(body_log(artifact.sha256), Kind.LOOKED, looked_key(stores, artifact))
     with suppress(DecodeError):
         return None if row is None else _decoder.decode(row).whole

@@ -151,8 +151,8 @@ def _read(size_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def _write(out: int, told: Hello | Reply) -> None:
-    raw = _encoder.encode(told)
+def _write(out: int, message: Hello | Reply) -> None:
+    raw = _encoder.encode(message)
     left = memoryview(len(raw).to_bytes(LENGTH_BYTES, "big") + raw)
     try:
         while left:
@@ -180,7 +180,7 @@ def _set_soft(which: int, value: int) -> None:
 
 
 def _room_bytes() -> tuple[int, int]:
-    """How much address space is taken, and how much memory; 0 where the system does not tell."""
+    """How much address space is taken, and how much memory; 0 where the system does not say."""
     try:
         with open("/proc/self/statm", "rb") as statm:
             pages = statm.read().split()

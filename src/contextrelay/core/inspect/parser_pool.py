@@ -85,7 +85,7 @@ def pids() -> list[int]:
 
 @contextmanager
 def held() -> Generator[None]:
-    """Hold all places of the pool, so that whoever asks finds it busy; for tests."""
+    """Hold all places of the pool, so that calls find it busy; for tests."""
     with _pool.held():
         yield
 
@@ -148,7 +148,7 @@ class _Child:
                 self._write(chunk)
                 size_bytes -= len(chunk)
             if size_bytes:
-                raise Broken("a body is not as long as it is told to be", "relay verify")
+                raise Broken("a body is not as long as its record says", "relay verify")
         return _replies.decode(self._frame())
 
     @property
@@ -236,8 +236,8 @@ def _resident_by_ps(pid: int) -> int:
     """The same where there is no /proc."""
     words = ["ps", "-o", "rss=", "-p", str(pid)]
     try:
-        told = subprocess.run(words, capture_output=True, timeout=1, check=True).stdout
-        return int(told) * 1024
+        kib = subprocess.run(words, capture_output=True, timeout=1, check=True).stdout
+        return int(kib) * 1024
     except (OSError, ValueError, subprocess.SubprocessError):
         return 0
 
@@ -359,8 +359,8 @@ def _outcome_of(code: int, is_new: bool) -> Outcome | None:
 
 def _outcome(reply: Reply) -> Outcome:
     if reply.status == ERROR:
-        told = decode(reply.value)
-        raise from_problem(told, int(told["status"]))
+        problem = decode(reply.value)
+        raise from_problem(problem, int(problem["status"]))
     return Outcome(reply.value) if reply.status == DONE else Outcome(stopped="memory")
 
 

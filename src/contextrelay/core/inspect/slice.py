@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec import DecodeError
+from msgspec.msgpack import Decoder, encode
 
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import take_within_bounds
-from contextrelay.core.inspect.line_index import marks_of
 from contextrelay.core.inspect.outline import known_tokens, refuse_sealed
+from contextrelay.core.schema import Kind, body_log
 from contextrelay.core.stores import Stores
+from contextrelay.errors import Full, Refused, Unavailable
 from contextrelay.limits import CHUNK_BYTES, ROW_BODY_BYTES_MAX
 from contextrelay.logic.diff.unified import differ
+from contextrelay.logic.slicing.line_offsets import Marks, find_marks
 from contextrelay.logic.slicing.slice import Take, select, take
 from contextrelay.logic.slicing.source import Source
 from contextrelay.logic.tokens import measure
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import Differing, Piece
 from contextrelay.model.tokens import TokenCount
+from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import Body, DiffRefs, Pull, Slice
+
+_marks = Decoder(Marks)
 
 
 @answers(Slice)
@@ -93,12 +102,33 @@ def source_of(stores: Stores, artifact: Artifact) -> Source:
 
 
 def _whole(stores: Stores, artifact: Artifact) -> TokenCount | None:
-    """How many tokens a body takes, where somebody counted before, or it is small."""
+    """How many tokens a body takes, where that is known, or it is small."""
     known = known_tokens(stores, artifact)
     if known is not None or not artifact.is_text or artifact.size_bytes > ROW_BODY_BYTES_MAX:
         return known
     opened = opener(stores, artifact.sha256, artifact.size_bytes, 0, artifact.size_bytes)
     return measure(b"".join(opened(CHUNK_BYTES)).decode(errors="replace"))
+
+
+def marks_of(stores: Stores, artifact: Artifact) -> Marks:
+    """Where lines of an artifact's body begin, found once and kept in a row of its log.
+
+    The content never changes under its hash, so the row is never wrong; where it cannot be read or
+    written, lines are found by reading.
+    """
+    log = body_log(artifact.sha256)
+    row = stores.ledger.get(log, Kind.LINES, ONLY)
+    if row is not None:
+        with suppress(DecodeError):
+            return _marks.decode(row)
+    # Read before the body: where it is freed meanwhile, nothing is written.
+    head = stores.ledger.last(log)
+    chunks = opener(stores, artifact.sha256, artifact.size_bytes, 0, artifact.size_bytes)
+    marks = find_marks(chunks(CHUNK_BYTES), artifact.size_bytes)
+    with suppress(Stale, Full, Unavailable, Refused):
+        kept = Row(Kind.LINES, ONLY, encode(marks))
+        stores.ledger.commit(Write(log, rows=(kept,), expect=head))
+    return marks
 
 
 @answers(DiffRefs)

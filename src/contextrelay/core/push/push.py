@@ -36,7 +36,7 @@ from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Invalid, RelayError, Unavailable
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
-from contextrelay.logic.content.artifact_type import artifact_type, is_media_type, told_type
+from contextrelay.logic.content.artifact_type import artifact_type, declared_type, is_media_type
 from contextrelay.logic.content.description import Description
 from contextrelay.logic.content.preview import hidden, preview
 from contextrelay.logic.document.bounds import check_json, check_label, check_name
@@ -368,7 +368,7 @@ def _kind(verb: Push, description: Description) -> tuple[ArtifactType, str]:
     """Type and media type: found out, or, of what is sealed, as the pusher says."""
     if verb.sealed is not None:
         check_sealed(verb.sealed, description.head, description.size_bytes)
-        return told_type(verb.type, verb.name, verb.media_type)
+        return declared_type(verb.type, verb.name, verb.media_type)
     guessed, media_type = artifact_type(
         verb.name, verb.media_type, description.head, description.is_text
     )

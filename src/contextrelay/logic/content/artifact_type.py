@@ -1,4 +1,4 @@
-"""Kinds: which type an artifact has, told by its media type, its name or its first bytes.
+"""Types: which one an artifact has, by its media type, its name or its first bytes.
 
 Rule: the bytes have the last word. What is not UTF-8 is never called a kind of text, what is UTF-8
 never an image or a PDF, and text that could be two things is plain text.
@@ -117,8 +117,8 @@ def artifact_type(
     A media type that was given is kept as it is, also where the bytes do not bear out its type.
     `tool_output` is never decided here: only a caller knows it.
     """
-    base = _base(media_type) if media_type is not None and is_media_type(media_type) else ""
-    if media_type is not None and base and base not in _SAYS_NOTHING:
+    base = _known_base(media_type)
+    if media_type is not None and base:
         return _fitting(_type_of_media(base, is_text), head, is_text), media_type
     by_name = _by_name(name)
     if by_name and (by_name[0] not in _NOT_TEXT) == is_text:
@@ -126,12 +126,12 @@ def artifact_type(
     return sniff_text(head) if is_text else sniff_binary(head)
 
 
-def told_type(
+def declared_type(
     kind: ArtifactType | None, name: str | None, media_type: str | None
 ) -> tuple[ArtifactType, str]:
     """Type and media type of content that is not looked at: by what is said, else by the name."""
-    base = _base(media_type) if media_type is not None and is_media_type(media_type) else ""
-    if media_type is not None and base and base not in _SAYS_NOTHING:
+    base = _known_base(media_type)
+    if media_type is not None and base:
         return kind or _type_of_media(base, base.startswith("text/")), media_type
     by_name = _by_name(name) or (kind or "binary", MEDIA_TYPE_OF[kind or "binary"])
     return kind or by_name[0], by_name[1]
@@ -139,6 +139,12 @@ def told_type(
 
 def _by_name(name: str | None) -> tuple[ArtifactType, str] | None:
     return _BY_EXTENSION.get(name.rpartition(".")[2].lower()) if name and "." in name else None
+
+
+def _known_base(media_type: str | None) -> str:
+    """A media type without its parameters; "" for none, for a broken one, and for octet-stream."""
+    base = _base(media_type) if media_type is not None and is_media_type(media_type) else ""
+    return "" if base in _SAYS_NOTHING else base
 
 
 def _base(media_type: str) -> str:

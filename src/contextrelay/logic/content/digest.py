@@ -1,10 +1,12 @@
-"""Digests: head, tail, error lines and outline of a body, where that tells more than a head.
+"""Digests: head, tail, error lines and outline of a body, where that shows more than a head.
 
 Rule: within the budget by the real tokenizer, after defusing; every line that is shown has its
 number, and how many are not is counted.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -35,10 +37,11 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
     if not source.is_text:
         shape = outline(source, kind, tokens_max)
         return Digest(shape.kind, shape.text, shape.tokens, 0, shape.patterns)
-    whole = defuse(source.text[: 8 * tokens_max]) if _may_fit(source, tokens_max) else None
-    if whole is not None and count_tokens(whole.text) <= tokens_max:
+    if not source.is_partial and len(source.text) <= 8 * tokens_max:
+        whole = defuse(source.text)
         tokens = count_tokens(whole.text)
-        return Digest(kind, whole.text, tokens, 0, whole.patterns)
+        if tokens <= tokens_max:
+            return Digest(kind, whole.text, tokens, 0, whole.patterns)
     shape = outline(source, kind, tokens_max * 2 // 5)
     budget_tokens = tokens_max - shape.tokens
     # In code and documents such words are no news.
@@ -47,7 +50,7 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
     costs: dict[int, int] = {}
     while True:
         shown = _lines(source, errors, budget_tokens, costs)
-        defused = defuse("\n".join(_told(shape.text, source.lines, shown)))
+        defused = defuse("\n".join(_with_lines(shape.text, source.lines, shown)))
         tokens = count_tokens(defused.text)
         if tokens <= tokens_max or budget_tokens <= 8:
             break
@@ -55,10 +58,6 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
     text = cut_to_tokens(defused.text, tokens_max)
     omitted = source.line_count - len(shown)
     return Digest(shape.kind, text, count_tokens(text), omitted, defused.patterns)
-
-
-def _may_fit(source: Source, tokens_max: int) -> bool:
-    return not source.is_partial and len(source.text) <= 8 * tokens_max
 
 
 def _lines(
@@ -111,15 +110,13 @@ def _shown_line(line: str) -> str:
     return f"{line[:_LINE_CHARS]}… ({min(len(line), OUTLINE_LINE_CHARS_MAX)}+ characters)"
 
 
-def _told(shape: str, lines: list[str], shown: list[int]) -> list[str]:
+def _with_lines(shape: str, lines: list[str], shown: list[int]) -> Iterator[str]:
     """The outline, then the lines, with a mark where some are left out."""
-    told = [shape, "--- lines"]
+    yield from (shape, "--- lines")
     previous = -1
-    for index in shown:
+    for index in (*shown, len(lines)):
         if index > previous + 1:
-            told.append(f"… {index - previous - 1} lines")
-        told.append(f"{index + 1}: {_shown_line(lines[index])}")
+            yield f"… {index - previous - 1} lines"
+        if index < len(lines):
+            yield f"{index + 1}: {_shown_line(lines[index])}"
         previous = index
-    if previous + 1 < len(lines):
-        told.append(f"… {len(lines) - previous - 1} lines")
-    return told

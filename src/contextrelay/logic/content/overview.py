@@ -1,4 +1,4 @@
-"""Looking: what a body comes to, outlined, digested and counted, as a reader is told it.
+"""Overviews: the outline, the digest and the token count of a body, as answers have them.
 
 The bytes may come from a store, or be opened by a client that has the key of a sealed body. What
 may take long for foreign bytes is `see`, which core runs within bounds (core/inspect/bounded.py).
@@ -14,7 +14,7 @@ from msgspec import Struct
 from contextrelay.limits import OUTLINE_BYTES_MAX
 from contextrelay.logic.content.digest import Digest, digest
 from contextrelay.logic.content.source import Source
-from contextrelay.logic.outline import draw_plainly, outline
+from contextrelay.logic.outline import draw_lines, outline
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, measure
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.inspect import Digested, Looked, Outlined, Shape
@@ -32,7 +32,7 @@ class Look(Struct, frozen=True, kw_only=True):
     is_known: bool = False
     """Whether what is worth keeping is known already."""
     outline_tokens: int | None = None
-    """An outline within so many, beside the one that is kept."""
+    """Also an outline within so many; the one that is kept has the default."""
     digest_tokens: int | None = None
 
 
@@ -48,18 +48,15 @@ class Seen(Struct, frozen=True, kw_only=True):
 
 def see(asked: Look, body: bytes) -> Seen:
     """Look into the first OUTLINE_BYTES_MAX of a body."""
-    return _see(asked, _source(asked, body[:OUTLINE_BYTES_MAX]), "")
+    body = body[:OUTLINE_BYTES_MAX]
+    return _see(asked, Source.of(body, asked.media_type, asked.name, asked.size_bytes), "")
 
 
-def see_plainly(asked: Look, head: bytes, note: str) -> Seen:
+def see_lines(asked: Look, head: bytes, note: str) -> Seen:
     """Look at the lines of a head of a body, because of what the note says."""
-    source = _source(asked, head)
-    source.drawn[asked.type] = draw_plainly(source, asked.type, note)
+    source = Source.of(head, asked.media_type, asked.name, asked.size_bytes)
+    source.drawn[asked.type] = draw_lines(source, asked.type, note)
     return _see(asked, source, note)
-
-
-def _source(asked: Look, body: bytes) -> Source:
-    return Source.of(body, asked.media_type, asked.name, asked.size_bytes)
 
 
 def _see(asked: Look, source: Source, note: str) -> Seen:
@@ -87,57 +84,40 @@ def count(source: Source) -> TokenCount:
 
 
 def outlined(artifact: Artifact, looked: Looked, shape: Shape, note: str = "") -> Outlined:
-    """The outline of an artifact, as one of its shapes tells it."""
-    step, args = _next(artifact.ref, shape)
+    """The outline of an artifact, by one of its shapes."""
     return Outlined(
-        ref=artifact.ref,
         kind=shape.kind,
         text=shape.text,
         omitted=shape.omitted,
         left_out=f"{shape.omitted} things that had no room" if shape.omitted else "",
-        next=step,
-        next_args=args,
-        notes=_notes(artifact, note),
         patterns=shape.patterns,
-        spent=_spent(shape.tokens, looked),
+        **_common(artifact, looked, shape, shape.tokens, note),
     )
 
 
 def digested(artifact: Artifact, looked: Looked, made: Digest, note: str = "") -> Digested:
     """The digest of an artifact."""
-    step, args = _next(artifact.ref, looked.shape)
     return Digested(
-        ref=artifact.ref,
         kind=made.kind,
         text=made.text,
         omitted_lines=made.omitted_lines,
         left_out=f"{made.omitted_lines} lines" if made.omitted_lines else "",
-        next=step,
-        next_args=args,
-        notes=_notes(artifact, note),
         patterns=made.patterns,
-        spent=_spent(made.tokens, looked),
+        **_common(artifact, looked, looked.shape, made.tokens, note),
     )
 
 
-def _next(ref: str, shape: Shape) -> tuple[str, dict[str, Any]]:
-    if not shape.way:
-        return "", {}
-    option = f"--{shape.way.replace('_', '-')}"
-    return f"relay get {ref[:8]} {option} {shlex.quote(shape.value)}", {shape.way: shape.value}
-
-
-def _notes(artifact: Artifact, note: str) -> tuple[str, ...]:
-    unread = artifact.size_bytes - OUTLINE_BYTES_MAX
-    told = f"the last {unread} bytes were not looked at" if unread > 0 else ""
-    return tuple(each for each in (told, note) if each)
-
-
-def _spent(tokens: int, looked: Looked) -> Spent:
-    whole = looked.whole
-    return Spent(
-        tokens=tokens,
-        whole_tokens=whole.tokens,
-        basis=whole.basis,
-        tokenizer=whole.tokenizer,
-    )
+def _common(
+    artifact: Artifact, looked: Looked, shape: Shape, tokens: int, note: str
+) -> dict[str, Any]:
+    """The fields that an outline and a digest share."""
+    option = f"--{shape.way.replace('_', '-')} {shlex.quote(shape.value)}"
+    unread_bytes = artifact.size_bytes - OUTLINE_BYTES_MAX
+    unread = f"the last {unread_bytes} bytes were not looked at" if unread_bytes > 0 else ""
+    return {
+        "ref": artifact.ref,
+        "next": f"relay get {artifact.ref[:8]} {option}" if shape.way else "",
+        "next_args": {shape.way: shape.value} if shape.way else {},
+        "notes": tuple(filter(None, (unread, note))),
+        "spent": Spent.of(tokens, looked.whole),
+    }

@@ -1,4 +1,4 @@
-"""Sniffing: what a body seems to be, told by its first bytes alone.
+"""Sniffing: what a body seems to be, by its first bytes alone.
 
 Rule: conservative. A guess needs signs that ordinary prose does not have; else it is plain text.
 """
@@ -49,7 +49,7 @@ def sniff_text(head: bytes) -> Guess:
         _json(text, rows, is_cut)
         or _shebang(lines[0])
         or _markup(text)
-        or _diff(text)
+        or (("diff", "text/x-diff") if _DIFF.match(text) else None)
         or _email(lines)
         or _log(rows)
         or _code(rows)
@@ -128,10 +128,6 @@ _DIFF = re.compile(
 )
 
 
-def _diff(text: str) -> Guess | None:
-    return ("diff", "text/x-diff") if _DIFF.match(text) else None
-
-
 _HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,60}):[ \t]|[ \t]+\S")
 _MAIL_HEADERS = frozenset(
     {"from", "to", "cc", "subject", "date", "message-id", "received", "mime-version"}
@@ -172,7 +168,7 @@ def _log(rows: list[str]) -> Guess | None:
     return ("log", "text/x-log") if hits >= _LOG_LINES_MIN else None
 
 
-# What a telling line of any of these languages begins with; few other lines do.
+# What a typical line of any of these languages begins with; few other lines do.
 _CODE_START = re.compile(
     r"\s*(?:[@#}]|alter|async|class|const|create|def|drop|export|fn|from|func|if|impl|import|insert"
     r"|let|module|package|private|protected|pub|select|struct|type|use|var)",
@@ -214,7 +210,7 @@ _CODE: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def _code(rows: list[str]) -> Guess | None:
-    """The language with the most telling lines, if they are more than one."""
+    """The language with the most typical lines, if they are more than one."""
     rows = [row for row in rows if _CODE_START.match(row)]
     if len(rows) < _CODE_LINES_MIN:
         return None

@@ -152,7 +152,7 @@ def _compared(old: list[str], new: list[str], area: Edit) -> Iterator[Edit]:
 
 
 def hunks(edits: list[Edit], context: int) -> Iterator[list[Edit]]:
-    """Changes grouped as a unified diff shows them: those that share the lines beside them."""
+    """Changes grouped as a unified diff shows them: those that share the lines around them."""
     group: list[Edit] = []
     for edit in edits:
         if group and edit.old_start - group[-1].old_stop > 2 * context:

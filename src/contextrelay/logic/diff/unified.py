@@ -1,4 +1,4 @@
-"""Differing: two bodies side by side, as a unified diff that fits, in bounded room and time.
+"""Differences of two bodies: a unified diff that fits, in bounded memory and time.
 
 Rule: what both begin and end with is never held. Of what lies between, DIFF_MIDDLE_BYTES_MAX of
 each side are compared, and the answer says when there was more.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import AnyStr
 
 import msgspec
 from msgspec import Struct
@@ -53,7 +54,10 @@ def differ(old: Source, new: Source, context: int, tokens_max: int) -> Differing
     try:
         one, other = readable(old), readable(new)
     except Invalid:
-        text = "".join(_measures(sign, each) for sign, each in (("-", old), ("+", new)))
+        text = "".join(
+            f"{sign} {_label(each)}: {each.size_bytes:,} bytes, sha256 {each.sha256}\n"
+            for sign, each in (("-", old), ("+", new))
+        )
         return _answer(old, new, is_text=False, text=text)
     middle = _middle(one, other, context)
     old_lines, new_lines = _lines(middle.old), _lines(middle.new)
@@ -111,7 +115,7 @@ def _answer(
 
 
 def _both_spent(tokens: int, old: Source, new: Source) -> Spent:
-    """What was given, beside both bodies whole."""
+    """The tokens that were given, and those of both bodies whole."""
     one, other = spent(0, old), spent(0, new)
     is_measured = one.basis == other.basis == "measured"
     return Spent(
@@ -123,10 +127,10 @@ def _both_spent(tokens: int, old: Source, new: Source) -> Spent:
 
 
 def _left_out(lines: int, middle: _Middle) -> str:
-    told = [f"{lines:,} lines of the diff"] if lines else []
+    parts = [f"{lines:,} lines of the diff"] if lines else []
     if middle.is_cut:
-        told.append(f"what is behind the first {DIFF_MIDDLE_BYTES_MAX:,} bytes that differ")
-    return ", and ".join(told)
+        parts.append(f"what is behind the first {DIFF_MIDDLE_BYTES_MAX:,} bytes that differ")
+    return ", and ".join(parts)
 
 
 def _notes(middle: _Middle, has_edits: bool) -> tuple[str, ...]:
@@ -139,10 +143,6 @@ def _notes(middle: _Middle, has_edits: bool) -> tuple[str, ...]:
 
 def _label(source: Source) -> str:
     return f"{source.ref[:8]} {source.name or ''}".rstrip()
-
-
-def _measures(sign: str, source: Source) -> str:
-    return f"{sign} {_label(source)}: {source.size_bytes:,} bytes, sha256 {source.sha256}\n"
 
 
 # What is the same
@@ -190,8 +190,8 @@ def _blocks(source: Source) -> Iterator[bytes]:
         yield carried
 
 
-def _same_start(one: bytes, other: bytes) -> int:
-    """How many bytes two blocks begin with, found by halves."""
+def _same_start(one: AnyStr, other: AnyStr) -> int:
+    """How many bytes or characters two texts begin with, found by halves."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -275,22 +275,11 @@ def _folded(lines: Iterator[str]) -> Iterator[str]:
 
 def _fold(line: str, other: str) -> str:
     """A part of a long line: its beginning, or around where it differs from another."""
-    change = _same_chars(line[1:], other[1:]) if other else 0
+    change = _same_start(line[1:], other[1:]) if other else 0
     first = max(0, change - MATCH_BYTES_SHOWN // 2)
     text = line[1 + first : 1 + first + MATCH_BYTES_SHOWN]
     left = len(line) - 1 - len(text)
     return f"{line[0]}{'…' if first else ''}{text} [… {left:,} characters more]"
-
-
-def _same_chars(one: str, other: str) -> int:
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _changes(old: Source, new: Source) -> list[Change]:

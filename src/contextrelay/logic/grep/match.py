@@ -3,8 +3,8 @@
 RE2 goes once over every byte, whatever the pattern: what would need more (backreferences, looking
 around) it refuses. A match never goes over a line end.
 
-Rule: memory is a block, however long a line is. A line longer than is shown is told once for every
-place in it that does not stand beside one told before.
+Rule: memory is a block, however long a line is. A line longer than is shown gives one match for
+every place in it that was not shown with the one before.
 """
 
 from __future__ import annotations
@@ -68,19 +68,17 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
     options.log_errors = False
     options.never_nl = True
     options.literal = is_fixed
-    # Nobody asks what is in its parentheses, and to tell would take RE2's slowest way.
+    # What its parentheses match is not used, and to find it would take RE2's slowest way.
     options.never_capture = True
     options.case_sensitive = not ignore_case
     options.max_mem = GREP_PATTERN_BYTES_MAX
     try:
         return library.compile((pattern if is_fixed else _MODE + pattern).encode(), options)
     except (library.error, UnicodeEncodeError) as error:
-        why: Any = (
-            error.args[0] if isinstance(error, library.error) and error.args else "no Unicode"
-        )
-        told = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
+        why = error.args[0] if isinstance(error, library.error) and error.args else "no Unicode"
+        reason = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
         raise Invalid(
-            f"the pattern cannot be used: {told.replace(_MODE, '', 1)}",
+            f"the pattern cannot be used: {reason.replace(_MODE, '', 1)}",
             "RE2 has no backreferences and does not look around; for plain text give is_fixed"
             " (--fixed)",
         ) from None
@@ -89,7 +87,7 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
 def blocks_of(chunks: Iterable[bytes], line: int = 1, offset: int = 0) -> Iterator[Block]:
     """Chunks as blocks that end with a line, or, in a line that does not end, anywhere.
 
-    The first is small and the next ones grow, so that who watches the time can stop early.
+    The first is small and the next ones grow, so that a caller with little time can stop early.
     """
     size = GREP_BLOCK_BYTES_MIN
     carried = b""
@@ -117,12 +115,12 @@ def blocks_of(chunks: Iterable[bytes], line: int = 1, offset: int = 0) -> Iterat
         yield Block(line, offset, carried, seen, is_inside, line_offset)
 
 
-# How many matches are counted before somebody looks at the clock again.
+# Matches that are only counted between two looks at the clock.
 _COUNTED_BETWEEN_LOOKS = 64
 
 
 class Seeker:
-    """Goes through blocks, tells matches until it is enough, and counts all of them."""
+    """Goes through blocks, gives matches until it is enough, and counts all of them."""
 
     def __init__(
         self, pattern: Pattern, is_over: Callable[[], bool], count_max: int = GREP_COUNTED_MAX
@@ -132,29 +130,26 @@ class Seeker:
         self._count_max = count_max
         self.count = 0
         self.is_enough = False
-        """Set by who has seen enough: from then on matches are counted and not told."""
+        """Set by the caller: from then on matches are counted and not given."""
         self.is_complete = True
         """False once the time was over, or the matches were too many, before the end."""
 
     def hits(self, blocks: Iterable[Block]) -> Iterator[Hit]:
         """The matches in order, each once; ends early when it is stopped."""
-        told_until = -1
+        shown_until = -1
         for block in blocks:
             if self._is_stopped():
                 return
             # Of an overlap only the end is new; but a match may begin before it.
-            place = max(0, told_until - block.offset) if block.is_inside else 0
-            if self.is_enough:
-                told_until = block.offset + self._counted(block, place)
-                continue
-            for hit, until in self._told(block, place):
-                told_until = block.offset + until
+            place = max(0, shown_until - block.offset) if block.is_inside else 0
+            line, counted = block.line, 0
+            for found in self._found(block, place):
+                shown_until = block.offset + found.until
                 self.count += 1
-                yield hit
-                if self.is_enough:
-                    place = until if hit.is_folded else _line_end(block.raw, until) + 1
-                    told_until = block.offset + self._counted(block, place)
-                    break
+                if not self.is_enough:
+                    line += block.raw.count(b"\n", counted, found.line_start)
+                    counted = found.line_start
+                    yield found.hit(block, line)
 
     def _is_stopped(self) -> bool:
         """Whether the time is over, or there are too many matches; from then on it is."""
@@ -162,72 +157,58 @@ class Seeker:
             self.is_complete = False
         return not self.is_complete
 
-    def _counted(self, block: Block, place: int) -> int:
-        """Count the matches of a block from a place on, as they would be told; up to where."""
+    def _found(self, block: Block, place: int) -> Iterator[_Found]:
+        """The matches of a block from a place on."""
         raw, search = block.raw, self._search
-        until = place
         while place < len(raw) and (match := search(raw, place)) is not None:
             start, stop = match.span()
-            if _is_told(block, start, stop):
-                place = max(stop, place + 1)
+            if block.is_inside and stop <= block.seen:
+                place = max(stop, place + 1)  # It was found in the block before this one.
                 continue
-            if _is_behind(block, start):
-                break
-            self.count += 1
-            if self.count % _COUNTED_BETWEEN_LOOKS == 0 and self._is_stopped():
-                break
-            end = _line_end(raw, start)
-            until = place = end + 1
-            if end - start > MATCH_BYTES_SHOWN // 2:
-                line_start = raw.rfind(b"\n", 0, start) + 1
-                is_first = line_start == 0 and block.is_inside
-                if is_first or end - line_start > MATCH_BYTES_SHOWN:
-                    until = place = max(stop, _shown_span(raw, start, stop, line_start, end)[1])
-        return until
-
-    def _told(self, block: Block, place: int) -> Iterator[tuple[Hit, int]]:
-        """The matches of a block from a place on, each with the place up to which it is shown."""
-        raw, offset, search = block.raw, block.offset, self._search
-        line, counted = block.line, 0
-        while place < len(raw) and (match := search(raw, place)) is not None:
-            start, stop = match.span()
-            if _is_told(block, start, stop):
-                place = max(stop, place + 1)
-                continue
-            if _is_behind(block, start):
+            if start == len(raw) and (raw.endswith(b"\n") or block.is_inside):
+                return  # An empty match behind the last line end, where no line is.
+            is_looking = not self.is_enough or self.count % _COUNTED_BETWEEN_LOOKS == 0
+            if is_looking and self._is_stopped():
                 return
-            if self._is_stopped():
-                return
-            line_start = raw.rfind(b"\n", 0, start) + 1
-            line_stop = _line_end(raw, start)
-            line += raw.count(b"\n", counted, line_start)
-            counted = line_start
-            is_first = line_start == 0 and block.is_inside
-            is_long = is_first or line_stop - line_start > MATCH_BYTES_SHOWN
-            if is_long:
-                text, until = _around(raw, line_start, line_stop, start, stop, is_first)
-                until = max(stop, until)
+            line_start, line_stop = raw.rfind(b"\n", 0, start) + 1, raw.find(b"\n", start)
+            line_stop = len(raw) if line_stop < 0 else line_stop
+            is_cut = line_start == 0 and block.is_inside
+            if is_cut or line_stop - line_start > MATCH_BYTES_SHOWN:
+                first, last = _shown_span(raw, start, stop, line_start, line_stop)
+                until = max(stop, last)
+                place = until if until < line_stop else line_stop + 1
+                yield _Found(start, line_start, line_stop, first, last, until, True, is_cut)
             else:
-                text = shown(text_of(raw[line_start:line_stop].removesuffix(b"\r")))
-                until = line_stop
-            begin = block.line_offset if is_first else offset + line_start
-            yield Hit(line, begin, offset + start, text, is_long), until
-            place = until if is_long and until < line_stop else line_stop + 1
+                place = line_stop + 1
+                yield _Found(
+                    start, line_start, line_stop, line_start, line_stop, line_stop, False, False
+                )
 
 
-def _line_end(raw: bytes, place: int) -> int:
-    stop = raw.find(b"\n", place)
-    return len(raw) if stop < 0 else stop
+class _Found(Struct, frozen=True, gc=False):
+    """A match in a block: where it begins, its line, what is shown of it, and up to where."""
 
+    start: int
+    line_start: int
+    line_stop: int
+    first: int
+    last: int
+    until: int
+    is_folded: bool
+    is_cut: bool
+    """Whether its line begins before the block."""
 
-def _is_told(block: Block, start: int, stop: int) -> bool:
-    """Whether a match was there already when the block before this one was looked at."""
-    return block.is_inside and stop <= block.seen
-
-
-def _is_behind(block: Block, start: int) -> bool:
-    """Whether it is an empty match behind the last line end, where no line is."""
-    return start == len(block.raw) and (block.raw.endswith(b"\n") or block.is_inside)
+    def hit(self, block: Block, line: int) -> Hit:
+        raw = block.raw
+        text = shown(text_of(raw[self.first : self.last]))
+        if self.is_folded:
+            before = "…" if self.first > self.line_start or self.is_cut else ""
+            after = "…" if self.last < self.line_stop or self.line_stop == len(raw) else ""
+            text = f"{before}{text}{after}"
+        else:
+            text = text.removesuffix("\r")
+        line_offset = block.line_offset if self.is_cut else block.offset + self.line_start
+        return Hit(line, line_offset, block.offset + self.start, text, self.is_folded)
 
 
 def _shown_span(
@@ -242,13 +223,3 @@ def _shown_span(
     while last < line_stop and raw[last] & 0xC0 == 0x80:
         last += 1
     return first, max(last, start + 1)
-
-
-def _around(
-    raw: bytes, line_start: int, line_stop: int, start: int, stop: int, is_cut: bool
-) -> tuple[str, int]:
-    """What stands around a match in a long line, and up to where."""
-    first, last = _shown_span(raw, start, stop, line_start, line_stop)
-    before = "…" if first > line_start or is_cut else ""
-    after = "…" if last < line_stop or line_stop == len(raw) else ""
-    return f"{before}{shown(text_of(raw[first:last]))}{after}", last

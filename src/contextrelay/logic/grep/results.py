@@ -1,4 +1,4 @@
-"""Finding: matches in any number of bodies, shown with the lines beside them within some tokens.
+"""Results of a grep: matches in any number of bodies, with the lines around them, as far as fits.
 
 Rule: all is counted, whatever is shown: matches that did not fit, bodies that were skipped and why,
 and whether the time was over before the end.
@@ -6,18 +6,19 @@ and whether the time was over before the end.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.errors import Broken, Gone, Invalid, NotFound, RelayError
+from contextrelay.errors import Broken, Gone, Invalid, NotFound
 from contextrelay.limits import GREP_COUNTED_MAX, LINE_MARK_BYTES, MATCH_BYTES_SHOWN
 from contextrelay.logic.grep.match import Hit, Seeker, blocks_of, compile_pattern
 from contextrelay.logic.slicing.fit import fit, fit_lines
 from contextrelay.logic.slicing.line_offsets import offset_of_line
-from contextrelay.logic.slicing.slice import quoted, spent
+from contextrelay.logic.slicing.slice import spent
 from contextrelay.logic.slicing.source import Source, readable, shown, text_of
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.model.inspect import Found, Match, Skipped
@@ -109,28 +110,19 @@ def find(
         if isinstance(source, Skipped):
             gathered.skip(source.ref, source.why)
             continue
-        try:
-            text = readable(source)
-        except Invalid as binary:
-            gathered.skip(source.ref, binary.message)
-            continue
-        except (Broken, NotFound, Gone) as error:
-            _skip_unread(source, error, gathered, is_one)
-            continue
         seeker = Seeker(pattern, is_over, GREP_COUNTED_MAX - gathered.count)
         try:
-            _look_into(text, seeker, gathered)
+            _look_into(readable(source), seeker, gathered)
+        except Invalid as binary:
+            gathered.skip(source.ref, binary.message)
         except (Broken, NotFound, Gone) as error:
-            _skip_unread(source, error, gathered, is_one)
+            # One that is damaged or was removed meanwhile is skipped, unless it is the only one.
+            if is_one:
+                raise
+            ref = source.ref
+            gathered.skip(ref, f"{ref[:_SHORT_REF_CHARS]} cannot be read: {error.message}")
         is_complete = is_complete and seeker.is_complete
     return _found(gathered, is_complete, is_one)
-
-
-def _skip_unread(source: Source, error: RelayError, gathered: _Gathered, is_one: bool) -> None:
-    """Go on behind a body that is damaged or was removed meanwhile, unless it is the only one."""
-    if is_one:
-        raise error
-    gathered.skip(source.ref, f"{source.ref[:_SHORT_REF_CHARS]} cannot be read: {error.message}")
 
 
 def _look_into(source: Source, seeker: Seeker, gathered: _Gathered) -> None:
@@ -144,7 +136,16 @@ def _look_into(source: Source, seeker: Seeker, gathered: _Gathered) -> None:
         offset, line = offset_of_line(source.read_on, marks, aim, source.size_bytes)
     shown_before = len(gathered.matches)
     for hit in seeker.hits(blocks_of(source.read(offset, source.size_bytes), line, offset)):
-        seeker.is_enough = not gathered.takes(_match(source, hit, wanted.context))
+        before, after = _around(source, hit, wanted.context) if wanted.context else ((), ())
+        match = Match(
+            ref=source.ref,
+            line=hit.line,
+            offset=hit.offset,
+            text=hit.text,
+            before=before,
+            after=after,
+        )
+        seeker.is_enough = not gathered.takes(match)
     gathered.count += seeker.count
     if not seeker.count:
         return
@@ -157,19 +158,12 @@ def _look_into(source: Source, seeker: Seeker, gathered: _Gathered) -> None:
         gathered.unshown_in = gathered.unshown_in or source.ref
 
 
-def _match(source: Source, hit: Hit, context: int) -> Match:
-    before, after = _beside(source, hit, context) if context else ((), ())
-    return Match(
-        ref=source.ref, line=hit.line, offset=hit.offset, text=hit.text, before=before, after=after
-    )
-
-
-def _beside(source: Source, hit: Hit, context: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _around(source: Source, hit: Hit, context: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The lines before and after that of a match; no further than a window is read for them."""
     window = min(LINE_MARK_BYTES, 4 * MATCH_BYTES_SHOWN * context)
     start = max(0, hit.line_offset - window)
     raw = source.bytes_of(start, hit.line_offset)
-    # One more than is shown tells whether the first of them is whole.
+    # One more than is shown, to know whether the first of them is whole.
     before = raw.rsplit(b"\n", context + 1)[:-1] if raw else []
     if len(before) > context or start:
         before = before[1:]  # Its beginning is not there.
@@ -181,7 +175,7 @@ def _beside(source: Source, hit: Hit, context: int) -> tuple[tuple[str, ...], tu
 
 
 def _short(raw: bytes) -> str:
-    """A line beside a match, its beginning if it is long."""
+    """A line next to a match, its beginning if it is long."""
     cut = raw[:MATCH_BYTES_SHOWN].removesuffix(b"\r")
     return shown(text_of(cut)) + ("…" if len(raw) > MATCH_BYTES_SHOWN else "")
 
@@ -199,7 +193,7 @@ def _found(gathered: _Gathered, is_complete: bool, is_one: bool) -> Found:
     text, _ = fit_lines(lines, wanted.tokens_max)
     missing = 0 if wanted.is_count else gathered.count - len(matches)
     least = "" if is_complete else "at least "
-    next_args = _next_args(gathered, is_one) if missing else {}
+    next_args = _next_args(gathered) if missing else {}
     if gathered.skipped_count > len(gathered.skipped):
         more = gathered.skipped_count - len(gathered.skipped)
         gathered.notes.append(f"{more} more were skipped")
@@ -223,7 +217,7 @@ def _found(gathered: _Gathered, is_complete: bool, is_one: bool) -> Found:
 
 
 def _rendered(gathered: _Gathered, is_one: bool) -> list[str]:
-    """The matches as lines; those that two have beside them stand there once."""
+    """The matches as lines; a line that is next to two of them is there once."""
     lines: list[str] = []
     ref, last = "", 0
     matches = gathered.matches
@@ -235,7 +229,7 @@ def _rendered(gathered: _Gathered, is_one: bool) -> list[str]:
                     f"{ref[:_SHORT_REF_CHARS]} {gathered.names.get(ref, '')}".rstrip() + "\n"
                 )
         first = match.line - len(match.before)
-        if gathered.wanted.context and last and max(first, last + 1) > last + 1:
+        if gathered.wanted.context and last and first > last + 1:
             lines.append("--\n")
         for number, text in enumerate(match.before, first):
             if number > last:
@@ -251,8 +245,8 @@ def _rendered(gathered: _Gathered, is_one: bool) -> list[str]:
     return lines
 
 
-def _next_args(gathered: _Gathered, is_one: bool) -> dict[str, Any]:
-    """The call that tells of the matches that were left out, in the first ref that has some."""
+def _next_args(gathered: _Gathered) -> dict[str, Any]:
+    """The call that gives the matches that were left out, in the first ref that has some."""
     ref = gathered.unshown_in
     shown_lines = [match.line for match in gathered.matches if match.ref == ref]
     args: dict[str, Any] = {"pattern": gathered.wanted.pattern, "ref": ref}
@@ -265,7 +259,7 @@ def _next_args(gathered: _Gathered, is_one: bool) -> dict[str, Any]:
 
 
 def _command(args: dict[str, Any], wanted: Wanted) -> str:
-    words = f"relay get {args['ref'][:_SHORT_REF_CHARS]} --grep {quoted(wanted.pattern)}"
+    words = f"relay get {args['ref'][:_SHORT_REF_CHARS]} --grep {shlex.quote(wanted.pattern)}"
     words += f" --after-line {args['after_line']}" if "after_line" in args else ""
     words += f" --context {wanted.context}" if wanted.context else ""
     words += " --ignore-case" if wanted.ignore_case else ""
@@ -273,7 +267,7 @@ def _command(args: dict[str, Any], wanted: Wanted) -> str:
 
 
 def _all_spent(gathered: _Gathered, tokens: int) -> Spent:
-    """What was given, beside all of the bodies in which something was found."""
+    """The tokens that were given, and those of all bodies in which something was found."""
     is_measured = all(each.basis == "measured" for each in gathered.whole)
     return Spent(
         tokens=tokens,

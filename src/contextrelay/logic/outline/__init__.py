@@ -12,17 +12,18 @@ from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.logic.content.sniff import sniff_text
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, fit
+from contextrelay.logic.outline.log import is_error_line
 from contextrelay.logic.slicing.source import is_binary
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Shape
 
-# Each kind's file has a function `draw`, which returns None for what it cannot read.
-_FILES: dict[ArtifactType, tuple[str, ...]] = {
+# Each kind's modules, tried in this order: their function `draw` returns None for what they cannot
+# read. Plain text comes last, and reads everything.
+_MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "json": ("notebook", "json"),
     "code": ("code.python", "code.by_line"),
     "markdown": ("markdown",),
     "log": ("log",),
-    "tool_output": ("tool_output",),
     "csv": ("table",),
     "diff": ("diff",),
     "html": ("html",),
@@ -32,13 +33,15 @@ _FILES: dict[ArtifactType, tuple[str, ...]] = {
     "image": ("binary",),
     "pdf": ("binary",),
 }
+_OUTPUTS = ("json", "csv", "diff", "html", "markdown")
+_OUTPUT_LINES_MAX = 20_000
 
 
 def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
     """Outline a body within a number of tokens."""
     drawn = source.drawn.get(kind)
     if drawn is None:
-        drawn = source.drawn[kind] = draw(source, kind)
+        drawn = source.drawn[kind] = _draw(source, kind)
     fitted = fit(drawn, tokens_max)
     way, _, value = drawn.next.removeprefix("--").partition(" ")
     return Shape(
@@ -52,26 +55,39 @@ def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS
     )
 
 
-def draw(source: Source, kind: ArtifactType) -> Drawn:
-    """The pieces of an outline, by the first way to read the body that succeeds."""
-    if kind == "binary" and source.is_text and not is_binary(_head(source)):
+def _draw(source: Source, kind: ArtifactType) -> Drawn:
+    """The pieces of an outline, by the first module that can read the body."""
+    head = source.text[:HEAD_BYTES_MAX].encode("utf-8", "replace")[:HEAD_BYTES_MAX]
+    if kind == "binary" and source.is_text and not is_binary(head):
         # Text in another encoding than UTF-8, which is stored as what it is.
-        kind, media_type = sniff_text(_head(source))
+        kind, media_type = sniff_text(head)
         source = source.read_as(media_type)
-    files = _FILES[kind] if source.is_text else _FILES["binary"]
-    for file in (*files, "text"):
-        drawn: Drawn | None = import_module(f"contextrelay.logic.outline.{file}").draw(source)
-        if drawn is not None:
-            return drawn
-    raise AssertionError("plain text reads everything")
+    if not source.is_text:
+        kind = "binary"
+    drawn = _tool_output(source) if kind == "tool_output" else _first(source, _MODULES[kind])
+    return drawn or _by(source, "text")
 
 
-def draw_plainly(source: Source, kind: ArtifactType, note: str) -> Drawn:
-    """The pieces of an outline by lines alone, for what no other reader came to an end with."""
-    file = "binary" if not source.is_text else "code.by_line" if kind == "code" else "text"
-    drawn: Drawn = import_module(f"contextrelay.logic.outline.{file}").draw(source)
+def _tool_output(source: Source) -> Drawn | None:
+    """What a tool printed: as what it looks like, else as a log if some of its lines are errors."""
+    kind, media_type = sniff_text(source.body[:HEAD_BYTES_MAX])
+    drawn = _by(source.read_as(media_type), _MODULES[kind][-1]) if kind in _OUTPUTS else None
+    if drawn is not None:
+        return drawn
+    lines = source.short_lines[:_OUTPUT_LINES_MAX]
+    return _by(source, "log") if kind == "log" or any(map(is_error_line, lines)) else None
+
+
+def _first(source: Source, modules: tuple[str, ...]) -> Drawn | None:
+    return next(filter(None, (_by(source, module) for module in modules)), None)
+
+
+def _by(source: Source, module: str) -> Drawn:
+    return import_module(f"contextrelay.logic.outline.{module}").draw(source)
+
+
+def draw_lines(source: Source, kind: ArtifactType, note: str) -> Drawn:
+    """The pieces of an outline by lines alone, where other readers passed their limits."""
+    module = "binary" if not source.is_text else "code.by_line" if kind == "code" else "text"
+    drawn = _by(source, module)
     return Drawn(drawn.kind, [*drawn.pieces[:1], Piece(0, (note,)), *drawn.pieces[1:]], drawn.next)
-
-
-def _head(source: Source) -> bytes:
-    return source.text[:HEAD_BYTES_MAX].encode("utf-8", "replace")[:HEAD_BYTES_MAX]

@@ -1,4 +1,4 @@
-"""Binaries: what they are by their first bytes, how large, and what little their headers tell.
+"""Binaries: what they are by their first bytes, how large, and what little their headers say.
 
 Rule: nothing is unpacked. An archive is listed by its directory, within bounds.
 """
@@ -47,11 +47,12 @@ def draw(source: Source) -> Drawn | None:
         name = "MP4 or HEIF"
     if not name and body[257:262] == b"ustar":
         name = "tar archive"
-    told = f"binary, {name or 'unknown kind'}, {source.size_bytes} bytes"
-    pieces = [Piece(0, (f"{told}, media type {quoted(source.media_type, 60)}",))]
+    title = f"binary, {name or 'unknown kind'}, {source.size_bytes} bytes"
+    pieces = [Piece(0, (f"{title}, media type {quoted(source.media_type, 60)}",))]
     pieces.append(Piece(1, (f"first bytes: {body[:16].hex(' ')}",)))
     pieces += [Piece(1, (line,)) for line in _details(name, body)]
-    entries, is_cut = _entries(name, body)
+    read_entries = {"zip archive": _zip_entries, "tar archive": _tar_entries}.get(name)
+    entries, is_cut = read_entries(body) if read_entries else ([], False)
     if entries:
         pieces.append(Piece(1, (f"{'at least ' if is_cut else ''}{len(entries)} entries:",)))
         pieces += [Piece(2, (f"{quoted(path, 120)} {size}",)) for path, size in entries]
@@ -74,10 +75,7 @@ def _details(name: str, body: bytes) -> list[str]:
     if name == "PDF":
         return [f"about {body.count(b'/Type /Page') + body.count(b'/Type/Page')} page objects"]
     if name == "gzip" and len(body) >= 10 and body[3] & 8:
-        start = 10
-        return [
-            f"holds {quoted(body[start : start + 200].partition(bytes(1))[0].decode('latin-1'))}"
-        ]
+        return [f"holds {quoted(body[10:210].partition(bytes(1))[0].decode('latin-1'))}"]
     return []
 
 
@@ -94,16 +92,8 @@ def _jpeg(body: bytes) -> list[str]:
     return []
 
 
-def _entries(name: str, body: bytes) -> tuple[list[tuple[str, int]], bool]:
-    """Names and sizes in an archive, as its directory tells them, and whether there are more."""
-    if name == "zip archive":
-        return _zip_entries(body)
-    if name == "tar archive":
-        return _tar_entries(body)
-    return [], False
-
-
 def _zip_entries(body: bytes) -> tuple[list[tuple[str, int]], bool]:
+    """Names and sizes in an archive, as its directory has them, and whether there are more."""
     end = body.rfind(b"PK\x05\x06", max(0, len(body) - 66_000))
     if end < 0 or end + 22 > len(body):
         return [], False

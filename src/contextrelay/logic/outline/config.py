@@ -52,9 +52,10 @@ def _yaml(source: Source) -> Drawn | None:
             continue
         rank = 1 + depths.index(indent)
         label = f"{' ' * (rank - 1)}{quoted(key, 60)}"
-        told = f"{label}: {quoted(value, 40)}:{number}" if value else f"{label}:{number}"
         if rank <= 2:
-            pieces.append(Piece(rank, (f"{label}:{number}", told)))
+            short = f"{label}:{number}"
+            rich = f"{label}: {quoted(value, 40)}:{number}" if value else short
+            pieces.append(Piece(rank, (short, rich)))
         else:
             pieces.append(Piece(rank, (quoted(key, 60),), JOINED))
     return Drawn("yaml", pieces, f"--lines {found[0][1]}:{found[0][1] + 40}", left_out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -20,8 +21,8 @@ class _File(Struct):
     line: int
     added: int = 0
     removed: int = 0
-    hunks: list[tuple[str, int, str]] = []
-    """(where in the new file, line of the diff, what it is in)"""
+    hunks: list[tuple[str, str]] = []
+    """Where in the new file, and what it is in."""
     status: str = ""
 
 
@@ -36,7 +37,10 @@ def draw(source: Source) -> Drawn | None:
     pieces = [Piece(0, (title,))]
     pieces += [Piece(2, (quoted(text, 60), quoted(text, 120))) for text in commits[:50]]
     folder = None
-    above = _above([each.path for each in files])
+    paths = [each.path for each in files]
+    pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
+    # The folder that all have in common, with its slash.
+    above = "".join(f"{one}/" for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     if above:
         pieces.append(Piece(0, (f"all in {quoted(above, 200)}",)))
     for each in files[:OUTLINE_PIECES_MAX]:
@@ -49,26 +53,14 @@ def draw(source: Source) -> Drawn | None:
     return Drawn("diff", pieces, f"--lines {first.line}:{first.line + 40}")
 
 
-def _above(paths: list[str]) -> str:
-    """The folder that all paths have in common, with its slash; "" if there is none."""
-    first, last = min(paths), max(paths)
-    length = next(
-        (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other),
-        min(len(first), len(last)),
-    )
-    return first[: first.rfind("/", 0, length) + 1]
-
-
 def _forms(each: _File, name: str) -> tuple[str, ...]:
     """A file by name and size of its change, then with its line, then with its hunks."""
+    name = quoted(name, 80)
     status = f" {each.status}" if each.status else ""
-    short = f"{quoted(name, 80)}{status} +{each.added} -{each.removed}"
-    hunks = "; ".join(
-        f"@{start} {quoted(inside, 40)}".rstrip() for start, _, inside in each.hunks[:6]
-    )
+    short = f"{name}{status} +{each.added} -{each.removed}"
+    hunks = "; ".join(f"@{start} {quoted(inside, 40)}".rstrip() for start, inside in each.hunks[:6])
     more = f"; {len(each.hunks) - 6} more" if len(each.hunks) > 6 else ""
     where = f"{short}:{each.line}"
-    name = quoted(name, 80)
     return name, short, where, f"{where} ({hunks}{more})" if hunks else where
 
 
@@ -90,7 +82,7 @@ def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
         if hunk and files:
             old_left = int(hunk[2] or 1)
             new_left = int(hunk[4] or 1)
-            files[-1].hunks.append((hunk[3], number, hunk[5]))
+            files[-1].hunks.append((hunk[3], hunk[5]))
         else:
             _header(files, commits, number, line)
     return files, commits

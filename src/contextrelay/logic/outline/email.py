@@ -9,7 +9,7 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, quoted
 
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]{0,60}):[ \t]*(.*)")
-_TOLD = ("from", "to", "cc", "date", "subject", "reply-to", "in-reply-to", "message-id")
+_SHOWN = ("from", "to", "cc", "date", "subject", "reply-to", "in-reply-to", "message-id")
 _PART = re.compile(
     r"^content-(?:type|disposition):[^\n]{0,300}(?:\n[ \t][^\n]{0,300}){0,3}",
     re.IGNORECASE | re.MULTILINE,
@@ -25,20 +25,20 @@ def draw(source: Source) -> Drawn | None:
         return None
     pieces = [Piece(0, (f"email, {source.measure()}, body at line {body_at + 1}",))]
     pieces += [
-        Piece(1 if name in _TOLD[:5] else 3, (f"{name}: {quoted(_decoded(fields[name]), 200)}",))
-        for name in _TOLD
+        Piece(1 if name in _SHOWN[:5] else 3, (f"{name}: {quoted(_decoded(fields[name]), 200)}",))
+        for name in _SHOWN
         if name in fields
     ]
     parts = _PART.findall(source.text)
     names = list(dict.fromkeys(match[1] for part in parts if (match := _FILE_NAME.search(part))))
     if names:
-        told = ", ".join(quoted(name, 60) for name in names[:20])
-        pieces.append(Piece(1, (f"{len(names)} attachments: {told}",)))
-    body = [(number, line) for number, line in enumerate(source.short_lines, 1) if number > body_at]
-    quotes = sum(line.startswith(">") for _, line in body)
+        some = ", ".join(quoted(name, 60) for name in names[:20])
+        pieces.append(Piece(1, (f"{len(names)} attachments: {some}",)))
+    body = source.short_lines[body_at:]
+    quotes = sum(line.startswith(">") for line in body)
     pieces.append(Piece(2, (f"{len(body)} lines of body, {quotes} of them quoted",)))
     previous = ""
-    for number, line in body[:2_000]:
+    for number, line in enumerate(body[:2_000], body_at + 1):
         if line.strip() and not previous.strip() and not line.startswith((">", "--")):
             pieces.append(
                 Piece(3, (f"{number}: {quoted(line, 80)}", f"{number}: {quoted(line, 200)}"))

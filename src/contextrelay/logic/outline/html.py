@@ -29,7 +29,7 @@ _TEXT_CHARS_MAX = 1_000
 # Of each tag so many are read; more are counted.
 _READ_MAX = 2_000
 _CLOSINGS = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style", "svg")}
-_TOLD = ("table", "form", "img", "script", "pre", "iframe", "svg", "input", "button")
+_COUNTED = ("table", "form", "img", "script", "pre", "iframe", "svg", "input", "button")
 
 
 class _Page(Struct):
@@ -53,11 +53,11 @@ def draw(source: Source) -> Drawn | None:
         pieces.append(Piece(0, (f"title: {quoted(page.title, 120)}",)))
     if page.description:
         pieces.append(Piece(3, (f"about: {quoted(page.description, 160)}",)))
-    counted = [f"{name} {page.counts[name]}" for name in _TOLD if page.counts[name]]
     heading_count = sum(page.counts[f"h{level}"] for level in range(1, 7))
-    told = f"{heading_count} headings, {page.linked} links"
+    counted = [f"{heading_count} headings", f"{page.linked} links"]
+    counted += [f"{name} {page.counts[name]}" for name in _COUNTED if page.counts[name]]
     least = "" if page.is_whole else f"in the first {OUTLINE_TAGS_MAX} tags: "
-    pieces.append(Piece(0, (least + ", ".join([told, *counted]),)))
+    pieces.append(Piece(0, (least + ", ".join(counted),)))
     pieces += _headings(headings)
     pieces += _links(page)
     line = headings[0][1] if headings else 1
@@ -103,9 +103,9 @@ def _read(text: str) -> _Page:
             page.linked += 1
             page.links.append((target, _inner(text, at, name)))
         elif name == "meta" and not page.description:
-            told = _attributes(match[3])
-            if told.get("name", "").lower() == "description":
-                page.description = told.get("content", "")
+            attributes = _attributes(match[3])
+            if attributes.get("name", "").lower() == "description":
+                page.description = attributes.get("content", "")
     page.is_whole = False
     return page
 
@@ -125,13 +125,13 @@ def _attributes(text: str) -> dict[str, str]:
 
 def _with_lines(text: str, headings: list[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     """Headings with their lines instead of their offsets, which rise."""
-    told: list[tuple[int, int, str]] = []
+    found: list[tuple[int, int, str]] = []
     line, place = 1, 0
     for level, offset, title in headings:
         line += text.count("\n", place, offset)
         place = offset
-        told.append((level, line, title))
-    return told
+        found.append((level, line, title))
+    return found
 
 
 def _headings(headings: list[tuple[int, int, str]]) -> list[Piece]:
@@ -162,10 +162,9 @@ def _links(page: _Page) -> list[Piece]:
             Piece(3 + (index > 5), (f"{quoted(host, 60)} x{count}",), JOINED)
             for index, (host, count) in enumerate(hosts.most_common(30))
         ]
-    seen = dict.fromkeys(page.links)
-    told = sorted(seen, key=lambda each: each[0].startswith("#"))[:200]
     pieces.append(Piece(3, ("links:",)))
-    for target, text in told:
+    links = sorted(dict.fromkeys(page.links), key=lambda each: each[0].startswith("#"))
+    for target, text in links[:200]:
         named = f"{quoted(text, 40)} <{quoted(target, 80)}>" if text else f"<{quoted(target, 80)}>"
         pieces.append(Piece(5, (named,), JOINED))
     return pieces

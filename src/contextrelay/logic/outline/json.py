@@ -1,16 +1,17 @@
 """Shapes: a JSON document by its keys, types, counts, ranges and samples.
 
 All values that stand at the same place in their parents are looked at together, as a column, so
-that an array of a thousand records is told once.
+that an array of a thousand records is described once.
 
-Rule: what is nested too deeply or is too broken for the parser is told as far as it can be read.
+Rule: what is nested too deeply or is too broken for the parser is described as far as it can be
+read.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, cast
@@ -19,10 +20,10 @@ import msgspec
 
 from contextrelay.limits import OUTLINE_PIECES_MAX
 from contextrelay.logic.content.source import Source
-from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
-from contextrelay.logic.outline.numbered_names import families
+from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, families, quoted
 
-# An object with more keys than this, all alike in what they hold, is a map and told as one.
+_NOT_READ = (msgspec.DecodeError, RecursionError, UnicodeError)
+# An object with more keys than this, all alike in what they hold, is a map.
 _MAP_KEYS_MIN = 12
 _DEPTH_MAX = 12
 _SAMPLES = 3
@@ -38,10 +39,8 @@ def draw(source: Source) -> Drawn | None:
         value = read(source)
     except ValueError:
         return _unreadable(source)
-    is_object = isinstance(value, dict)
-    noun = "JSON object" if is_object else "JSON array" if isinstance(value, list) else "JSON"
-    shape = Shaped()
-    shape.whole(f"{noun}, {source.measure()}", value)
+    shape = _Shape()
+    shape.whole(source.measure(), value)
     return Drawn("json", shape.pieces, _pointer(value), shape.left_out)
 
 
@@ -53,7 +52,7 @@ def read(source: Source) -> Any:
     """
     try:
         return msgspec.json.decode(source.text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
+    except _NOT_READ:
         pass
     try:
         return json.loads(source.text)
@@ -73,16 +72,16 @@ def _json_lines(source: Source) -> Drawn | None:
     for number, line in enumerate(lines, 1):
         try:
             values.append(decode(line))
-        except (msgspec.DecodeError, RecursionError, UnicodeError):
+        except _NOT_READ:
             if line.strip():
                 bad.append(number)
     if len(bad) > len(lines) // 2:
         return None
-    shape = Shaped()
-    shape.pieces.append(Piece(0, (f"JSON lines: {len(values)} documents, {source.measure()}",)))
+    shape = _Shape()
+    shape.add(0, f"JSON lines: {len(values)} documents, {source.measure()}")
     if bad:
-        told = ", ".join(map(str, bad[:5]))
-        shape.pieces.append(Piece(1, (f"lines that are no JSON: {len(bad)} (at {told})",)))
+        some = ", ".join(map(str, bad[:5]))
+        shape.add(1, f"lines that are no JSON: {len(bad)} (at {some})")
     shape.elements(values, 1)
     return Drawn("json lines", shape.pieces, "--lines 1:5", shape.left_out)
 
@@ -92,35 +91,35 @@ def _is_document(line: str) -> bool:
         return False
     try:
         msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
+    except _NOT_READ:
         return False
     return True
 
 
-class Shaped:
+class _Shape:
     """Pieces for values, gathered place by place."""
 
     def __init__(self) -> None:
         self.pieces: list[Piece] = []
         self.left_out = 0
 
-    def whole(self, title: str, value: Any) -> None:
+    def whole(self, measure: str, value: Any) -> None:
         """A whole document."""
         objects, arrays = _objects([value]), _arrays([value])
         if objects:
-            self._add(0, f"{title}, {len(objects[0])} keys")
+            self.add(0, f"JSON object, {measure}, {len(objects[0])} keys")
             self.members(objects, 1)
         elif arrays:
-            self._add(0, f"{title}, {len(arrays[0])} elements")
+            self.add(0, f"JSON array, {measure}, {len(arrays[0])} elements")
             self.elements(arrays[0], 1)
         else:
-            self._add(0, f"{title}{_scalars([value])[-1]}")
+            self.add(0, f"JSON, {measure}{_scalars([value])[-1]}")
 
     def elements(self, values: Sequence[Any], depth: int) -> None:
         """What the elements of an array are, or the values of a map."""
         objects = _objects(values)
         if objects and len(objects) == len(values):
-            self._add(depth, f"{' ' * depth}each: object")
+            self.add(depth, f"{' ' * depth}each: object")
             self.members(objects, depth + 1)
         elif values:
             self._place("each", values, depth, "\n")
@@ -152,73 +151,69 @@ class Shaped:
     def _map(
         self, objects: Sequence[dict[str, Any]], columns: dict[str, list[Any]], depth: int
     ) -> bool:
-        """Tell an object as a map, if all its values are objects of like shape."""
+        """Describe an object as a map, if all its values are objects of like shape."""
         values = list(chain.from_iterable(each.values() for each in objects))
         held = _objects(values)
         if len(held) < len(values) or not _alike(held):
             return False
-        self._add(depth, f"{' ' * depth}map of {len(columns)} keys:")
+        self.add(depth, f"{' ' * depth}map of {len(columns)} keys:")
         for key in islice(columns, OUTLINE_PIECES_MAX):
-            self._add(depth, _name(key), glue=JOINED)
-        self._add(depth, f"{' ' * depth}each value: object")
+            self.add(depth, _name(key), glue=JOINED)
+        self.add(depth, f"{' ' * depth}each value: object")
         self.members(held, depth + 1)
         return True
 
-    def _place(self, told: str, values: Sequence[Any], depth: int, glue: str) -> None:
+    def _place(self, name: str, values: Sequence[Any], depth: int, glue: str) -> None:
+        """The values at one place, whatever they are."""
         if len(self.pieces) >= OUTLINE_PIECES_MAX:
             self.left_out += 1
             return
         objects, arrays = _objects(values), _arrays(values)
         indent = " " * depth if glue == "\n" else ""
         if not objects and not arrays:
-            forms = _scalars(values)
-            self._add(depth, *(f"{indent}{told}{form}" for form in ("", *forms)), glue=glue)
+            forms = ("", *_scalars(values))
+            self.add(depth, *(f"{indent}{name}{form}" for form in forms), glue=glue)
             return
         if len(objects) + len(arrays) < len(values):
             rest = [value for value in values if type(value) not in (dict, list)]
-            told += f" ({_scalars(rest)[0][2:]} or)"
+            name += f" ({_scalars(rest)[0][2:]} or)"
         if objects:
-            counted = (
-                f" ({len(objects[0])} keys)" if len(objects) == 1 and len(objects[0]) > 3 else ""
-            )
-            self._add(depth, f"{' ' * depth}{told}: {{}}{counted}")
+            is_large = len(objects) == 1 and len(objects[0]) > 3
+            counted = f" ({len(objects[0])} keys)" if is_large else ""
+            self.add(depth, f"{' ' * depth}{name}: {{}}{counted}")
             if depth < _DEPTH_MAX:
                 self.members(objects, depth + 1)
         if arrays:
-            self._array(told, arrays, depth)
+            self._array(name, arrays, depth)
 
-    def _array(self, told: str, arrays: Sequence[list[Any]], depth: int) -> None:
+    def _array(self, name: str, arrays: Sequence[list[Any]], depth: int) -> None:
         sizes = {len(each) for each in arrays}
         size = str(min(sizes)) if len(sizes) == 1 else f"{min(sizes)}..{max(sizes)}"
         values = list(chain.from_iterable(arrays))
-        head = f"{' ' * depth}{told}: [{size}]"
+        head = f"{' ' * depth}{name}: [{size}]"
         if not _has_nested(values):
-            self._add(depth, head, *(f"{head}{form}" for form in _scalars(values) if values))
+            self.add(depth, head, *(f"{head}{form}" for form in _scalars(values) if values))
             return
         objects = _objects(values)
         if len(objects) == len(values):
-            self._add(depth, f"{head} of {{}}")
+            self.add(depth, f"{head} of {{}}")
             if depth < _DEPTH_MAX:
                 self.members(objects, depth + 1)
             return
-        self._add(depth, head)
+        self.add(depth, head)
         if depth < _DEPTH_MAX:
             self._place("each", values, depth + 1, "\n")
 
-    def _add(self, rank: int, *forms: str, glue: str = "\n") -> None:
+    def add(self, rank: int, *forms: str, glue: str = "\n") -> None:
         self.pieces.append(Piece(rank, forms, glue))
 
 
 def _columns(objects: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     """The values of each key, in one pass: keys times objects may be far more than there is."""
-    columns: dict[str, list[Any]] = {}
+    columns: defaultdict[str, list[Any]] = defaultdict(list)
     for each in objects:
         for key, value in each.items():
-            column = columns.get(key)
-            if column is None:
-                columns[key] = [value]
-            else:
-                column.append(value)
+            columns[key].append(value)
     return columns
 
 
@@ -244,7 +239,7 @@ def _pointer(value: Any) -> str:
 
 
 def _alike(values: Sequence[dict[str, Any]]) -> bool:
-    """Whether objects share most of their keys, so that one shape tells them all."""
+    """Whether objects share most of their keys, so that one shape describes them all."""
     some = list(islice(values, 200))
     counts = Counter(chain.from_iterable(some))
     shared = sum(count for count in counts.values() if count >= len(some) / 2)
@@ -287,19 +282,15 @@ def _details(values: Sequence[Any], counts: Counter[type]) -> Iterator[str]:
     texts = [value for value in values if type(value) is str]
     if texts:
         distinct = Counter(texts)
-        samples = " ".join(_sample(text, _SAMPLE_CHARS // 2) for text, _ in _common(distinct))
+        # The most common; of very many, which takes long to find out, the first.
+        is_many = len(distinct) > 1_000
+        common = list(distinct.items()) if is_many else distinct.most_common(_SAMPLES)
+        samples = " ".join(_sample(text, _SAMPLE_CHARS // 2) for text, _ in common[:_SAMPLES])
         more = f" ({len(distinct)} distinct)" if len(distinct) > _SAMPLES else ""
         yield samples + more
     if counts.get(bool):
         true_count = sum(value is True for value in values)
         yield f"true {true_count} of {counts[bool]}"
-
-
-def _common(distinct: Counter[str]) -> list[tuple[str, int]]:
-    """The most common, or, where all are alike, the first."""
-    if len(distinct) > 1_000:
-        return list(islice(distinct.items(), _SAMPLES))
-    return distinct.most_common(_SAMPLES)
 
 
 def _sample(value: Any, chars_max: int = _SAMPLE_CHARS) -> str:
@@ -317,9 +308,9 @@ def _unreadable(source: Source) -> Drawn | None:
     start = len(text) - len(text.lstrip())
     if text[start : start + 1] not in ("{", "["):
         return None
-    shape = Shaped()
+    shape = _Shape()
     why = "read as far as was looked at" if source.is_partial else "broken, cut or too deep"
-    shape.pieces.append(Piece(0, (f"JSON, {why}; {source.measure()}",)))
+    shape.add(0, f"JSON, {why}; {source.measure()}")
     _walk(text, start, shape, 1)
     return Drawn("json", shape.pieces, "--bytes 0:2000", shape.left_out)
 
@@ -329,7 +320,7 @@ _MEMBERS_MAX = 200_000
 _BROKEN_DEPTH_MAX = 6
 
 
-def _walk(text: str, at: int, shape: Shaped, depth: int) -> None:
+def _walk(text: str, at: int, shape: _Shape, depth: int) -> None:
     """Read the members of an array or object one by one, and go into the one that breaks off."""
     decoder = json.JSONDecoder()
     is_object = text[at] == "{"
@@ -352,18 +343,14 @@ def _walk(text: str, at: int, shape: Shaped, depth: int) -> None:
             break
         values.append(value)
         broken = -1
+    indent = " " * (depth - 1)
     if is_object:
-        shape.pieces.append(
-            Piece(depth - 1, (f"{' ' * (depth - 1)}object, {len(keys)} keys read",))
-        )
-        members = dict(zip(keys, values, strict=False))
-        shape.members([members], depth)
+        shape.add(depth - 1, f"{indent}object, {len(keys)} keys read")
+        shape.members([dict(zip(keys, values, strict=False))], depth)
     else:
-        shape.pieces.append(
-            Piece(depth - 1, (f"{' ' * (depth - 1)}array, {len(values)} elements read",))
-        )
+        shape.add(depth - 1, f"{indent}array, {len(values)} elements read")
         shape.elements(values, depth)
     if broken >= 0 and text[broken : broken + 1] in ("{", "[") and depth < _BROKEN_DEPTH_MAX:
         name = _name(keys[-1]) if is_object and keys else f"element {len(values)}"
-        shape.pieces.append(Piece(depth, (f"{' ' * depth}{name}, not closed:",)))
+        shape.add(depth, f"{' ' * depth}{name}, not closed:")
         _walk(text, broken, shape, depth + 1)

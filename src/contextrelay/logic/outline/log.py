@@ -1,9 +1,9 @@
 """Logs: templates with counts, the time they span, levels, and every error with its neighbours.
 
 A template is a line with what varies taken out: numbers, identifiers, quoted text. Lines that have
-the same template are told once, with how many they are and where the first is.
+the same template are shown once, with how many they are and where the first is.
 
-Rule: an error is told by its own template, so that the thousandth repetition of one does not hide
+Rule: an error is shown by its own template, so that the thousandth repetition of one does not hide
 the only occurrence of another.
 """
 
@@ -24,8 +24,11 @@ _ERROR = re.compile(
     r"|[Ee]rrors?|[Ff]atal|[Pp]anic|[Ff]ailed|[Ff]ailures?|[Ff]ailing|Traceback|[Uu]nhandled"
     r"|[Ss]egfault|[Ss]egmentation fault|[Aa]borted|[Ee]xception)|(?:Error|Exception))(?![\w./-]\w)"
 )
-_HINTS = ("rror", "RROR", "ail", "AIL", "xception", "atal", "ATAL", "anic", "ANIC", "CRIT")
-_MORE_HINTS = ("EMERG", "ALERT", "SEVERE", "Traceback", "nhandled", "eg", "borted")
+# A line without any of these has none of those words: most lines, which the slow pattern is spared.
+_HINTS = (
+    *("rror", "RROR", "ail", "AIL", "xception", "atal", "ATAL", "anic", "ANIC", "CRIT"),
+    *("EMERG", "ALERT", "SEVERE", "Traceback", "nhandled", "eg", "borted"),
+)
 _NO_ERROR = re.compile(
     r"\b(?:0|no|without|zero) (?:errors?|fail\w+)|(?:errors?|failed|failures?)[=:] ?0\b"
 )
@@ -47,7 +50,7 @@ _VARYING = re.compile(
 )
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _TEMPLATE_CHARS = 160
-# What a line costs beside its characters, in characters.
+# What a line costs in addition to its characters, in characters.
 _LINE_CHARS = 40
 # Templates that begin alike are one, where they are more than this.
 _ALIKE_MIN = 8
@@ -65,8 +68,8 @@ def draw(source: Source) -> Drawn | None:
     if span:
         pieces.append(Piece(0, (f"time {span[0]} to {span[1]}",)))
     if gathered.levels:
-        told = ", ".join(f"{name} {count}" for name, count in gathered.levels.most_common())
-        pieces.append(Piece(0, (f"levels: {told}",)))
+        counts = ", ".join(f"{name} {count}" for name, count in gathered.levels.most_common())
+        pieces.append(Piece(0, (f"levels: {counts}",)))
     pieces += _errors(gathered, lines)
     plain = _merged([each for each in gathered.templates.values() if not each.is_error])
     plain.sort(key=lambda each: (-each.count, each.line))
@@ -74,7 +77,7 @@ def draw(source: Source) -> Drawn | None:
     others = f"{len(plain)} kinds of other lines{unread}, the most common first:"
     pieces.append(Piece(1, (others,)))
     pieces += [
-        Piece(2 + (index >= 8), (_told(each, 70), _told(each, _TEMPLATE_CHARS)))
+        Piece(2 + (index >= 8), (_line(each, 70), _line(each, _TEMPLATE_CHARS)))
         for index, each in enumerate(plain[:_TEMPLATES_SHOWN_MAX])
     ]
     left_out = max(0, len(plain) - _TEMPLATES_SHOWN_MAX)
@@ -131,12 +134,12 @@ def _gather(source: Source) -> _Gathered:
 
 
 def _new(templates: dict[str, _Template], number: int, line: str) -> tuple[_Template, str]:
-    told = _TIME.sub("", line[:_TIME_CHARS_MAX], count=1) + line[_TIME_CHARS_MAX:]
-    text = _VARYING.sub("*", told[: 2 * _TEMPLATE_CHARS])
-    is_error = is_error_line(line)
-    template = templates.get(text)
+    shown = _TIME.sub("", line[:_TIME_CHARS_MAX], count=1) + line[_TIME_CHARS_MAX:]
+    key = _VARYING.sub("*", shown[: 2 * _TEMPLATE_CHARS])
+    template = templates.get(key)
     if template is None:
-        template = templates[text] = _Template(number, told.strip(" -[]|:\t"), is_error)
+        text = shown.strip(" -[]|:\t")
+        template = templates[key] = _Template(number, text, is_error_line(line))
     level = _LEVEL.search(line, 0, 120)
     name = (level[1] or level[2]).upper() if level else ""
     return template, "WARN" if name == "WARNING" else name
@@ -153,34 +156,29 @@ def _merged(templates: list[_Template]) -> list[_Template]:
         if len(group) < _ALIKE_MIN:
             merged += group
             continue
-        text = _common([each.text for each in group])
+        # The words that all have, with a star for each other.
+        columns = zip(*(each.text.split(" ") for each in group[:500]), strict=False)
+        text = " ".join(words[0] if len(set(words)) == 1 else "*" for words in columns)
         count = sum(each.count for each in group)
         last = max(each.last for each in group)
         merged.append(_Template(group[0].line, text, False, count, last))
     return merged
 
 
-def _common(texts: list[str]) -> str:
-    """The words that texts of as many words share, with a star for each other."""
-    columns = zip(*(text.split(" ") for text in texts[:500]), strict=False)
-    return " ".join(words[0] if len(set(words)) == 1 else "*" for words in columns)
-
-
 def is_error_line(line: str) -> bool:
-    """Whether a line tells of something that went wrong."""
-    # The pattern is slow, and most lines do not need it.
-    if not any(hint in line for hint in _HINTS) and not any(hint in line for hint in _MORE_HINTS):
+    """Whether a line reports an error or a failure."""
+    if not any(hint in line for hint in _HINTS):
         return False
     return _ERROR.search(line) is not None and _NO_ERROR.search(line) is None
 
 
 def error_lines(text: str, count_max: int) -> list[int]:
-    """Indexes of the first lines that tell of something that went wrong, in one go over a text."""
+    """Indexes of the first lines that report an error or a failure, in one pass over a text."""
     found: list[int] = []
     line = at = 0
     for match in _ERROR.finditer(text):
         if match.start() < at:
-            continue  # Of a line that is told already.
+            continue  # In a line that is found already.
         line += text.count("\n", at, match.start())
         end = text.find("\n", match.end())
         at = len(text) if end < 0 else end
@@ -207,31 +205,19 @@ def _errors(gathered: _Gathered, lines: list[str]) -> list[Piece]:
     total = sum(each.count for each in errors)
     pieces = [Piece(0, (f"error lines: {total}, {len(errors)} kinds:",))]
     for index, each in enumerate(errors[:OUTLINE_PIECES_MAX]):
-        # The first and the last are told before those between.
+        # The first and the last come before those between.
         rank = 1 if index < 6 or index >= len(errors) - 2 else 2
-        short = f"{each.line}{_again(each)}: {quoted(each.text, 80)}"
-        long = f"{each.line}{_again(each)}: {quoted(each.text, 240)}"
-        pieces.append(Piece(rank, (short, long)))
-        pieces += _neighbours(each, lines)
+        head = f"{each.line} x{each.count}, last {each.last}" if each.count > 1 else f"{each.line}"
+        forms = (f"{head}: {quoted(each.text, 80)}", f"{head}: {quoted(each.text, 240)}")
+        pieces.append(Piece(rank, forms))
+        # The lines before and after, which are no errors themselves.
+        for number in (each.line - 1, each.line + 1):
+            line = lines[number - 1] if 0 < number <= len(lines) else ""
+            if line.strip() and not is_error_line(line):
+                pieces.append(Piece(4, (f" {number}: {quoted(line, 70)}",)))
     return pieces
 
 
-def _again(each: _Template) -> str:
-    return f" x{each.count}, last {each.last}" if each.count > 1 else ""
-
-
-def _neighbours(each: _Template, lines: list[str]) -> list[Piece]:
-    """The lines before and after an error, which are no errors themselves."""
-    around = (each.line - 1, each.line + 1)
-    return [
-        Piece(4, (f" {number}: {quoted(lines[number - 1], 70)}",))
-        for number in around
-        if 0 < number <= len(lines)
-        and lines[number - 1].strip()
-        and not is_error_line(lines[number - 1])
-    ]
-
-
-def _told(each: _Template, chars_max: int) -> str:
+def _line(each: _Template, chars_max: int) -> str:
     times = f"x{each.count} " if each.count > 1 else ""
     return f"{times}{each.line}: {quoted(each.text, chars_max)}"

@@ -35,20 +35,20 @@ def draw(source: Source) -> Drawn | None:
     links = sum(len(_LINK.findall(line)) for line in lines if "](" in line)
     pieces = [Piece(0, (f"Markdown, {source.measure()}, {len(headings)} headings",))]
     if counts:
-        told = ", ".join(f"{name or 'plain'} {count}" for name, count in counts.most_common(6))
-        pieces.append(Piece(2, (f"{sum(counts.values())} code blocks: {told}",)))
+        languages = ", ".join(f"{name or 'plain'} {count}" for name, count in counts.most_common(6))
+        pieces.append(Piece(2, (f"{sum(counts.values())} code blocks: {languages}",)))
     if tables or links:
         pieces.append(Piece(2, (f"{tables} tables, {links} links",)))
     opening = _opening(lines, headings)
     if opening:
         pieces.append(Piece(4, (quoted(opening, 100), quoted(opening, 300))))
-    pieces += _told(headings[:OUTLINE_PIECES_MAX])
+    pieces += _pieces(headings[:OUTLINE_PIECES_MAX])
     left_out = max(0, len(headings) - OUTLINE_PIECES_MAX)
     named = headings[min(1, len(headings) - 1)][2]
     return Drawn("markdown", pieces, f"--heading {quoted(named, 60)}", left_out)
 
 
-def _told(headings: list[tuple[int, int, str]]) -> list[Piece]:
+def _pieces(headings: list[tuple[int, int, str]]) -> list[Piece]:
     is_long = len(headings) > _OWN_LINES_MAX
     top = min(level for level, _, _ in headings)
     pieces: list[Piece] = []
@@ -57,7 +57,7 @@ def _told(headings: list[tuple[int, int, str]]) -> list[Piece]:
         short = quoted(text, 50)
         forms = (short, f"{short}:{line}", f"{quoted(text, 100)}:{line}")
         if is_long and depth > 0 and pieces:
-            # Below the second level it is told which; the first two are told by their lines.
+            # Below the second level a mark shows which; the first two are on lines of their own.
             mark = "" if depth == 1 else ">" * (depth - 1) + " "
             pieces.append(Piece(1 + depth, tuple(mark + form for form in forms), JOINED))
         else:
@@ -86,17 +86,13 @@ def find_headings(lines: Iterable[str]) -> tuple[list[tuple[int, int, str]], lis
             fences.append(fence[2].lower())
             continue
         if line.lstrip(" ").startswith("#") and (match := _ATX.match(line)):
-            headings.append((len(match[1]), index + 1, _MARKS.sub("", _title(match[2]))))
+            title = match[2].rstrip("#").rstrip(" \t") or match[2][:1]
+            headings.append((len(match[1]), index + 1, _MARKS.sub("", title)))
         elif _is_title(previous) and line[:1] in "=- " and (match := _SETEXT.fullmatch(line)):
             level = 1 if match[1][0] == "=" else 2
             headings.append((level, index, _MARKS.sub("", previous.strip())))
         previous = line
     return headings, fences
-
-
-def _title(text: str) -> str:
-    """What stands behind the signs of a heading, without those that close it."""
-    return text.rstrip("#").rstrip(" \t") or text[:1]
 
 
 def _is_title(line: str) -> bool:

@@ -10,7 +10,7 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.json import read
 from contextrelay.logic.outline.layout import Drawn, Piece, quoted
 
-_KINDS_TOLD_MAX = 8
+_KINDS_SHOWN_MAX = 8
 
 
 def draw(source: Source) -> Drawn | None:
@@ -26,19 +26,21 @@ def draw(source: Source) -> Drawn | None:
         return None
     kinds = Counter(_word(_dict(cell).get("cell_type")) for cell in cells)
     language = _dict(_dict(_dict(document).get("metadata")).get("kernelspec")).get("language", "")
-    told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_KINDS_TOLD_MAX))
-    spoken = f", {quoted(_word(language), 30)}" if language else ""
-    title = f"notebook, {len(cells)} cells ({told}){spoken}, {source.measure()}"
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_KINDS_SHOWN_MAX))
+    of_language = f", {quoted(_word(language), 30)}" if language else ""
+    title = f"notebook, {len(cells)} cells ({counts}){of_language}, {source.measure()}"
     pieces = [Piece(0, (title,))]
     for index, cell in enumerate(cells[:OUTLINE_PIECES_MAX]):
-        pieces.append(_told(index, _dict(cell)))
+        pieces.append(_cell(index, _dict(cell)))
     return Drawn("notebook", pieces, "--json-pointer /cells/0/source")
 
 
-def _told(index: int, cell: dict[str, Any]) -> Piece:
-    text = _text(cell.get("source"))
+def _cell(index: int, cell: dict[str, Any]) -> Piece:
+    text = cell.get("source")
+    if isinstance(text, list):
+        text = "".join(map(_word, cast("list[Any]", text)[:200]))
     kind = "md" if cell.get("cell_type") == "markdown" else _word(cell.get("cell_type"))[:8]
-    lines = text.strip().split("\n")
+    lines = (text if isinstance(text, str) else "").strip().split("\n")
     outputs = _list(cell.get("outputs"))
     failed = next(
         (_dict(each) for each in outputs if _dict(each).get("output_type") == "error"), None
@@ -53,12 +55,6 @@ def _told(index: int, cell: dict[str, Any]) -> Piece:
     more = f" ({len(lines)} lines)" if len(lines) > 1 else ""
     long = f"{head}{quoted(lines[0], 100)}{more}{error}"
     return Piece(0 if failed else 1 if is_heading else 2, (short, long))
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return "".join(_word(part) for part in cast("list[Any]", value)[:200])
-    return value if isinstance(value, str) else ""
 
 
 def _word(value: Any) -> str:

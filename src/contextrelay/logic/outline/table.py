@@ -9,14 +9,13 @@ from collections.abc import Iterable, Sequence
 
 from contextrelay.limits import OUTLINE_CELLS_MAX, OUTLINE_COLUMNS_MAX, OUTLINE_LINE_CHARS_MAX
 from contextrelay.logic.content.source import Source
-from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
-from contextrelay.logic.outline.numbered_names import families
+from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, families, quoted
 
 _DELIMITERS = (",", "\t", ";", "|")
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_]*)?\.?\d+(?:[eE][-+]?\d+)?%?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|\d\d?[/.]\d\d?[/.]\d{2,4}")
 _EMPTY = frozenset({"", "NA", "N/A", "null", "NULL", "None", "nan", "NaN", "-"})
-# Types are told by so many rows; the ranges are those of all rows.
+# Types are found in so many rows; the ranges are those of all rows.
 _TYPED_ROWS = 500
 
 
@@ -35,8 +34,8 @@ def draw(source: Source) -> Drawn | None:
     title = f"table, {len(body)} rows, {width} columns, {source.measure()}{least}"
     pieces = [Piece(0, (f"{title}{'' if has_header else ', no header'}",))]
     if odd:
-        told = ", ".join(str(index) for index in odd[:5])
-        pieces.append(Piece(1, (f"{len(odd)} rows have another width (rows {told})",)))
+        some = ", ".join(str(index) for index in odd[:5])
+        pieces.append(Piece(1, (f"{len(odd)} rows have another width (rows {some})",)))
     pieces += _columns(names, body, width)
     pieces += _samples(body)
     left_out = max(0, width - OUTLINE_COLUMNS_MAX)
@@ -87,8 +86,8 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _columns(names: Sequence[str], body: Sequence[Sequence[str]], width: int) -> list[Piece]:
-    told = min(width, OUTLINE_COLUMNS_MAX)
-    names = [*names[:told], *(f"column {index}" for index in range(len(names), told))]
+    count = min(width, OUTLINE_COLUMNS_MAX)
+    names = [*names[:count], *(f"column {index}" for index in range(len(names), count))]
     groups = families(names)
     is_wide = len(groups) > 30
     regular = [row for row in body if len(row) == width]
@@ -122,13 +121,12 @@ def _described(cells: Sequence[str]) -> tuple[str, str]:
             return "int" if is_whole else "float", f"{extremes[0]}..{extremes[1]}{optional}"
     if all(_DATE.fullmatch(cell[:40]) for cell in typed):
         return "date", f"{quoted(min(filled), 30)}..{quoted(max(filled), 30)}{optional}"
-    common = filled[:3] if len(filled) > 1_000 else _most_common(cells, empty)
+    common = filled[:3]
+    if len(filled) <= 1_000:
+        counted = Counter(cells).most_common(3 + len(empty))
+        common = [cell for cell, _ in counted if cell not in empty][:3]
     samples = " ".join(repr(quoted(cell, 24)) for cell in common)
     return "str", f"{len(filled)} distinct: {samples}{optional}"
-
-
-def _most_common(cells: Sequence[str], empty: frozenset[str]) -> list[str]:
-    return [cell for cell, _ in Counter(cells).most_common(3 + len(empty)) if cell not in empty][:3]
 
 
 def _extremes(cells: Sequence[str]) -> tuple[str, str] | None:
@@ -148,5 +146,5 @@ def _samples(body: Sequence[Sequence[str]]) -> list[Piece]:
     """The first and the last row, if there is room."""
     if not body:
         return []
-    told = [(0, body[0])] if len(body) == 1 else [(0, body[0]), (len(body) - 1, body[-1])]
-    return [Piece(3, (f"row {index}: {quoted(' | '.join(row[:50]), 120)}",)) for index, row in told]
+    indexes = dict.fromkeys((0, len(body) - 1))
+    return [Piece(3, (f"row {at}: {quoted(' | '.join(body[at][:50]), 120)}",)) for at in indexes]

@@ -20,28 +20,21 @@ _HEADING_CHARS_MAX = 100
 def draw(source: Source) -> Drawn:
     """The outline of any text."""
     lines = source.short_lines
-    pieces = [Piece(0, (f"text, {source.measure()}",))]
     headings = _headings(lines)
     if len(headings) >= 2:
-        pieces += [
-            Piece(1, (f"{line}: {quoted(text, 60)}", f"{line}: {quoted(text, 100)}"))
-            for line, text in headings[:OUTLINE_PIECES_MAX]
-        ]
-        left_out = max(0, len(headings) - OUTLINE_PIECES_MAX)
-        return Drawn("text", pieces, _next(headings, len(lines)), left_out)
-    paragraphs = _paragraphs(lines)
-    pieces += [
-        Piece(1 + (index > 2), (f"{line}: {quoted(text, 70)}", f"{line}: {quoted(text, 200)}"))
-        for index, (line, text) in enumerate(paragraphs[:OUTLINE_PIECES_MAX])
-    ]
-    left_out = max(0, len(paragraphs) - OUTLINE_PIECES_MAX)
-    return Drawn("text", pieces, f"--lines 1:{min(len(lines), 40) + 1}", left_out)
-
-
-def _next(headings: list[tuple[int, str]], line_count: int) -> str:
-    start = headings[0][0]
-    stop = headings[1][0] if len(headings) > 1 else line_count + 1
-    return f"--lines {start}:{max(stop, start + 1)}"
+        shown, short, long = headings, 60, 100
+        start, stop = headings[0][0], headings[1][0]
+    else:
+        shown, short, long = _paragraphs(lines), 70, 200
+        start, stop = 1, min(len(lines), 40) + 1
+    pieces = [Piece(0, (f"text, {source.measure()}",))]
+    for index, (line, text) in enumerate(shown[:OUTLINE_PIECES_MAX]):
+        rank = 2 if shown is not headings and index > 2 else 1
+        pieces.append(
+            Piece(rank, (f"{line}: {quoted(text, short)}", f"{line}: {quoted(text, long)}"))
+        )
+    left_out = max(0, len(shown) - OUTLINE_PIECES_MAX)
+    return Drawn("text", pieces, f"--lines {start}:{stop}", left_out)
 
 
 def _headings(lines: list[str]) -> list[tuple[int, str]]:
@@ -63,7 +56,7 @@ def _headings(lines: list[str]) -> list[tuple[int, str]]:
 
 
 def _paragraphs(lines: list[str]) -> list[tuple[int, str]]:
-    """The first lines of what stands between blank lines; where there are none, lines afar."""
+    """The first lines of paragraphs; where there are none, lines at equal distances."""
     found = [
         (index + 1, line)
         for index, line in enumerate(lines)

@@ -54,16 +54,13 @@ def take_tokens(source: Source, span: Span, tokens_max: int) -> Taken:
         until = max(least, until - over)
         text, seen, is_end = _between(source, start, until)
     is_all = is_end or (stop is not None and until >= stop)
+    up_to = "" if stop is None else f", up to {stop:,}"
     return Taken(
         at=spell(start, min(until, seen) if is_end else until),
         text=text,
-        left_out="" if is_all else f"tokens from {until:,} on" + _up_to(stop),
+        left_out="" if is_all else f"tokens from {until:,} on{up_to}",
         next_args={} if is_all else {"tokens": spell(until, stop)},
     )
-
-
-def _up_to(stop: int | None) -> str:
-    return "" if stop is None else f", up to {stop:,}"
 
 
 def _between(source: Source, start: int, stop: int) -> tuple[str, int, bool]:

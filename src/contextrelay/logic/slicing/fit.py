@@ -1,6 +1,6 @@
 """Fitting: a text cut to a number of tokens by the real tokenizer, at a line end if there is one.
 
-Rule: what is kept is never over the number, and is a beginning of the text, so that who cut it
+Rule: what is kept is never over the number, and is a beginning of the text, so that the caller
 knows where to go on.
 """
 
@@ -32,7 +32,7 @@ _ALIKE_SHOWN_MAX = 8
 
 
 def named(taken: Taken, name: str, others: list[str]) -> Taken:
-    """Lines that were found by a name; what else is called so is told."""
+    """Lines that were found by a name, with a note of what else is called so."""
     notes = (f"also called so: {', '.join(others[:_ALIKE_SHOWN_MAX])}",) if others else ()
     return replace(taken, at=f"{name} (lines {taken.at})", notes=(*taken.notes, *notes))
 

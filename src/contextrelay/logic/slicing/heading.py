@@ -26,7 +26,7 @@ from contextrelay.logic.slicing.span import Span
 _SHOWN_MAX = 8
 
 
-class Heading(Struct, frozen=True):
+class _Heading(Struct, frozen=True):
     """A title, its rank and its line."""
 
     level: int
@@ -48,21 +48,23 @@ def take_section(source: Source, wanted: str, tokens_max: int) -> Taken:
             f"{source.ref} has no headings",
             f"take lines of it: relay get {source.ref[:8]} --lines 1:40",
         )
-    found = find_sections(headings, wanted)
+    found = _sections(headings, wanted)
     if not found:
         raise _unknown(headings, wanted)
     first = found[0]
-    taken = take_lines(source, Span(first.line, _stop(headings, first)), tokens_max)
+    below = (each for each in headings if each.line > first.line and each.level <= first.level)
+    stop = next((each.line for each in below), None)
+    taken = take_lines(source, Span(first.line, stop), tokens_max)
     return named(taken, first.title, [f"{each.title} (line {each.line})" for each in found[1:]])
 
 
-def find_sections(headings: list[Heading], wanted: str) -> list[Heading]:
+def _sections(headings: list[_Heading], wanted: str) -> list[_Heading]:
     """The headings that a title or a path names: called so, else beginning so, else with it."""
     path = [_folded(part) for part in wanted.split(">") if part.strip()]
     if not path:
         return []
-    for fits in (_is_same, _begins, _is_in):
-        found: list[Heading] = []
+    for fits in (str.__eq__, str.startswith, str.__contains__):
+        found: list[_Heading] = []
         above: list[tuple[int, str]] = []
         for each in headings:
             title = _folded(each.title)
@@ -74,18 +76,6 @@ def find_sections(headings: list[Heading], wanted: str) -> list[Heading]:
         if found:
             return found
     return []
-
-
-def _is_same(title: str, wanted: str) -> bool:
-    return title == wanted
-
-
-def _begins(title: str, wanted: str) -> bool:
-    return title.startswith(wanted)
-
-
-def _is_in(title: str, wanted: str) -> bool:
-    return wanted in title
 
 
 def _is_below(above: list[tuple[int, str]], path: list[str]) -> bool:
@@ -101,14 +91,7 @@ def _folded(title: str) -> str:
     return " ".join(title.strip().strip("#").split()).casefold()
 
 
-def _stop(headings: list[Heading], first: Heading) -> int | None:
-    for each in headings:
-        if each.line > first.line and each.level <= first.level:
-            return each.line
-    return None
-
-
-def _headings(source: Source) -> list[Heading]:
+def _headings(source: Source) -> list[_Heading]:
     if source.size_bytes > PARSED_BYTES_MAX:
         raise TooLarge(
             f"{source.ref} is too large to be searched for headings",
@@ -118,10 +101,10 @@ def _headings(source: Source) -> list[Heading]:
         from contextrelay.logic.outline import html
 
         text = shown(text_of(source.bytes_of(0, source.size_bytes)))
-        return [Heading(*each) for each in html.find_headings(text)]
+        return [_Heading(*each) for each in html.find_headings(text)]
     from contextrelay.logic.outline import markdown
 
-    return [Heading(*each) for each in markdown.find_headings(_lines(source))[0]]
+    return [_Heading(*each) for each in markdown.find_headings(_lines(source))[0]]
 
 
 def _lines(source: Source) -> Iterator[str]:
@@ -136,7 +119,7 @@ def _lines(source: Source) -> Iterator[str]:
         yield text[:OUTLINE_LINE_CHARS_MAX]
 
 
-def _unknown(headings: list[Heading], wanted: str) -> NotFound:
+def _unknown(headings: list[_Heading], wanted: str) -> NotFound:
     titles = {_folded(each.title): each.title for each in headings[:NAMES_COMPARED_MAX]}
     last = _folded(wanted.rpartition(">")[2])
     close = [titles[each] for each in close_names(last, titles)]

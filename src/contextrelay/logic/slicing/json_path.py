@@ -37,7 +37,15 @@ def take_by_path(source: Source, query: str, tokens_max: int) -> Taken:
     """
     asked = Query(query, _document(source))
     places = asked.places()
-    shown, following = _lines(asked, places, bytes_for(tokens_max))
+    shown: list[_Line] = []
+    following: Place | None = None
+    room = bytes_for(tokens_max)
+    for place in places:
+        if room <= 0 or len(shown) >= JSON_PATH_MATCHES_MAX:
+            following = place
+            break
+        shown.append(_line(asked, place))
+        room -= len(shown[-1].text)
     text, count = fit_lines([each.text for each in shown], tokens_max)
     if not shown:
         return Taken(at=query, text="", notes=("nothing is selected",))
@@ -63,18 +71,6 @@ class _Line(Struct, frozen=True):
     is_folded: bool
 
 
-def _lines(asked: Query, places: Iterator[Place], room: int) -> tuple[list[_Line], Place | None]:
-    """The lines of an answer until it is full, and the first place that is not among them."""
-    lines: list[_Line] = []
-    for place in places:
-        if room <= 0 or len(lines) >= JSON_PATH_MATCHES_MAX:
-            return lines, place
-        line = _line(asked, place)
-        lines.append(line)
-        room -= len(line.text)
-    return lines, None
-
-
 def _counted(places: Iterator[Place], known: int) -> tuple[int, bool]:
     """How many there are in all, where one more than known was seen; and whether even more are."""
     try:
@@ -91,8 +87,10 @@ def _line(asked: Query, place: Place) -> _Line:
     value, pointer = place[0], _pointer(place)
     asked.count(len(pointer) // CHARS_A_STEP)
     head, is_folded = _head(asked, value)
-    if is_folded:
-        head = f"{head} [… more of {_measure(value)}]"
+    if is_folded and (is_list(value) or is_object(value)):
+        head += f" [… more of {len(value):,} {'items' if is_list(value) else 'members'}]"
+    elif is_folded:
+        head += f" [… more of {len(str(value)):,} characters]"
     return _Line(pointer, f"{pointer}\t{head}\n", is_folded)
 
 
@@ -103,13 +101,6 @@ def _pointer(place: Place | None) -> str:
         link, key = link
         keys.append(str(key))
     return spell(keys[::-1])
-
-
-def _measure(value: Any) -> str:
-    """How much there is of a value that is shown in part."""
-    if is_list(value) or is_object(value):
-        return f"{len(value):,} {'items' if is_list(value) else 'members'}"
-    return f"{len(str(value)):,} characters"
 
 
 def _head(asked: Query, value: Any) -> tuple[str, bool]:
@@ -194,8 +185,8 @@ def _document(source: Source) -> Any:
 
 
 def _room_bytes(body: bytes) -> int:
-    """What the values of a document take in memory, about, told by its signs: measured on CPython
-    with documents of nothing but small objects, small lists, numbers or texts."""
+    """What the values of a document take in memory, about, by its signs: measured on CPython with
+    documents of nothing but small objects, small lists, numbers or texts."""
     containers = 170 * body.count(b"{") + 64 * body.count(b"[")
     scalars = 34 * (body.count(b",") + body.count(b"\n")) + 12 * body.count(b'"')
     return containers + scalars + (1 if body.isascii() else 4) * len(body)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 from msgspec import Raw, Struct
@@ -19,7 +20,7 @@ from msgspec import Raw, Struct
 from contextrelay.errors import Invalid, NotFound, TooLarge
 from contextrelay.limits import JSON_SAME_NAMES_MAX
 from contextrelay.logic.document.pointer import parse, spell
-from contextrelay.logic.document.values import shown as told
+from contextrelay.logic.document.values import shown
 from contextrelay.logic.slicing.fit import Taken, bytes_for, fit_bytes
 from contextrelay.logic.slicing.json_scan import (
     LIST,
@@ -37,7 +38,7 @@ _NAMES_SHOWN = 12
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 _LINE = re.compile(rb"\S[^\n]*")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-JSON_LINES = "application/x-ndjson"
+_JSON_LINES = "application/x-ndjson"
 
 
 def take_at_pointer(source: Source, pointer: str, tokens_max: int) -> Taken:
@@ -82,13 +83,12 @@ def json_of(source: Source) -> bytes:
 
 def is_lines(source: Source) -> bool:
     """Whether it is one document a line; then the lines are the items of a list."""
-    return source.media_type.partition(";")[0].strip() == JSON_LINES
+    return source.media_type.partition(";")[0].strip() == _JSON_LINES
 
 
 def lines_of(body: bytes) -> Iterator[bytes]:
     """The documents of JSON lines."""
-    for line in _LINE.finditer(body):
-        yield line[0]
+    return (line[0] for line in _LINE.finditer(body))
 
 
 def not_json(source: Source, error: Exception) -> Invalid:
@@ -117,7 +117,11 @@ def _place(source: Source, body: bytes, tokens: tuple[str, ...]) -> tuple[int, i
         if not tokens:
             start = value_start(body, 0)
             return start, max(start, len(body.rstrip()))
-        start, stop = _document(body, tokens)
+        index = int(tokens[0]) if _INDEX.fullmatch(tokens[0]) else None
+        line = None if index is None else next(islice(_LINE.finditer(body), index, None), None)
+        if line is None:
+            raise _missing(tokens[:1], _items(sum(1 for _ in _LINE.finditer(body))))
+        start, stop = line.span()
         depth = 1
         _check(source, memoryview(body)[start:stop])
     else:
@@ -126,17 +130,6 @@ def _place(source: Source, body: bytes, tokens: tuple[str, ...]) -> tuple[int, i
     if found.missing is not None:
         raise found.missing
     return found.start, found.stop
-
-
-def _document(body: bytes, tokens: tuple[str, ...]) -> tuple[int, int]:
-    """From where to where the line stands that the first token means."""
-    index = int(tokens[0]) if _INDEX.fullmatch(tokens[0]) else -1
-    count = 0
-    for line in _LINE.finditer(body):
-        if count == index:
-            return line.span()
-        count += 1
-    raise _missing(tokens[:1], _items(count))
 
 
 class _Found(Struct, frozen=True):
@@ -159,7 +152,7 @@ class _Descent:
     def below(self, at: int, depth: int, needs_end: bool) -> _Found:
         """Find what the tokens from a depth on mean, below the value that begins here.
 
-        `needs_end`: it is told where that value ends, because an object goes on behind it.
+        `needs_end`: say where that value ends, because an object goes on behind it.
         """
         raw, tokens = self._raw, self._tokens
         if depth == len(tokens):
@@ -188,7 +181,12 @@ class _Descent:
         members = Members(self._raw, at, _NAMES_SHOWN)
         found: _Found | None = None
         while (start := members.find(self._tokens[depth])) is not None:
-            self._count_same(depth, found)
+            self._same_names += found is not None
+            if self._same_names > JSON_SAME_NAMES_MAX:
+                raise TooLarge(
+                    f"{shown(spell(self._tokens[: depth + 1]))} is there too often",
+                    f"the limit is {JSON_SAME_NAMES_MAX:,} times the same name; find it with grep",
+                )
             found = self.below(start, depth + 1, needs_end=True)
             members.at = found.end
         if found is None:
@@ -196,18 +194,10 @@ class _Descent:
             return _Found(members.at, missing=missing)
         return _Found(members.at, found.start, found.stop, found.missing)
 
-    def _count_same(self, depth: int, found: _Found | None) -> None:
-        self._same_names += found is not None
-        if self._same_names > JSON_SAME_NAMES_MAX:
-            raise TooLarge(
-                f"{told(spell(self._tokens[: depth + 1]))} is there too often",
-                f"the limit is {JSON_SAME_NAMES_MAX:,} times the same name; find it with grep",
-            )
-
 
 def _missing(path: tuple[str, ...], why: str) -> NotFound:
-    holder = told(spell(path[:-1])) if len(path) > 1 else "the document"
-    return NotFound(f"there is no {told(spell(path))}", f"{holder}: {why}")
+    holder = shown(spell(path[:-1])) if len(path) > 1 else "the document"
+    return NotFound(f"there is no {shown(spell(path))}", f"{holder}: {why}")
 
 
 def _items(count: int) -> str:
@@ -219,7 +209,7 @@ def _names(members: Members) -> str:
     if not members.count:
         return "is empty"
     more = members.count - len(members.names)
-    names = ", ".join(map(told, members.names))
+    names = ", ".join(map(shown, members.names))
     return f"has {names}{f' and {more:,} more' if more else ''}"
 
 

@@ -5,13 +5,14 @@ how many places are visited nor how long their paths get.
 
 Rule: every place that is visited, compared or matched is a step, and so is every so much of a text
 that is looked at; JSON_PATH_STEPS_MAX ends a query. A place knows its parent and its key, so that a
-pointer is spelled only where somebody asks for it.
+pointer is spelled only where it is shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from contextrelay.errors import Invalid, TooLarge
@@ -24,7 +25,7 @@ Link = tuple[Any, str | int] | None
 Place = tuple[Any, Link]
 """A value, and where it is."""
 
-# A text costs a step for each of so many characters, beside the one of its place.
+# A text costs a step for each of so many characters, in addition to the one of its place.
 CHARS_A_STEP = 64
 _NOTHING: Any = object()
 """What a query means that selects nothing."""
@@ -42,7 +43,7 @@ class Query:
         self._segments: Any = _parsed(query).segments
         self._document = document
         self._steps = 0
-        self._known: dict[tuple[int, str], Any] = {}
+        self._known: dict[tuple[int, int | None], list[Any]] = {}
 
     def places(self) -> Iterator[Place]:
         """What it selects, in order.
@@ -57,7 +58,7 @@ class Query:
             raise _too_deep() from error
 
     def count(self, steps: int) -> None:
-        """Count steps that somebody else did for it.
+        """Count steps that a caller did for it.
 
         Raises:
             TooLarge: they are too many.
@@ -143,41 +144,28 @@ class Query:
             left, right = self._value(expression.left, here), self._value(expression.right, here)
             return self._compared(left, expression.operator, right)
         if isinstance(expression, kinds.FilterQuery):
-            return self._is_there(expression, here)
+            return bool(self._values(expression, here, count_max=1))
         return self._value(expression, here) is True
 
-    def _is_there(self, query: Any, here: Any) -> bool:
-        """Whether a query in a filter selects anything; what begins at the document is kept."""
-        return self._kept(
-            query, "is there", lambda: next(self._from(query, here), None) is not None
-        )
-
-    def _values(self, query: Any, here: Any) -> list[Any]:
-        return self._kept(query, "values", lambda: [value for value, _ in self._from(query, here)])
-
-    def _kept(self, query: Any, what: str, find: Any) -> Any:
+    def _values(self, query: Any, here: Any, count_max: int | None = None) -> list[Any]:
+        """What a query in a filter selects, at most so many; one from the document is run once."""
         from jsonpath.filter import RootFilterQuery
 
-        if not isinstance(query, RootFilterQuery):
-            return find()
-        key = (id(query), what)
-        if key not in self._known:
-            self._known[key] = find()
-        return self._known[key]
-
-    def _from(self, query: Any, here: Any) -> Iterator[Place]:
-        from jsonpath.filter import RootFilterQuery
-
-        start = self._document if isinstance(query, RootFilterQuery) else here
-        return self._selected(query.path.segments, start)
+        is_root = isinstance(query, RootFilterQuery)
+        found = self._known.get((id(query), count_max)) if is_root else None
+        if found is None:
+            places = self._selected(query.path.segments, self._document if is_root else here)
+            found = [value for value, _ in islice(places, count_max)]
+            if is_root:
+                self._known[id(query), count_max] = found
+        return found
 
     def _value(self, expression: Any, here: Any) -> Any:
         """What a side of a comparison, or an argument, means; `_NOTHING` where it is not there."""
         from jsonpath import filter as kinds
 
         if isinstance(expression, kinds.FilterQuery):
-            found = self._values(expression, here)
-            return found[0] if len(found) == 1 else _NOTHING
+            return self._only_value(expression, here)
         if isinstance(expression, kinds.FunctionExtension):
             return self._called(expression.name, expression.args, here)
         if isinstance(expression, kinds.ListLiteral):
@@ -186,13 +174,16 @@ class Query:
             return self._holds(expression, here)
         return None if isinstance(expression, kinds.Nil) else expression.value
 
+    def _only_value(self, query: Any, here: Any) -> Any:
+        found = self._values(query, here)
+        return found[0] if len(found) == 1 else _NOTHING
+
     def _called(self, name: str, args: Any, here: Any) -> Any:
         """What a function of RFC 9535 returns."""
         if name == "count":
             return len(self._values(args[0], here))
         if name == "value":
-            found = self._values(args[0], here)
-            return found[0] if len(found) == 1 else _NOTHING
+            return self._only_value(args[0], here)
         value = self._value(args[0], here)
         if name == "length":
             is_long = isinstance(value, str) or is_list(value) or is_object(value)

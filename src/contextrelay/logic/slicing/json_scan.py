@@ -20,7 +20,7 @@ from contextrelay.limits import JSON_SKIPPED_AT_ONCE, JSON_SKIPPED_DEPTH
 LIST, OBJECT, TEXT = b'[{"'
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# Every choice is told by its first byte and none is taken back (`++`, `*+`): hence linear.
+# Every choice is known by its first byte and none is taken back (`++`, `*+`): hence linear.
 _PLAIN = rb'[^\[\]{}"]++'
 _BLANKS = re.compile(rb"[ \t\r\n]*+")
 _ONE_STRING = re.compile(_STRING, re.DOTALL)
@@ -80,22 +80,20 @@ class Items:
 
     def __init__(self, raw: bytes, at: int) -> None:
         self._raw = raw
-        self._at = at + 1
+        self.at = at + 1
+        """Behind the last item passed, or, at the end, behind the list."""
         self.count = 0
         """How many are passed."""
 
     def skip(self, count: int | None = None) -> int | None:
-        """Go to the item of this number, or to the end; where it begins, None if it is not there.
-
-        At the end `at` is behind the list.
-        """
+        """Go to the item of this number, or to the end; where it begins, None if there is none."""
         raw, items = self._raw, _patterns().items
         singles = 0
         while count is None or self.count < count:
             is_far = count is None or count - self.count >= JSON_SKIPPED_AT_ONCE
-            many = items.match(raw, self._at) if is_far and not singles else None
+            many = items.match(raw, self.at) if is_far and not singles else None
             if many:
-                self._at = many.end()
+                self.at = many.end()
                 self.count += JSON_SKIPPED_AT_ONCE
                 continue
             # Where so many cannot be skipped at once, as many are one by one before it is tried
@@ -104,20 +102,16 @@ class Items:
             start = self._next()
             if start is None:
                 return None
-            self._at = _end(_BEFORE_ITEM, raw, value_end(raw, start))
+            self.at = _end(_BEFORE_ITEM, raw, value_end(raw, start))
             self.count += 1
         return self._next()
 
     def _next(self) -> int | None:
-        start = _end(_BEFORE_ITEM, self._raw, self._at)
+        start = _end(_BEFORE_ITEM, self._raw, self.at)
         if self._raw[start] in b"]":
-            self._at = start + 1
+            self.at = start + 1
             return None
         return start
-
-    @property
-    def at(self) -> int:
-        return self._at
 
 
 class Members:
@@ -134,9 +128,9 @@ class Members:
         self._singles = 0
 
     def find(self, name: str | None) -> int | None:
-        """Where the value of the next member of this name begins; None if no more is.
+        """Where the value of the next member of this name begins; None if there is none.
 
-        Who asks again has set `at` behind that value. Without a name, go to the end.
+        Before the next call, set `at` behind that value. Without a name, go to the end.
         """
         raw = self._raw
         spelled = b"" if name is None else msgspec.json.encode(name)
@@ -150,7 +144,8 @@ class Members:
             self.count += 1
             if len(self.names) < self._names_max:
                 self.names.append(_name(key[1]))
-            if name is not None and _is_named(key[1], spelled, name):
+            is_same = key[1] == spelled or (b"\\" in key[1] and _name(key[1]) == name)
+            if name is not None and is_same:
                 return key.end()
             self.at = value_end(raw, key.end())
 
@@ -161,21 +156,16 @@ class Members:
             return False
         self.at = _end(_BEFORE_ITEM, self._raw, self.at)
         many = _patterns().members.match(self._raw, self.at)
-        if many and not (spelled and self._may_hold(spelled, many.end())):
+        # The name may be there, plainly or with escapes.
+        may_hold = many and any(
+            self._raw.find(sign, self.at, many.end()) >= 0 for sign in (spelled, b"\\")
+        )
+        if many and not (spelled and may_hold):
             self.at = many.end()
             self.count += JSON_SKIPPED_AT_ONCE
             return True
         self._singles = JSON_SKIPPED_AT_ONCE - 1
         return False
-
-    def _may_hold(self, spelled: bytes, stop: int) -> bool:
-        """Whether a name may be there, plainly or with escapes."""
-        raw = self._raw
-        return raw.find(spelled, self.at, stop) >= 0 or raw.find(b"\\", self.at, stop) >= 0
-
-
-def _is_named(key: bytes, spelled: bytes, name: str) -> bool:
-    return key == spelled or (b"\\" in key and _name(key) == name)
 
 
 def _name(key: bytes) -> str:

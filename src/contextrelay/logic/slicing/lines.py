@@ -1,7 +1,7 @@
 """Lines A:B of a body: the first is line 1, and a line ends with its newline.
 
 Rule: memory does not grow with a line. A line beyond LINE_BYTES_SHOWN is folded, unless it is the
-only one that is asked for; the note on it tells where its rest is.
+only one that is asked for; the note on it says where its rest is.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def take_lines(source: Source, span: Span, tokens_max: int) -> Taken:
     marks = None if near else source.marks()
     offset, number = offset_of_line(source.read_on, marks, start, source.size_bytes)
     if number < start or offset >= source.size_bytes or stop <= start:
-        count = _count(source)
-        told = f"there are {count:,} lines" if count is not None else "it has fewer lines"
-        return Taken(at=spell(start, start), text="", notes=(f"nothing is there: {told}",))
+        count = source.line_count
+        why = f"there are {count:,} lines" if count is not None else "it has fewer lines"
+        return Taken(at=spell(start, start), text="", notes=(f"nothing is there: {why}",))
     if stop - start == 1:
         return _one_line(source, number, offset, tokens_max)
     taken: list[str] = []
@@ -86,7 +86,12 @@ def take_lines(source: Source, span: Span, tokens_max: int) -> Taken:
         text=text,
         left_out="" if is_all else f"lines {end:,} to {_last(source, stop)}",
         next_args={} if is_all else {"lines": spell(end, _stop(source, stop, end))},
-        notes=tuple(_note(source, line) for line in folded[:_NOTES_MAX] if line.number < end),
+        notes=tuple(
+            f"line {line.number:,} is folded: relay get {source.ref[:8]}"
+            f" --bytes {spell(line.offset, line.offset + line.size_bytes)}"
+            for line in folded[:_NOTES_MAX]
+            if line.number < end
+        ),
     )
 
 
@@ -96,7 +101,7 @@ def _bounds(source: Source, span: Span) -> tuple[int, int]:
     stop = span.stop
     if start >= 0 and (stop is None or stop >= 0):
         return start, _FAR if stop is None else max(stop, start)
-    count = _count(source)
+    count = source.line_count
     if count is None:
         count = sum(chunk.count(b"\n") for chunk in source.read(0, source.size_bytes)) + 1
     return span.within(1, count + 1)
@@ -105,12 +110,8 @@ def _bounds(source: Source, span: Span) -> tuple[int, int]:
 _FAR = 1 << 53
 
 
-def _count(source: Source) -> int | None:
-    return source.line_count
-
-
 def _last(source: Source, stop: int) -> str:
-    count = _count(source)
+    count = source.line_count
     if count is not None:
         return f"{min(stop - 1, count):,} of {count:,}"
     return "the end" if stop == _FAR else f"{stop - 1:,}"
@@ -118,7 +119,7 @@ def _last(source: Source, stop: int) -> str:
 
 def _stop(source: Source, stop: int, end: int) -> int:
     """Where the next piece stops: as far as was asked, and no further than there is."""
-    count = _count(source)
+    count = source.line_count
     if count is not None:
         return min(stop, count + 1)
     return stop if stop != _FAR else end + (end - 1)
@@ -130,11 +131,6 @@ def _shown_line(line: Line, folded: list[Line]) -> str:
     folded.append(line)
     text, kept = fit_bytes(line.head, LINE_BYTES_SHOWN, is_end=False)
     return f"{text} [… {line.size_bytes - kept:,} bytes more]\n"
-
-
-def _note(source: Source, line: Line) -> str:
-    where = spell(line.offset, line.offset + line.size_bytes)
-    return f"line {line.number:,} is folded: relay get {source.ref[:8]} --bytes {where}"
 
 
 def _one_line(

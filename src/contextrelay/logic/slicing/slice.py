@@ -1,10 +1,12 @@
-"""Taking: the piece of a source that a selector means, whichever way it goes.
+"""Slices: the piece of a source that a selector means, by lines, bytes, JSON path, rows or names.
 
 Rule: the same for a body in a store, in memory, or opened from a seal: a source is all it needs.
 """
 
 from __future__ import annotations
 
+import shlex
+from importlib import import_module
 from typing import Any
 
 from msgspec import Struct
@@ -15,13 +17,29 @@ from contextrelay.logic.slicing.fit import Taken
 from contextrelay.logic.slicing.line_offsets import find_marks
 from contextrelay.logic.slicing.source import Source, in_hand, readable
 from contextrelay.logic.slicing.span import read_span
-from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens, measure
+from contextrelay.logic.tokens import (
+    TOKENIZER_DEFAULT,
+    count_tokens,
+    estimate_tokens,
+    measure,
+)
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Piece, Selector
 from contextrelay.model.tokens import Spent, TokenCount
 
-# How each argument of a slice is written as an option of `relay get`.
 _SHORT_REF_CHARS = 8
+# Module and function of each way; imported when first used, because few calls need most of them.
+_WAYS = {
+    "lines": ("lines", "take_lines"),
+    "bytes": ("bytes_tokens", "take_bytes"),
+    "tokens": ("bytes_tokens", "take_tokens"),
+    "rows": ("rows", "take_rows"),
+    "json_pointer": ("json_pointer", "take_at_pointer"),
+    "json_path": ("json_path", "take_by_path"),
+    "heading": ("heading", "take_section"),
+    "symbol": ("symbol", "take_definition"),
+}
+_SPANS = ("lines", "bytes", "tokens", "rows")
 
 
 def select(given: dict[str, str | None], columns: tuple[str, ...]) -> Selector:
@@ -31,13 +49,12 @@ def select(given: dict[str, str | None], columns: tuple[str, ...]) -> Selector:
         Invalid: none is given, or several are, or columns without rows.
     """
     ways = {way: value for way, value in given.items() if value is not None}
-    told = ", ".join(given)
     if len(ways) > 1:
         raise Invalid(f"a slice takes one way, not {' and '.join(ways)}", "leave out all but one")
     if not ways and columns:
         ways = {"rows": ":"}
     if not ways:
-        raise Invalid("a slice needs to know which piece", f"give one of {told}")
+        raise Invalid("a slice needs to know which piece", f"give one of {', '.join(given)}")
     ((way, value),) = ways.items()
     if columns and way != "rows":
         raise Invalid(f"columns go with rows, not with {way}", "leave out columns, or give rows")
@@ -56,15 +73,20 @@ def take(source: Source, selector: Selector, tokens_max: int) -> Piece:
         hint = f"take {PIECE_TOKENS_MIN} to {PIECE_TOKENS_MAX}"
         raise Invalid(f"tokens_max is {tokens_max}", hint)
     text = readable(source)
-    taken = _taken(text, selector, tokens_max)
-    next_args: dict[str, Any] = dict(taken.next_args)
+    way = selector.way
+    module, function = _WAYS[way]
+    place = read_span(selector.value, way) if way in _SPANS else selector.value
+    columns = (selector.columns,) if way == "rows" else ()
+    take_by = getattr(import_module(f"contextrelay.logic.slicing.{module}"), function)
+    taken: Taken = take_by(text, place, tokens_max, *columns)
+    next_args = dict(taken.next_args)
     return Piece(
         ref=source.ref,
-        way=selector.way,
+        way=way,
         at=taken.at,
         text=taken.text,
         left_out=taken.left_out,
-        next=command(source.ref, next_args) if next_args else "",
+        next=_command(source.ref, next_args) if next_args else "",
         next_args=next_args,
         notes=(*text.notes, *taken.notes),
         spent=spent(count_tokens(taken.text), source),
@@ -113,63 +135,19 @@ def take_from(asked: Take, body: bytes) -> Piece:
     return take(source, asked.selector, asked.tokens_max)
 
 
-def _taken(source: Source, selector: Selector, tokens_max: int) -> Taken:
-    way, value = selector.way, selector.value
-    if way in ("lines", "bytes", "tokens"):
-        from contextrelay.logic.slicing import bytes_tokens, lines
-
-        takes = {
-            "lines": lines.take_lines,
-            "bytes": bytes_tokens.take_bytes,
-            "tokens": bytes_tokens.take_tokens,
-        }
-        return takes[way](source, read_span(value, way), tokens_max)
-    if way == "json_pointer":
-        from contextrelay.logic.slicing.json_pointer import take_at_pointer
-
-        return take_at_pointer(source, value, tokens_max)
-    if way == "json_path":
-        from contextrelay.logic.slicing.json_path import take_by_path
-
-        return take_by_path(source, value, tokens_max)
-    if way == "rows":
-        from contextrelay.logic.slicing.rows import take_rows
-
-        return take_rows(source, read_span(value, way), selector.columns, tokens_max)
-    if way == "heading":
-        from contextrelay.logic.slicing.heading import take_section
-
-        return take_section(source, value, tokens_max)
-    from contextrelay.logic.slicing.symbol import take_definition
-
-    return take_definition(source, value, tokens_max)
-
-
 def spent(tokens: int, source: Source) -> Spent:
-    """What was given beside what the whole would have cost."""
+    """The tokens that were given, and those that the whole would have cost."""
     whole = source.whole()
     if whole is None:
         estimated = max(tokens, estimate_tokens(source.size_bytes))
         whole = TokenCount(estimated, "estimated", TOKENIZER_DEFAULT)
-    return Spent(
-        tokens=tokens,
-        whole_tokens=whole.tokens,
-        basis=whole.basis,
-        tokenizer=whole.tokenizer,
-    )
+    return Spent.of(tokens, whole)
 
 
-def command(ref: str, args: dict[str, Any]) -> str:
-    """A slice as it is asked on the command line."""
+def _command(ref: str, args: dict[str, Any]) -> str:
+    """A slice as the command line has it."""
     words = [f"relay get {ref[:_SHORT_REF_CHARS]}"]
     for name, value in args.items():
-        told = ",".join(value) if isinstance(value, list | tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        words.append(f"--{name.replace('_', '-')} {quoted(told)}")
+        text = ",".join(map(str, value)) if name == "columns" else str(value)
+        words.append(f"--{name.replace('_', '-')} {shlex.quote(text)}")
     return " ".join(words)
-
-
-def quoted(text: str) -> str:
-    """A word as a shell takes it."""
-    import shlex
-
-    return shlex.quote(text)

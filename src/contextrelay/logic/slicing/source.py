@@ -1,7 +1,7 @@
 """Sources: a body as slicing reads it, wherever its bytes are: ranges, chunk by chunk.
 
-Rule: nothing here holds a body but one in UTF-16, whose places cannot be told otherwise than by
-reading all before them. What is read is asked for by place, and no further than needed.
+Rule: nothing here holds a body but one in UTF-16, whose places can only be found by reading all
+before them. What is read is asked for by place, and no further than needed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Source(Struct, frozen=True, kw_only=True):
 
 
 def in_hand(body: bytes) -> Read:
-    """How a body that is in memory is read."""
+    """The reader of a body that is in memory."""
 
     def read(start: int, stop: int) -> Iterator[bytes]:
         view = memoryview(body)
@@ -89,7 +89,7 @@ def readable(source: Source) -> Source:
             f"pull its bytes: relay pull {source.ref[:8]} --bytes 0:1000",
         )
     note = "it is not UTF-8: bytes that are none are shown as \N{REPLACEMENT CHARACTER}"
-    return _noted(source, note)
+    return replace(source, notes=(*source.notes, note))
 
 
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
@@ -100,15 +100,12 @@ _CONTROLS_SHARE = 50
 def is_binary(head: bytes) -> bool:
     """Whether a body that is no UTF-8 is no text in an old encoding either, by its beginning."""
     is_known = sniff_binary(head)[1] != "application/octet-stream"
-    return b"\0" in head or is_known or _has_controls(head)
-
-
-def _has_controls(head: bytes) -> bool:
-    return _CONTROLS_SHARE * (len(head) - len(head.translate(None, _CONTROLS))) > len(head)
+    control_count = len(head) - len(head.translate(None, _CONTROLS))
+    return b"\0" in head or is_known or _CONTROLS_SHARE * control_count > len(head)
 
 
 def text_of(raw: bytes) -> str:
-    """Bytes as text, one character a byte that is no UTF-8, so that places can be told again."""
+    """Bytes as text, a character for each byte that is no UTF-8: `bytes_in` finds places again."""
     return raw.decode("utf-8", "surrogateescape")
 
 
@@ -120,10 +117,6 @@ def shown(text: str) -> str:
 def bytes_in(text: str) -> int:
     """How many bytes of the body a text of `text_of` takes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
-
-
-def _noted(source: Source, note: str) -> Source:
-    return replace(source, notes=(*source.notes, note))
 
 
 def _transcoded(source: Source, encoding: str, mark_bytes: int) -> Source:

@@ -25,8 +25,7 @@ _SHOWN_MAX = 8
 _COMPARED_MAX = 1_000
 _NAME_CHARS_MAX = 100
 _PATH_PARTS = 8
-_STEPS_A_LINE = 2
-_STEPS_MIN = 10_000
+_STEPS_A_LINE, _STEPS_MIN = 2, 10_000
 _DEFINES = (
     r"(?:^\s*#define\s+|\b(?:class|struct|enum|union|interface|trait|impl|protocol|record|object|module|namespace"
     r"|package|func|fn|fun|function|def|sub|procedure|macro|type|typedef|typealias|const|let|var"
@@ -38,7 +37,7 @@ _OPENS = re.compile(r"""[{}]|"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|//.*|#\s.*"""
 _NO_CODE = re.compile(r"""\s*(?://|#(?!define)|\*|/\*|--)""")
 
 
-class Definition(Struct, frozen=True):
+class _Definition(Struct, frozen=True):
     """A definition: the names it is below, and its first and last line."""
 
     path: tuple[str, ...]
@@ -64,8 +63,8 @@ def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
     found = [each for each in known if each.path[-len(path) :] == path] if path else []
     if not found and path:
         lines = text.split("\n")
-        # What has a body comes before what announces it.
-        found = sorted(_by_lines(lines, path[-1]), key=lambda each: _is_announced(lines, each))
+        # What has a body comes before what declares it.
+        found = sorted(_by_lines(lines, path[-1]), key=lambda each: _is_declared(lines, each))
     if not found:
         raise _unknown(source, known or _by_outline(source, text), wanted)
     first = found[0]
@@ -74,7 +73,7 @@ def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
     return named(taken, ".".join(first.path), others)
 
 
-def _definitions(source: Source, text: str, path: tuple[str, ...]) -> list[Definition]:
+def _definitions(source: Source, text: str, path: tuple[str, ...]) -> list[_Definition]:
     """What the statements of a file define; nothing where there is no reader for the language."""
     name = source.name or ""
     if "python" not in source.media_type and not name.endswith((".py", ".pyi")):
@@ -85,10 +84,10 @@ def _definitions(source: Source, text: str, path: tuple[str, ...]) -> list[Defin
     if module is None:
         return []
     parts_max = max(len(path), _PATH_PARTS)
-    return [Definition(each.path(parts_max), each.first, each.last) for each in module.nodes]
+    return [_Definition(each.path(parts_max), each.first, each.last) for each in module.nodes]
 
 
-def _by_lines(lines: list[str], name: str) -> Iterator[Definition]:
+def _by_lines(lines: list[str], name: str) -> Iterator[_Definition]:
     """Lines that define a name, as most languages write that: the sure signs first."""
     word = rf"{re.escape(name)}(?![\w$])"
     sure = re.compile(_DEFINES + word, re.IGNORECASE if name.isupper() else 0)
@@ -97,7 +96,9 @@ def _by_lines(lines: list[str], name: str) -> Iterator[Definition]:
         rf"^[\w\s*&<>,\[\]:~@]{{0,120}}?(?<![\w$.]){word}\s*(?:=|:)?\s*(?:async\s*)?\("
     )
     found = False
-    steps = _Steps(_STEPS_A_LINE * len(lines) + _STEPS_MIN)
+    # A name may stand in every line, and each may seem to end with the last: when these are used
+    # up, a definition is its first line.
+    steps = iter(range(_STEPS_A_LINE * len(lines) + _STEPS_MIN))
     for pattern in (sure, likely):
         for index, line in enumerate(lines):
             if name not in line or _NO_CODE.match(line):
@@ -107,36 +108,24 @@ def _by_lines(lines: list[str], name: str) -> Iterator[Definition]:
                 if pattern is likely and last == index and not line.rstrip().endswith(("}", "};")):
                     continue  # A call, or a declaration.
                 found = True
-                yield Definition((name,), index + 1, last + 1)
+                yield _Definition((name,), index + 1, last + 1)
         if found:
             return
 
 
-def _is_announced(lines: list[str], found: Definition) -> bool:
+def _is_declared(lines: list[str], found: _Definition) -> bool:
     line = lines[found.first - 1].rstrip()
     return found.first == found.last and line.endswith(");")
 
 
-class _Steps:
-    """How many lines may still be looked at for where definitions end.
+def _last_line(lines: list[str], first: int, steps: Iterator[int]) -> int:
+    """Where a definition ends: with its braces, or with what is indented deeper than it begins.
 
-    A name may stand in every line, and each may seem to end with the last: when they are used up,
-    a definition is told by its first line.
+    `steps`: how many lines may still be looked at.
     """
-
-    def __init__(self, left: int) -> None:
-        self._left = left
-
-    def take(self) -> bool:
-        self._left -= 1
-        return self._left >= 0
-
-
-def _last_line(lines: list[str], first: int, steps: _Steps) -> int:
-    """Where a definition ends: with its braces, or with what is indented deeper than it begins."""
     depth = 0
     for index in range(first, len(lines)):
-        if not steps.take():
+        if next(steps, None) is None:
             return first
         line = lines[index]
         for sign in _OPENS.findall(line[:OUTLINE_LINE_CHARS_MAX]):
@@ -151,11 +140,11 @@ def _last_line(lines: list[str], first: int, steps: _Steps) -> int:
     return first if depth > 0 else _last_indented(lines, first, steps)
 
 
-def _last_indented(lines: list[str], first: int, steps: _Steps) -> int:
+def _last_indented(lines: list[str], first: int, steps: Iterator[int]) -> int:
     margin = len(lines[first]) - len(lines[first].lstrip())
     last = first
     for index in range(first + 1, len(lines)):
-        if not steps.take():
+        if next(steps, None) is None:
             break
         line = lines[index]
         if not line.strip():
@@ -167,28 +156,25 @@ def _last_indented(lines: list[str], first: int, steps: _Steps) -> int:
     return last
 
 
-def _by_outline(source: Source, text: str) -> list[Definition]:
-    """What an outline would tell, to come near to a name."""
+def _by_outline(source: Source, text: str) -> list[_Definition]:
+    """What an outline would show, to come near to a name."""
     from contextrelay.logic.content.source import Source as Outlined
     from contextrelay.logic.outline.code.by_line import LANGUAGES, by_lines
 
     body = Outlined(b"", text, source.media_type, source.name or "", source.size_bytes)
     symbols, _ = by_lines(body, LANGUAGES.get(body.media_type, "code"))
-    return [Definition((each.name,), each.line, each.line) for each in symbols]
+    return [_Definition((each.name,), each.line, each.line) for each in symbols]
 
 
-def _unknown(source: Source, known: list[Definition], wanted: str) -> NotFound:
+def _unknown(source: Source, known: list[_Definition], wanted: str) -> NotFound:
     # Comparing takes the square of a name's length.
-    told = (".".join(each.path)[:_NAME_CHARS_MAX] for each in known[:_COMPARED_MAX])
-    names = list(dict.fromkeys(told))
+    paths = (".".join(each.path)[:_NAME_CHARS_MAX] for each in known[:_COMPARED_MAX])
+    names = list(dict.fromkeys(paths))
     wanted = wanted[:_NAME_CHARS_MAX]
     close = get_close_matches(wanted, names, _SHOWN_MAX, 0.4)
     close = close or get_close_matches(re.split(r"\.|::", wanted)[-1], names, _SHOWN_MAX, 0.4)
-    told = "; ".join(close or names[:_SHOWN_MAX])
-    begin = "did you mean" if close else "there are"
-    hint = (
-        f"{begin}: {told}"
-        if told
-        else f"find it: relay get {source.ref[:8]} --grep {wanted[:80]!r}"
-    )
+    hint = f"find it: relay get {source.ref[:8]} --grep {wanted[:80]!r}"
+    if names:
+        begin = "did you mean" if close else "there are"
+        hint = f"{begin}: {'; '.join(close or names[:_SHOWN_MAX])}"
     return NotFound(f"nothing is defined as {wanted[:80]!r}", hint)

@@ -1,7 +1,7 @@
 """Defusing: known tricks in a text are replaced or made visible, and named.
 
-This labels; it does not protect. A phrase that is not known here passes, so whoever shows the text
-to a model still fences it (fence.py) and says that it is untrusted data.
+This labels; it does not protect. A phrase that is not known here passes, so a text that is shown to
+a model is fenced as well (fence.py), and called untrusted data.
 
 Rule: a defused text holds no known phrase, marker or hidden character, also when our own tokens are
 taken out of it again. Hence defusing twice is defusing once.

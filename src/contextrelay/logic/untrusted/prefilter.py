@@ -1,4 +1,4 @@
-"""The sieve: tells in one pass over a text that no known phrase is in it, as is mostly so.
+"""The sieve: finds in one pass over a text that no known phrase is in it, as is mostly so.
 
 All phrases are one pattern, without what only narrows them down (where words begin and end, what
 must not follow), for an engine of finite automata: linear whatever the text is, and it lets other
@@ -50,8 +50,7 @@ def sieve() -> Sieve:
     return compiled
 
 
-# `(?-i:(?=[A-Z]))` and `(?-i:(?![a-z]))`, which tell where words begin and end; and words that must
-# not follow.
+# `(?-i:(?=[A-Z]))` and `(?-i:(?![a-z]))`: where words begin and end; words that must not follow.
 _NARROWS = re.compile(r"\(\?-i:\(\?[=!]\[[A-Za-z-]+\]\)\)|\(\?![^()]*\)")
 
 

@@ -139,8 +139,8 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
             return None
         if match[3].strip() == ";" and match[1] != "type":
             return None  # Announced, and defined elsewhere.
-        told = match[3].partition("{")[0].partition("=")[0].rstrip(" ;")
-        return Symbol(match[1], match[2], number, told, is_member=indent > 4)
+        signature = match[3].partition("{")[0].partition("=")[0].rstrip(" ;")
+        return Symbol(match[1], match[2], number, signature, is_member=indent > 4)
     if match := _FUNCTION.match(text):
         name = f"{match[1]}.{match[2]}" if match[1] else match[2]
         return Symbol("function", name, number, _arguments(match[3]), is_member=is_member)

@@ -2,7 +2,7 @@
 
 No parser: `ast.parse` takes gigabytes for a few hundred kilobytes of `a.a.a`, and holds the
 interpreter while it does (docs/decisions/0017). One pattern finds strings, comments, brackets and
-line ends, which is all that is needed to tell where a statement begins; it takes linear time on
+line ends, which is all that is needed to know where a statement begins; it takes linear time on
 anything.
 
 Rule: of what `ast` would find in a valid file, all is found, at the same lines
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -78,7 +77,7 @@ class Node(Struct, gc=False):
     """Where its header begins in the text, and where it ends."""
     stop: int
     is_member: bool
-    is_told: bool
+    is_shown: bool
     """Whether an outline has it: within functions and loops nothing is."""
     above: Node | None
     last: int = 0
@@ -100,7 +99,7 @@ class Module(Struct):
     imports: list[str]
     nodes: list[Node]
     more: Counter[str]
-    """What there is beside the nodes, because they were too many, by kind."""
+    """What has no node, because there were too many, by kind."""
     doc: str = ""
 
 
@@ -111,7 +110,7 @@ class _Block(Struct, gc=False):
     node: Node | None
     owner: Node | None
     """The class or function whose body it is in, or is."""
-    is_told: bool
+    is_shown: bool
     is_member: bool
     is_branch: bool
     branches: int
@@ -129,7 +128,7 @@ def draw(source: Source) -> Drawn | None:
 
 
 def read(text: str, wanted: str | None = None) -> Module | None:
-    """What a file imports and defines: what an outline tells; or all, where a name is wanted.
+    """What a file imports and defines: what an outline shows; or all, where a name is wanted.
 
     Nodes past _NODES_MAX are counted, and kept only if they have the name. None if a string is
     never closed: then nobody knows where statements begin.
@@ -190,8 +189,8 @@ class _Reading:
         self._blocks = [_Block(-1, None, None, True, False, False, 0)]
         self._decorated = 0
         self._last = 0
-        self._untold = _NEVER
-        """The indent of the function that is read past."""
+        self._passed_indent = _NEVER
+        """The indent of the function whose body is passed over."""
         self._may_be_doc = True
         """Whether the statement before was a header, or there was none."""
 
@@ -203,11 +202,11 @@ class _Reading:
         if what == "nothing":
             return
         indent = _width(found["indent"])
-        if indent > self._untold and not self._may_be_doc:
-            self._last = last  # Within a function, of which an outline tells the header alone.
+        if indent > self._passed_indent and not self._may_be_doc:
+            self._last = last  # Within a function, of which an outline shows the header alone.
             return
-        if indent <= self._untold:
-            self._untold = _NEVER
+        if indent <= self._passed_indent:
+            self._passed_indent = _NEVER
         was_branch = self.close(indent)
         self._last = last
         if what == "indent":
@@ -218,16 +217,22 @@ class _Reading:
             self._header(what, found[what], indent, (start, stop), line)
             return
         elif what == "import":
-            self._import(
-                self._text[found.start("import") : min(stop, start + _HEADER_CHARS_MAX)], indent
-            )
+            if not indent and len(self._blocks) == 1:
+                end = min(stop, start + _HEADER_CHARS_MAX)
+                self.module.imports += _imported(self._text[found.start("import") : end])
         elif what == "target":
             self._targets(found.start("target"), line, last)
         else:
+            # A block that defines nothing by itself.
+            above = self._blocks[-1]
             is_branch = what == "branch" and (
                 was_branch or found["branch"] not in ("else", "elif", "except")
             )
-            self._open(indent, is_branch)
+            branches = above.branches + 1
+            is_shown = above.is_shown and is_branch and branches <= _BRANCHES_MAX
+            self._blocks.append(
+                _Block(indent, None, above.owner, is_shown, above.is_member, is_branch, branches)
+            )
         if what != "decorator":
             self._decorated = 0
         self._may_be_doc = False
@@ -242,27 +247,18 @@ class _Reading:
                 block.node.last = self._last
         return was_branch
 
-    def _open(self, indent: int, is_branch: bool) -> None:
-        """Begin a block that defines nothing by itself."""
-        above = self._blocks[-1]
-        branches = above.branches + 1
-        is_told = above.is_told and is_branch and branches <= _BRANCHES_MAX
-        self._blocks.append(
-            _Block(indent, None, above.owner, is_told, above.is_member, is_branch, branches)
-        )
-
     def _header(self, kind: str, name: str, indent: int, at: tuple[int, int], line: int) -> None:
         above = self._blocks[-1]
         first = self._decorated or line
         self._decorated = 0
         self._may_be_doc = True
-        node = Node(kind, name, line, first, *at, above.is_member, above.is_told, above.owner)
-        if above.is_told or not self._is_outline:
+        node = Node(kind, name, line, first, *at, above.is_member, above.is_shown, above.owner)
+        if above.is_shown or not self._is_outline:
             self._keep(node)
-        is_told = above.is_told and kind == "class" and not above.is_member
-        if self._is_outline and not is_told:
-            self._untold = min(self._untold, indent)
-        self._blocks.append(_Block(indent, node, node, is_told, True, False, 0))
+        is_shown = above.is_shown and kind == "class" and not above.is_member
+        if self._is_outline and not is_shown:
+            self._passed_indent = min(self._passed_indent, indent)
+        self._blocks.append(_Block(indent, node, node, is_shown, True, False, 0))
 
     def _plain(self, at: int, indent: int, line: int, last: int) -> None:
         """What begins with no name that it defines: it may document the header before it."""
@@ -281,15 +277,11 @@ class _Reading:
         else:
             self.module.doc = doc
 
-    def _import(self, statement: str, indent: int) -> None:
-        if not indent and len(self._blocks) == 1:
-            self.module.imports += _imported(statement)
-
     def _targets(self, at: int, line: int, last: int) -> None:
         """`A = B = 1`, `a: int = 1`, `a: int`."""
         above = self._blocks[-1]
-        is_told = above.is_told and not above.is_member
-        if self._is_outline and not is_told:
+        is_shown = above.is_shown and not above.is_member
+        if self._is_outline and not is_shown:
             return
         name = _NAMED.match(self._text, at)
         assert name is not None
@@ -303,7 +295,7 @@ class _Reading:
         for each in dict.fromkeys(names):
             if not (self._is_outline and each.startswith("__")):
                 self._keep(
-                    Node("constant", each, line, line, at, at, is_member, is_told, owner, last)
+                    Node("constant", each, line, line, at, at, is_member, is_shown, owner, last)
                 )
 
     def _keep(self, node: Node) -> None:
@@ -358,7 +350,8 @@ def _symbol(text: str, node: Node) -> Symbol:
         named = f"({bases})" if bases else ""
         return Symbol("class", node.name, node.line, named, "", node.doc, node.is_member)
     signature = f"({', '.join(parts)}){returns}"
-    brief = f"({', '.join(_briefly(parts))})"
+    names = [match[0] for match in map(_ARGUMENT.match, parts) if match]
+    brief = f"({', '.join(names)})"
     return Symbol("function", node.name, node.line, signature, brief, node.doc, node.is_member)
 
 
@@ -391,7 +384,7 @@ def _taken_apart(header: str, name: str) -> tuple[list[str], str]:
     depth = 0
     parts: list[str] = []
     begins, arrow = at, -1
-    is_open = False
+    is_open, returns = False, ""
     for token in _PART.finditer(header, at):
         sign = token[0]
         if sign in ("(", "[", "{"):
@@ -410,18 +403,8 @@ def _taken_apart(header: str, name: str) -> tuple[list[str], str]:
             arrow = token.end()
         elif depth == 0 and sign == ":":
             returns = f" -> {header[arrow : token.start()].strip()}" if arrow >= 0 else ""
-            return _trimmed(parts), returns
-    if depth > 0 and is_open:
-        parts.append(header[begins:])  # Longer than is read, or never closed.
-    return _trimmed(parts), ""
-
-
-def _trimmed(parts: list[str]) -> list[str]:
-    return [part.strip() for part in parts if part.strip()]
-
-
-def _briefly(parts: list[str]) -> Iterator[str]:
-    """The names of arguments alone."""
-    for part in parts:
-        if match := _ARGUMENT.match(part):
-            yield match[0]
+            break
+    else:
+        if depth > 0 and is_open:
+            parts.append(header[begins:])  # Longer than is read, or never closed.
+    return [part.strip() for part in parts if part.strip()], returns

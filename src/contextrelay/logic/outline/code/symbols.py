@@ -1,4 +1,4 @@
-"""Symbols: what a file of code defines, and how an outline tells it."""
+"""Symbols: what a file of code defines, and how an outline shows it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Symbol(Struct, frozen=True):
 _OWN_LINES_MAX = 12
 _FIRST_MEMBERS = 10
 _FIRST_IMPORTS = 8
+_RANKS = {"constant": 3, "macro": 4}
 _PLURAL = {"class": "classes", "property": "properties"}
 
 
@@ -47,11 +48,11 @@ def drawn(
     """
     counts = Counter("method" if each.is_member else each.kind for each in symbols)
     counts.update(more or {})
-    told = ", ".join(
+    counted = ", ".join(
         f"{count} {kind if count == 1 else _PLURAL.get(kind, kind + 's')}"
         for kind, count in counts.items()
     )
-    pieces = [Piece(0, (f"{language}, {source.measure()}{': ' if told else ''}{told}",))]
+    pieces = [Piece(0, (f"{language}, {source.measure()}{': ' if counted else ''}{counted}",))]
     if doc:
         pieces.append(Piece(3, (quoted(doc, 60), quoted(doc, 160))))
     names = list(dict.fromkeys(imports))
@@ -61,15 +62,12 @@ def drawn(
             Piece(1 + (index >= _FIRST_IMPORTS), (quoted(name, 60),), JOINED)
             for index, name in enumerate(names[:OUTLINE_PIECES_MAX])
         ]
-    pieces += _definitions(symbols[:OUTLINE_PIECES_MAX], _is_long(symbols))
+    is_long = sum(not each.is_member for each in symbols) > _OWN_LINES_MAX
+    pieces += _definitions(symbols[:OUTLINE_PIECES_MAX], is_long)
     first = next((each for each in symbols if each.kind != "constant"), None)
     step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
     left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
     return Drawn(language.lower(), pieces, step, left_out)
-
-
-def _is_long(symbols: Sequence[Symbol]) -> bool:
-    return sum(not each.is_member for each in symbols) > _OWN_LINES_MAX
 
 
 def _definitions(symbols: Sequence[Symbol], is_long: bool) -> Iterable[Piece]:
@@ -82,33 +80,23 @@ def _definitions(symbols: Sequence[Symbol], is_long: bool) -> Iterable[Piece]:
         rich = f"{each.name}{_behind(each.signature, 100)}:{each.line}"
         if each.is_member:
             members += 1
-            yield Piece(_member_rank(each, members), (each.name, name, short, rich), JOINED)
+            # Public members before private ones, the first of each owner before the rest.
+            rank = 3 + each.name.startswith("_") + (members > _FIRST_MEMBERS)
+            yield Piece(rank, (each.name, name, short, rich), JOINED)
             continue
-        joins = each.kind in ("constant", "macro") or (is_long and not _owns(each))
+        rank = _RANKS.get(each.kind, 1)
+        joins = each.kind in _RANKS or (is_long and each.kind in ("function", "type"))
         forms = [name, name, short, rich]
         if joins and previous == each.kind and not members:
-            yield Piece(_rank(each), tuple(forms), JOINED)
+            yield Piece(rank, tuple(forms), JOINED)
             continue
         if each.doc and not joins:
             forms.append(f"{rich}  {quoted(each.doc, 80)}")
         previous, members = each.kind, 0
-        yield Piece(_rank(each), tuple(f"{each.kind} {form}" for form in forms))
+        yield Piece(rank, tuple(f"{each.kind} {form}" for form in forms))
 
 
 def _behind(signature: str, chars_max: int) -> str:
     """What stands behind a name: arguments right there, words with a blank between."""
-    told = quoted(signature, chars_max)
-    return f" {told}" if told[:1].isalpha() else told
-
-
-def _owns(each: Symbol) -> bool:
-    return each.kind not in ("function", "constant", "macro", "type")
-
-
-def _member_rank(each: Symbol, index: int) -> int:
-    """Public members before private ones, the first of each owner before the rest."""
-    return 3 + each.name.startswith("_") + (index > _FIRST_MEMBERS)
-
-
-def _rank(each: Symbol) -> int:
-    return {"constant": 3, "macro": 4}.get(each.kind, 1)
+    text = quoted(signature, chars_max)
+    return f" {text}" if text[:1].isalpha() else text
