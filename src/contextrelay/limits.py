@@ -167,6 +167,8 @@ WAIT_S_DEFAULT = 30
 
 # Counts
 PUSH_MANY_ITEMS_MAX = 10_000
+LIST_LOOKED_AT_MAX = 10_000
+"""Artifacts that one page of a filtered listing looks at."""
 LIST_ITEMS_MAX = 1_000
 FIND_ITEMS_MAX = 10
 SWEEP_ITEMS_MAX = 100_000

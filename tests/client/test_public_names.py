@@ -61,7 +61,7 @@ def test_the_verbs_of_both_clients_are_these() -> None:
         "verify",
     }
     verbs |= {"find_threads", "import_thread", "last_used_thread", "new_thread", "thread"}
-    verbs |= {"threads", "use_thread"}
+    verbs |= {"threads", "unpin", "use_thread"}
     verbs |= {"slice", "grep", "diff", "outline", "digest"}
     verbs |= {"search", "rebuild_search", "savings"}
     verbs |= {"accept", "give_back", "handoff", "handoffs"}

@@ -65,6 +65,7 @@ class _Verbs:
     outline = looks(verbs.Outline)
     digest = looks(verbs.Digest)
     pin = asks(verbs.Pin)
+    unpin = asks(verbs.Unpin)
     extend = asks(verbs.Extend)
     remove = asks(verbs.Remove)
     find = asks(verbs.Find)

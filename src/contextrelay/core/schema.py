@@ -8,13 +8,17 @@ Rule: no other file of src spells the prefix of a log or the kind of a row (test
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import TypeVar
 
 from msgspec import Struct
 
 from contextrelay.limits import DAY_S, PAGE_ROWS_MAX
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, Fact, Reads, Row
+
+Item = TypeVar("Item")
+Place = TypeVar("Place", str, int)
 
 # Log names
 
@@ -162,25 +166,27 @@ def log_pages(
     ledger: Reads, prefix: str, after: str = "", limit: int = PAGE_ROWS_MAX
 ) -> Iterator[list[str]]:
     """The names of logs that begin with a prefix, in pages; from behind `after`."""
-    while page := ledger.logs(prefix, after, limit):
-        yield page
-        after = page[-1]
+    return _pages(lambda last: ledger.logs(prefix, last, limit), str, after)
 
 
 def row_pages(
     ledger: Reads, log: str, kind: str, after: str = "", limit: int = PAGE_ROWS_MAX
 ) -> Iterator[list[Row]]:
     """The rows of one kind in a log, in pages; from behind the key `after`."""
-    while page := ledger.rows(log, kind, after, limit):
-        yield page
-        after = page[-1].key
+    return _pages(lambda last: ledger.rows(log, kind, last, limit), lambda row: row.key, after)
 
 
 def fact_pages(ledger: Reads, log: str, after: int = 0) -> Iterator[list[Fact]]:
     """The facts of a log, in pages; from behind the seq `after`."""
-    while page := ledger.read(log, after, PAGE_ROWS_MAX):
+    return _pages(lambda last: ledger.read(log, last, PAGE_ROWS_MAX), lambda fact: fact.seq, after)
+
+
+def _pages(
+    read: Callable[[Place], list[Item]], place_of: Callable[[Item], Place], after: Place
+) -> Iterator[list[Item]]:
+    while page := read(after):
         yield page
-        after = page[-1].seq
+        after = place_of(page[-1])
 
 
 def walk_logs(
@@ -200,6 +206,16 @@ def walk_rows(
 def walk_facts(ledger: Reads, log: str, after: int = 0) -> Iterator[Fact]:
     """The facts of a log."""
     return chain.from_iterable(fact_pages(ledger, log, after))
+
+
+def first_page(found: Iterable[tuple[str, Item]], limit: int) -> tuple[list[Item], str]:
+    """The page that a listing shows, and the cursor of its last item where there are more.
+
+    `found`: cursors and items; one more than `limit` is taken of it, to see whether there is.
+    """
+    taken = list(islice(found, limit + 1))
+    page = taken[:limit]
+    return [item for _, item in page], page[-1][0] if len(taken) > limit else ""
 
 
 def tenants(ledger: Reads) -> Iterator[str]:

@@ -11,6 +11,7 @@ from contextrelay.core.artifacts.catalog import ADDED
 from contextrelay.wire.verbs import (
     Extend,
     List,
+    NewThread,
     Peek,
     Pin,
     Pull,
@@ -18,6 +19,7 @@ from contextrelay.wire.verbs import (
     Remove,
     Survey,
     Sweep,
+    Unpin,
     Verify,
 )
 from tests.core.clock import DAY_MS, HOUR_MS, Clock, local
@@ -159,3 +161,61 @@ def test_a_ttl_that_the_store_is_set_to_is_the_default() -> None:
     core = local(clock, settings=Settings(ttl_s=7))
 
     assert core.ask(Push(), b"x").ttl_s == 7
+
+
+def test_what_was_pinned_may_expire_again() -> None:
+    """By the store's own time to live, or by one that is given."""
+    clock = Clock()
+    core = local(clock)
+    pinned = core.ask(Push(ttl_s=None), b"kept")
+    lent = core.ask(Push(ttl_s=60), b"lent")
+
+    assert core.ask(Unpin(pinned.ref, 3600)).ttl_s == 3600
+    assert core.ask(Unpin(lent.ref)).ttl_s == 60
+    clock.pass_ms(HOUR_MS + 1)
+
+    with pytest.raises(Gone, match="expired"):
+        core.ask(Pull(pinned.ref))
+    assert core.ask(Verify()).problem_count == 0
+
+
+def test_a_listing_is_filtered_by_name_type_time_and_thread() -> None:
+    clock = Clock()
+    core = local(clock)
+    thread = core.ask(NewThread("work")).thread_id
+    old = core.ask(Push(name="Report.md"), b"# old")
+    clock.pass_ms(1000)
+    since_ms = clock.at_ms
+    table = core.ask(Push(name="rows.csv", thread=thread), b"a,b\n1,2\n")
+    clock.pass_ms(1)
+    new = core.ask(Push(name="my report.md"), b"# new")
+
+    def found(verb: List) -> list[str]:
+        return [artifact.ref for artifact in core.ask(verb).artifacts]
+
+    assert found(List(name="report")) == [new.ref, old.ref]
+    assert found(List(type=table.type)) == [table.ref]
+    assert found(List(since_ms=since_ms)) == [new.ref, table.ref]
+    assert found(List(thread=thread)) == [table.ref]
+    first = core.ask(List(1, name="report"))
+    assert found(List(1, first.next, name="report")) == [old.ref]
+
+
+def test_a_filter_that_passes_over_many_goes_on_where_it_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("contextrelay.core.artifacts.records.LIST_LOOKED_AT_MAX", 3)
+    core = local(Clock())
+    wanted = core.ask(Push(name="wanted"), b"first").ref
+    for number in range(7):
+        core.ask(Push(name="other"), b"%d" % number)
+    found: list[str] = []
+    page = core.ask(List(name="wanted"))
+    pages = 1
+    while page.next:
+        page = core.ask(List(after=page.next, name="wanted"))
+        found += [artifact.ref for artifact in page.artifacts]
+        pages += 1
+
+    assert found == [wanted]
+    assert pages == 3

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.access.quotas import PUSHED
 from contextrelay.core.answers import answers
-from contextrelay.core.schema import KEYS, Kind, key_counters, key_log, walk_logs
+from contextrelay.core.schema import KEYS, Kind, first_page, key_counters, key_log, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Forbidden, Invalid, NotFound
 from contextrelay.limits import KEY_FORGOTTEN_S
@@ -152,14 +152,9 @@ def has_any(stores: Stores) -> bool:
 
 @answers(ListKeys)
 def list_keys(stores: Stores, verb: ListKeys, body: Body) -> KeyListing:
-    found: list[Key] = []
-    for key in every_key(_root(stores), verb.after):
-        if not _is_known(stores, key):
-            continue
-        if len(found) == verb.limit:
-            return KeyListing(keys=found, next=found[-1].id)
-        found.append(key)
-    return KeyListing(keys=found)
+    every = every_key(_root(stores), verb.after)
+    keys, after = first_page(((key.id, key) for key in every if _is_known(stores, key)), verb.limit)
+    return KeyListing(keys=keys, next=after)
 
 
 def _found(stores: Stores, key_id: str) -> KeptKey:

@@ -111,7 +111,7 @@ class Incoming:
         sha256 = self.description.sha256
         log = body_log(sha256)
         head = stores.ledger.last(log)  # Read before `at`: if that moves, `expect` fails.
-        at = where(stores.ledger, sha256)
+        at = where(stores.ledger, sha256) if head else None  # `at` comes and goes with a fact.
         holds = tuple(hold_row(ref) for ref in refs)
         if at is not None:
             if at.blob != self._blob:  # It is ours after a commit that was stopped behind it.

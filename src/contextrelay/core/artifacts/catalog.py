@@ -27,6 +27,8 @@ from contextrelay.core.schema import (
 )
 from contextrelay.errors import Broken
 from contextrelay.limits import ADDED_KEPT, PAGE_ROWS_MAX
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
 
 _END_MS = 10**14 - 1
@@ -42,19 +44,24 @@ class Entry(Struct, frozen=True):
     sha256: str
 
 
-def index_write(ref: str, created_ms: int, sha256: str, is_handoff: bool = False) -> Write:
-    """What makes an artifact findable; a handoff is listed among handoffs as well."""
-    kinds = (Kind.REF, Kind.HANDOFF) if is_handoff else (Kind.REF,)
-    key = _key(created_ms, ref)
-    return Write(
-        artifact_index_log(created_ms),
-        rows=tuple(Row(kind, key, sha256.encode()) for kind in kinds),
-    )
+def index_writes(made: list[Artifact], created_ms: int) -> list[Write]:
+    """What makes artifacts of one moment findable; handoffs are listed among handoffs as well.
+
+    Behind the index rows, for those who follow by position, comes what was added.
+    """
+    keys = [_key(created_ms, artifact.ref) for artifact in made]
+    rows = [
+        Row(kind, key, artifact.sha256.encode())
+        for key, artifact in zip(keys, made, strict=True)
+        for kind in (_HANDOFF if artifact.media_type == HANDOFF_MEDIA_TYPE else _REF)
+    ]
+    return [
+        Write(artifact_index_log(created_ms), rows=tuple(rows)),
+        Write(ADDED, facts=tuple([key.encode() for key in keys])),
+    ]
 
 
-def added_write(created_ms: int, refs: list[str]) -> Write:
-    """What makes those notice new artifacts who follow by position; behind their index rows."""
-    return Write(ADDED, facts=tuple(_key(created_ms, ref).encode() for ref in refs))
+_REF, _HANDOFF = (Kind.REF,), (Kind.REF, Kind.HANDOFF)
 
 
 def added(fact: Fact) -> tuple[int, str]:

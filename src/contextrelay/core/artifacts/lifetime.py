@@ -34,7 +34,7 @@ from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, moment
 from contextrelay.model.thread import Event
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
-from contextrelay.wire.verbs import Body, Extend, Pin, Remove
+from contextrelay.wire.verbs import Body, Extend, Pin, Remove, Unpin
 
 Reason = Literal["expired", "removed"]
 
@@ -47,6 +47,19 @@ def pin(stores: Stores, verb: Pin, body: Body) -> Artifact:
         "artifact.pinned",
         lambda artifact: replace(artifact, expires_at=None, ttl_s=None),
     )
+
+
+@answers(Unpin)
+def unpin(stores: Stores, verb: Unpin, body: Body) -> Artifact:
+    ttl_s = verb.ttl_s or stores.settings.ttl_s
+    until = moment(stores.now_ms() + ttl_s * 1000)
+
+    def mortal(artifact: Artifact) -> Artifact:
+        if artifact.expires_at is not None:
+            return artifact
+        return replace(artifact, expires_at=until, ttl_s=ttl_s, has_own_ttl=True)
+
+    return _change(stores, verb.ref, "artifact.unpinned", mortal)
 
 
 @answers(Extend)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from msgspec import DecodeError
@@ -18,11 +19,11 @@ from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.access.visibility import known_refs
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.catalog import entries
+from contextrelay.core.artifacts.catalog import Entry, entries
 from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log, walk_logs, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
-from contextrelay.limits import FIND_ITEMS_MAX
+from contextrelay.limits import FIND_ITEMS_MAX, LIST_LOOKED_AT_MAX
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, spell
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row
@@ -38,8 +39,8 @@ _tombstone = Decoder(Tombstone)
 
 # What a description is hashed over, by name: a field that a later version adds is not among them.
 # Lease and thread change in the course of a life; the lease has events of its own.
-_HASHED: dict[type[Artifact] | type[Tombstone], tuple[str, ...]] = {
-    Artifact: (
+_HASHED: dict[type[Artifact] | type[Tombstone], attrgetter[tuple[Any, ...]]] = {
+    Artifact: attrgetter(
         "ref",
         "type",
         "media_type",
@@ -54,7 +55,7 @@ _HASHED: dict[type[Artifact] | type[Tombstone], tuple[str, ...]] = {
         "channel",
         "sealed",
     ),
-    Tombstone: (
+    Tombstone: attrgetter(
         "ref",
         "gone_at",
         "reason",
@@ -72,7 +73,7 @@ _HASHED: dict[type[Artifact] | type[Tombstone], tuple[str, ...]] = {
 
 def description_hash(described: Artifact | Tombstone) -> str:
     """The hash of what describes an artifact; an event of its log has it, for `verify`."""
-    fields = [getattr(described, name) for name in _HASHED[type(described)]]
+    fields = _HASHED[type(described)](described)
     return hashlib.sha256(_ordered.encode(fields)).hexdigest()
 
 
@@ -159,19 +160,34 @@ def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) ->
 
 @answers(List)
 def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
-    now_ms = stores.now_ms()
-    found: list[Artifact] = []
-    for entry in entries(stores.ledger, verb.after):
-        artifact = find(stores.ledger, entry.ref)
-        if artifact is None or is_over(artifact, now_ms):
-            continue
-        if in_ms(artifact.created_at) != entry.created_ms:
-            continue  # An earlier try of the same push, which did not get that far.
-        found.append(artifact)
+    found, last = list[Artifact](), ""
+    # A filter may pass over many: what is left is looked at when the next page is asked for.
+    for entry in islice(entries(stores.ledger, verb.after), LIST_LOOKED_AT_MAX):
+        if verb.since_ms is not None and entry.created_ms < verb.since_ms:
+            return Listing(artifacts=found)
         if len(found) == verb.limit:
-            more = next(entries(stores.ledger, entry.cursor), None)
-            return Listing(artifacts=found, next=entry.cursor if more else "")
-    return Listing(artifacts=found)
+            return Listing(artifacts=found, next=last)
+        last = entry.cursor
+        artifact = _listed(stores, entry)
+        if artifact is not None and _matches(artifact, verb):
+            found.append(artifact)
+    more = next(entries(stores.ledger, last), None) if last else None
+    return Listing(artifacts=found, next=last if more else "")
+
+
+def _listed(stores: Stores, entry: Entry) -> Artifact | None:
+    """The artifact of an index entry, if it is there."""
+    artifact = find(stores.ledger, entry.ref)
+    if artifact is None or is_over(artifact, stores.now_ms()):
+        return None
+    # Else an earlier try of the same push, which did not get that far.
+    return artifact if in_ms(artifact.created_at) == entry.created_ms else None
+
+
+def _matches(artifact: Artifact, verb: List) -> bool:
+    is_named = verb.name is None or verb.name.casefold() in (artifact.name or "").casefold()
+    is_typed = verb.type in (None, artifact.type)
+    return is_named and is_typed and verb.thread in (None, artifact.thread)
 
 
 def is_over(artifact: Artifact, now_ms: int) -> bool:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.answers import answers
 from contextrelay.core.idempotency import answered_before, once_rows, step
-from contextrelay.core.schema import CHANNELS, Kind, channel_log, walk_logs
+from contextrelay.core.schema import CHANNELS, Kind, channel_log, first_page, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Invalid, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
@@ -268,16 +268,10 @@ def _signal(sent: SentSignal, seq: int) -> Signal:
 
 @answers(ListChannels)
 def list_channels(stores: Stores, verb: ListChannels, body: Body) -> ChannelListing:
-    found: list[ChannelView] = []
-    # One more than asked for shows whether there are more.
-    for log in walk_logs(stores.ledger, CHANNELS, channel_log(verb.after), verb.limit + 1):
-        view = _view(stores.ledger, log)
-        if view is None:
-            continue
-        if len(found) == verb.limit:
-            return ChannelListing(channels=found, next=found[-1].name)
-        found.append(view)
-    return ChannelListing(channels=found)
+    logs = walk_logs(stores.ledger, CHANNELS, channel_log(verb.after), verb.limit + 1)
+    found = ((view.name, view) for log in logs if (view := _view(stores.ledger, log)))
+    channels, after = first_page(found, verb.limit)
+    return ChannelListing(channels=channels, next=after)
 
 
 def _view(ledger: Reads, log: str) -> ChannelView | None:

@@ -28,7 +28,7 @@ from contextrelay.core.idempotency import step
 from contextrelay.core.inspect.outline import looked_into, outlined_within
 from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, of_version
 from contextrelay.core.push.push import push_with_events, pushed_before
-from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_rows
+from contextrelay.core.schema import Kind, artifact_log, first_page, thread_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
@@ -297,19 +297,16 @@ def show_handoff(stores: Stores, verb: ShowHandoff, body: Body) -> HandoffView:
 
 @answers(ListHandoffs)
 def list_handoffs(stores: Stores, verb: ListHandoffs, body: Body) -> HandoffListing:
-    found: list[HandoffLine] = []
-    last = ""
-    for entry in entries(stores.ledger, verb.after, kind=Kind.HANDOFF):
-        line = _line(stores, entry)
-        if line is None or verb.to not in (None, line.to) or verb.thread not in (None, line.thread):
-            continue
-        if verb.is_open and line.accepted:
-            continue
-        if len(found) == verb.limit:
-            return HandoffListing(handoffs=found, next=last)
-        found.append(line)
-        last = entry.cursor
-    return HandoffListing(handoffs=found)
+    found = (
+        (entry.cursor, line)
+        for entry in entries(stores.ledger, verb.after, kind=Kind.HANDOFF)
+        if (line := _line(stores, entry)) is not None
+        and verb.to in (None, line.to)
+        and verb.thread in (None, line.thread)
+        and not (verb.is_open and line.accepted)
+    )
+    handoffs, after = first_page(found, verb.limit)
+    return HandoffListing(handoffs=handoffs, next=after)
 
 
 def _line(stores: Stores, entry: Entry) -> HandoffLine | None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from datetime import timedelta
 
 from msgspec import UNSET
 
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import Incoming, check_size, held_each, receive
-from contextrelay.core.artifacts.catalog import added_write, index_write
+from contextrelay.core.artifacts.catalog import index_writes
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import (
     artifact_row,
@@ -44,7 +45,6 @@ from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.seal.stream import check_sealed
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment
-from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.model.thread import Event
 from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.wire.verbs import Body, Push, PushMany
@@ -182,7 +182,8 @@ def check_push(verb: Push) -> None:
     check_label(verb.created_by, "created_by")
     if verb.capability is not None:
         check_label(verb.capability, "capability")
-    check_json(verb.metadata, "metadata", METADATA_BYTES_MAX)
+    if verb.metadata:
+        check_json(verb.metadata, "metadata", METADATA_BYTES_MAX)
     if verb.channel is not None:
         check_channel(verb.channel)
 
@@ -278,24 +279,17 @@ def _commit(
         _made(stores, verb, incoming, ref, now_ms)
         for (verb, incoming), ref in zip(batch, refs, strict=True)
     ]
-    sources = dict.fromkeys(ref for artifact in made for ref in artifact.provenance.source_refs)
-    for ref in sources:
-        live(stores, ref)
-    by_hash: dict[str, tuple[Incoming, list[str]]] = {}
-    for artifact, (_, incoming) in zip(made, batch, strict=True):
-        by_hash.setdefault(artifact.sha256, (incoming, []))[1].append(artifact.ref)
-    indexed = [
-        index_write(
-            artifact.ref, now_ms, artifact.sha256, artifact.media_type == HANDOFF_MEDIA_TYPE
-        )
-        for artifact in made
-    ]
-    indexed.append(added_write(now_ms, [artifact.ref for artifact in made]))
     derived = [
         Write(artifact_log(source), rows=(Row(Kind.DERIVED, artifact.ref, b""),))
         for artifact in made
         for source in artifact.provenance.source_refs
     ]
+    for write in derived:
+        live(stores, write.log.removeprefix(ARTIFACTS))
+    by_hash: dict[str, tuple[Incoming, list[str]]] = {}
+    for artifact, (_, incoming) in zip(made, batch, strict=True):
+        by_hash.setdefault(artifact.sha256, (incoming, []))[1].append(artifact.ref)
+    indexed = index_writes(made, now_ms)
     created = [_created(stores, artifact) for artifact in made]
     pending = pending_writes(made, now_ms)
     is_sent_later = stores.once is not None or any(artifact.thread for artifact in made)
@@ -347,7 +341,7 @@ def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int)
         sha256=description.sha256,
         is_text=description.is_text,
         created_at=created_at,
-        expires_at=None if ttl_s is None else moment(now_ms + ttl_s * 1000),
+        expires_at=None if ttl_s is None else created_at + timedelta(seconds=ttl_s),
         ttl_s=ttl_s,
         metadata=verb.metadata,
         provenance=Provenance(

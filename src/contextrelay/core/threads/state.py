@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Raw, to_builtins
@@ -60,13 +59,26 @@ def read_header(stores: Stores, verb: ReadHeader, body: Body) -> HeaderView:
     return HeaderView(truncated=view.truncated, header=Raw(view.json))
 
 
-@contextmanager
-def state_of(stores: Stores, thread: str, version: int | None = None) -> Generator[Live]:
+class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µs more)
     """The live state, or that at a version, with the lock of the live one held."""
-    head = head_of(stores, thread)
-    with head.lock:
-        catch_up(stores, thread, head)
-        yield head if version in (None, head.version) else state_at(stores, thread, version)
+
+    def __init__(self, stores: Stores, thread: str, version: int | None = None) -> None:
+        self._stores, self._thread, self._version = stores, thread, version
+
+    def __enter__(self) -> Live:
+        head = self._live = head_of(self._stores, self._thread)
+        head.lock.acquire()
+        try:
+            catch_up(self._stores, self._thread, head)
+            if self._version is None or self._version == head.version:
+                return head
+            return state_at(self._stores, self._thread, self._version)
+        except BaseException:
+            head.lock.release()
+            raise
+
+    def __exit__(self, *ended: object) -> None:
+        self._live.lock.release()
 
 
 @answers(DiffState)

@@ -144,6 +144,23 @@ class Pin(Verb[Artifact], frozen=True):
     ref: Ref
 
 
+class Unpin(Verb[Artifact], frozen=True):
+    """Let a pinned artifact expire `ttl_s` seconds from now; None: what the store is set to.
+
+    One that expires already stays as it is.
+    """
+
+    traits = Traits(
+        needs="write",
+        answered_in="artifacts.lifetime",
+        http="POST /v1/artifacts/{ref}/unpin",
+        fails=(409, 422),
+    )
+
+    ref: Ref
+    ttl_s: TtlS | None = None
+
+
 class Extend(Verb[Artifact], frozen=True):
     """Let an artifact live for `ttl_s` seconds from now; never shortens its life."""
 
@@ -173,12 +190,20 @@ class Remove(Verb[Artifact], frozen=True):
 
 
 class List(Verb[Listing], frozen=True):
-    """List artifacts, newest first; `after` is the `next` of the page before."""
+    """List artifacts, newest first; `after` is the `next` of the page before.
+
+    `name`: those with this text in their names; `since_ms`: those made at that time (milliseconds
+    since 1970) or later. Where few match, a page may have less than `limit`, and a `next`.
+    """
 
     traits = Traits(needs="read", answered_in="artifacts.records", http="GET /v1/artifacts")
 
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
     after: Cursor = ""
+    name: Name | None = None
+    type: ArtifactType | None = None
+    since_ms: Index | None = None
+    thread: Ref | None = None
 
 
 class Find(Verb[list[Artifact]], frozen=True):
