@@ -209,13 +209,10 @@ def test_a_filter_that_passes_over_many_goes_on_where_it_stopped(
     wanted = core.ask(Push(name="wanted"), b"first").ref
     for number in range(7):
         core.ask(Push(name="other"), b"%d" % number)
-    found: list[str] = []
-    page = core.ask(List(name="wanted"))
-    pages = 1
-    while page.next:
-        page = core.ask(List(after=page.next, name="wanted"))
-        found += [artifact.ref for artifact in page.artifacts]
-        pages += 1
 
-    assert found == [wanted]
-    assert pages == 3
+    pages = [core.ask(List(name="wanted"))]
+    while pages[-1].next:
+        pages.append(core.ask(List(after=pages[-1].next, name="wanted")))
+
+    assert [artifact.ref for page in pages for artifact in page.artifacts] == [wanted]
+    assert len(pages) == 3
