@@ -133,7 +133,7 @@ def free_port() -> int:
 
 
 def until(is_so: Callable[[], bool], what: str) -> None:
-    """Wait for something that no event tells of."""
+    """Wait for something that sets no event."""
     deadline = time.monotonic() + WAIT_S_MAX
     never = threading.Event()
     while not is_so():

@@ -25,7 +25,7 @@ class LossyProxy:
         self._sockets.append(self._door)
 
     def lose(self, word: bytes) -> threading.Event:
-        """Lose the reply to the next request with that word in it; the event tells when."""
+        """Lose the reply to the next request with that word in it; the event is then set."""
         self._lost.clear()
         self._word = word
         return self._lost

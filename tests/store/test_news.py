@@ -1,4 +1,4 @@
-"""News of the SQLite engine: told once, by name, and never more than is kept."""
+"""News of the SQLite engine: heard once, by name, and never more than is kept."""
 
 from __future__ import annotations
 

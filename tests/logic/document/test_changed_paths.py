@@ -1,4 +1,4 @@
-"""Touched: places are told as they are called in the end."""
+"""Touched: places as they are called in the end."""
 
 from __future__ import annotations
 

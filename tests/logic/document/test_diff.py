@@ -12,7 +12,7 @@ from contextrelay.limits import PATCH_OPERATIONS_MAX, POINTER_CHARS_MAX
 from contextrelay.logic.document.diff import difference
 from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.document.values import same
-from tests.logic.document.values import ALIKE, DOCUMENTS, documents, patched, told
+from tests.logic.document.values import ALIKE, DOCUMENTS, documents, encoded, patched
 
 
 def facts(count: int) -> list[dict[str, Any]]:
@@ -127,6 +127,6 @@ def test_a_small_change_of_a_long_list_is_found_quickly() -> None:
     took_s = time.perf_counter() - started
 
     assert len(found) == 3
-    assert told(patched(old, found)) == told(new)
-    # Measured 0.1 s; the bound only tells a line from a square.
+    assert encoded(patched(old, found)) == encoded(new)
+    # Measured 0.1 s; the bound only separates a line from a square.
     assert took_s < 5

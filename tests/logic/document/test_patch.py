@@ -13,7 +13,15 @@ from contextrelay.errors import Conflict, Invalid, Refused, RelayError, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX, PATCH_OPERATIONS_MAX
 from contextrelay.logic.document.patch import KNOWN, Operation, apply, read_operations, undo
 from contextrelay.logic.document.pointer import spell
-from tests.logic.document.values import ALIKE, DOCUMENTS, NAMES, applied_to, copied, documents, told
+from tests.logic.document.values import (
+    ALIKE,
+    DOCUMENTS,
+    NAMES,
+    applied_to,
+    copied,
+    documents,
+    encoded,
+)
 
 PATHS = st.lists(NAMES, max_size=3).map(spell)
 OPERATIONS = st.builds(Operation, st.sampled_from(KNOWN), PATHS, DOCUMENTS, PATHS) | st.builds(
@@ -37,18 +45,18 @@ def test_a_patch_is_applied_as_a_whole_or_not_at_all_and_can_be_taken_back(
     document: Any, operations: list[Operation]
 ) -> None:
     """Promise T3."""
-    before, given_before = told(document), told(operations)
+    before, given_before = encoded(document), encoded(operations)
     holder = [copied(document)]
 
     try:
         applied = applied_to(holder, *operations)
     except RelayError:
-        assert told(holder[0]) == before
+        assert encoded(holder[0]) == before
     else:
-        assert applied.size_bytes == len(told(holder[0]))
+        assert applied.size_bytes == len(encoded(holder[0]))
         undo(applied.steps)
-        assert told(holder[0]) == before
-    assert told(operations) == given_before
+        assert encoded(holder[0]) == before
+    assert encoded(operations) == given_before
 
 
 @given(DOCUMENTS)
@@ -58,8 +66,8 @@ def test_the_root_can_be_any_value(value: Any) -> None:
 
     applied = applied_to(holder, Operation("replace", "", value))
 
-    assert told(holder[0]) == told(value)
-    assert applied.size_bytes == len(told(value))
+    assert encoded(holder[0]) == encoded(value)
+    assert applied.size_bytes == len(encoded(value))
 
 
 def test_nothing_is_shared_with_the_operations_or_within_the_document() -> None:
@@ -99,7 +107,7 @@ def test_taking_back_keeps_the_order_of_members_and_the_objects_themselves() -> 
     ).steps
     undo(steps)
 
-    assert told(document) == b'{"a":1,"b":{"x":1,"y":2},"c":3}'
+    assert encoded(document) == b'{"a":1,"b":{"x":1,"y":2},"c":3}'
     assert document["b"] is inner
 
 
@@ -134,13 +142,13 @@ def test_a_failing_test_is_a_conflict_that_says_what_is_there() -> None:
 def test_a_copy_bomb_is_refused_and_nothing_stays_of_it() -> None:
     """Promise T3."""
     document: dict[str, Any] = {"a": ["x" * 1_000]}
-    before = told(document)
+    before = encoded(document)
     doubling = [Operation("copy", "/a/-", from_="/a")] * 40
 
     with pytest.raises(TooLarge) as caught:
         apply([document], doubling, len(before), 100_000)
 
-    assert told(document) == before
+    assert encoded(document) == before
     assert caught.value.message.startswith("operation 6, copy ")
     assert "100000 bytes" in caught.value.hint
 
@@ -151,7 +159,7 @@ def test_copying_and_removing_in_turn_is_bounded_too() -> None:
     turn = [Operation("copy", "/b", from_="/a"), Operation("remove", "/b")]
 
     with pytest.raises(TooLarge, match="one patch may copy and move"):
-        apply([document], turn * 20, len(told(document)), 10_000)
+        apply([document], turn * 20, len(encoded(document)), 10_000)
 
     assert list(document) == ["a"]
 
@@ -160,18 +168,18 @@ def test_moving_to_and_fro_is_bounded_too() -> None:
     """Promise T3."""
     document: dict[str, Any] = {"a": ["x" * 1_000], "b": {}}
     turn = [Operation("move", "/b/a", from_="/a"), Operation("move", "/a", from_="/b/a")]
-    before = told(document)
+    before = encoded(document)
 
     with pytest.raises(TooLarge, match="one patch may copy and move"):
         apply([document], turn * 20, len(before), 10_000)
 
-    assert told(document) == before
+    assert encoded(document) == before
 
 
 def test_renaming_members_again_and_again_is_taken_back_in_order() -> None:
     """Promise T3."""
     document = {str(n): n for n in range(1_000)}
-    before = told(document)
+    before = encoded(document)
     renames = [Operation("move", f"/x{n}", from_=f"/{n}") for n in range(500)]
 
     applied = applied_to([document], *renames, Operation("remove", "/x7"))
@@ -179,7 +187,7 @@ def test_renaming_members_again_and_again_is_taken_back_in_order() -> None:
     # The order is kept once, not once for each.
     assert sum(len(step.names) for step in applied.steps) == 1_000
     undo(applied.steps)
-    assert told(document) == before
+    assert encoded(document) == before
 
 
 def test_the_size_is_bounded_after_each_operation_not_only_at_the_end() -> None:
@@ -194,16 +202,16 @@ def test_a_document_over_the_limit_can_still_be_made_smaller() -> None:
     """Promise T3."""
     document = {"a": "x" * 200, "b": "y" * 200}
 
-    applied = apply([document], [Operation("replace", "/a", "z")], len(told(document)), 100)
+    applied = apply([document], [Operation("replace", "/a", "z")], len(encoded(document)), 100)
 
-    assert applied.size_bytes == len(told(document))
+    assert applied.size_bytes == len(encoded(document))
 
 
 def test_copying_over_a_value_counts_only_the_difference() -> None:
     """Promise T3."""
     document = {"a": "x" * 60, "b": "y" * 60}
 
-    apply([document], [Operation("copy", "/b", from_="/a")], len(told(document)), 150)
+    apply([document], [Operation("copy", "/b", from_="/a")], len(encoded(document)), 150)
 
     assert document["b"] == document["a"]
 
@@ -243,7 +251,7 @@ def test_a_member_name_that_is_no_text_is_invalid() -> None:
 def test_nesting_is_bounded_wherever_it_comes_from() -> None:
     """Promise T3."""
     holder: list[Any] = [{"deep": nested(JSON_DEPTH_MAX - 1), "a": {}}]
-    before = told(holder[0])
+    before = encoded(holder[0])
     too_deep = [
         add("/a/b", nested(JSON_DEPTH_MAX - 1)),
         Operation("copy", "/a/b", from_="/deep"),
@@ -254,7 +262,7 @@ def test_nesting_is_bounded_wherever_it_comes_from() -> None:
     for operation in too_deep:
         with pytest.raises(Invalid, match="deep"):
             applied_to(holder, operation)
-        assert told(holder[0]) == before
+        assert encoded(holder[0]) == before
     applied_to(holder, Operation("copy", "/b", from_="/deep"))
 
 

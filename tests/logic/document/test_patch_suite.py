@@ -1,4 +1,4 @@
-"""The public json-patch-tests, and our own cases beside them."""
+"""The public json-patch-tests, and our own cases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from contextrelay.errors import RelayError
 from contextrelay.logic.document.patch import read_operations, undo
-from tests.logic.document.values import applied_to, copied, told
+from tests.logic.document.values import applied_to, copied, encoded
 from tests.promises import ROOT
 
 SHARED = Path(os.environ.get("RELAY_SHARED") or ROOT.parent / "shared")
@@ -31,13 +31,13 @@ def cases(path: Path) -> list[Any]:
 
 
 def check(case: dict[str, Any]) -> None:
-    before = told(case["doc"])
+    before = encoded(case["doc"])
     holder = [copied(case["doc"])]
     if "error" in case:
         with pytest.raises(RelayError) as caught:
             applied_to(holder, *read_operations(case["patch"]))
         assert caught.value.status in (400, 409, 422)
-        assert told(holder[0]) == before
+        assert encoded(holder[0]) == before
         if "code" in case:
             assert caught.value.code == case["code"]
         return
@@ -45,9 +45,9 @@ def check(case: dict[str, Any]) -> None:
     if "expected" in case:
         # Compared by our own text, so that 1 is not true and 1.0 is not 1.
         assert canonical(holder[0]) == canonical(case["expected"])
-    assert applied.size_bytes == len(told(holder[0]))
+    assert applied.size_bytes == len(encoded(holder[0]))
     undo(applied.steps)
-    assert told(holder[0]) == before
+    assert encoded(holder[0]) == before
 
 
 def canonical(value: object) -> str:

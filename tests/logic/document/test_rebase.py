@@ -13,7 +13,7 @@ from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.document.rebase import touches_others
 from contextrelay.logic.document.values import is_list, is_object
 from contextrelay.logic.state.schema import action, fact
-from tests.logic.document.values import patched, told
+from tests.logic.document.values import encoded, patched
 
 DOCUMENT: dict[str, Any] = {
     "l": [{"x": 1, "y": [1, 2]}, {"x": 2}, {"x": 3}],
@@ -162,5 +162,5 @@ def unordered(value: Any) -> Any:
     if is_object(value):
         return {name: unordered(value[name]) for name in sorted(value)}
     if is_list(value):
-        return sorted((unordered(item) for item in value), key=told)
+        return sorted((unordered(item) for item in value), key=encoded)
     return value

@@ -10,14 +10,14 @@ from hypothesis import given
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX
 from contextrelay.logic.document.values import check_depth, read_json, same
-from tests.logic.document.values import DOCUMENTS, copied, told
+from tests.logic.document.values import DOCUMENTS, copied, encoded
 
 
 @given(DOCUMENTS)
 def test_what_was_written_is_read(value: object) -> None:
     """Promise T3."""
-    assert told(read_json(told(value), "the patch")) == told(value)
-    assert told(read_json(told(value).decode(), "the patch")) == told(value)
+    assert encoded(read_json(encoded(value), "the patch")) == encoded(value)
+    assert encoded(read_json(encoded(value).decode(), "the patch")) == encoded(value)
 
 
 @pytest.mark.parametrize(

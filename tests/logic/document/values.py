@@ -42,17 +42,17 @@ def documents(scalars: st.SearchStrategy[Any] = SCALARS | ALIKE) -> st.SearchStr
 DOCUMENTS = documents()
 
 
-def told(value: object) -> bytes:
+def encoded(value: object) -> bytes:
     """A value as bytes that differ if anything does: also the order of members, and 1 from 1.0."""
     return msgspec.json.encode(value)
 
 
 def copied(value: Any) -> Any:
-    return msgspec.json.decode(told(value))
+    return msgspec.json.decode(encoded(value))
 
 
 def applied_to(holder: list[Any], *operations: Operation) -> Applied:
-    return apply(holder, operations, len(told(holder[0])))
+    return apply(holder, operations, len(encoded(holder[0])))
 
 
 def patched(document: Any, operations: Sequence[Operation]) -> Any:

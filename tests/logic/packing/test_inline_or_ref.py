@@ -60,13 +60,13 @@ def counted_out(message: Message, pulls: Pulls, prices: Prices) -> Costs:
 def test_the_choice_is_the_cheapest_way(message: Message, pulls: Pulls, prices: Prices) -> None:
     """Promise K6."""
     slow = counted_out(message, pulls, prices)
-    told = weigh(message, pulls, prices)
+    costs = weigh(message, pulls, prices)
 
-    for one, other in ((told.inline, slow.inline), (told.once, slow.once), (told.ref, slow.ref)):
+    for one, other in ((costs.inline, slow.inline), (costs.once, slow.once), (costs.ref, slow.ref)):
         assert one == pytest.approx(other)
-    allowed = [told.inline, told.once] + ([] if message.is_addressed else [told.ref])
+    allowed = [costs.inline, costs.once] + ([] if message.is_addressed else [costs.ref])
     way = choose(message, pulls, prices)
-    assert getattr(told, way) == min(allowed)
+    assert getattr(costs, way) == min(allowed)
 
 
 def test_small_and_exempt_messages_are_sent_in_full() -> None:

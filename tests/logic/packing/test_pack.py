@@ -218,15 +218,15 @@ def test_times_and_groups_may_be_given_as_others_spell_them() -> None:
 def test_a_package_carries_its_hash_and_one_that_was_changed_is_refused() -> None:
     """Promise K1: hash, version and trace id travel with it."""
     package = pack(TALK, "database", 100)
-    told = decode(encode(package))
+    plain = decode(encode(package))
 
-    assert convert(told, Package) == package
-    assert told["sha256"] == package.sha256 == pack(TALK, "database", 100).sha256
-    assert {"version", "trace_id"} <= set(told)
+    assert convert(plain, Package) == package
+    assert plain["sha256"] == package.sha256 == pack(TALK, "database", 100).sha256
+    assert {"version", "trace_id"} <= set(plain)
     changes: list[dict[str, Any]] = [{"version": 2}, {"version": 0}, {"sha256": "0" * 64}]
-    for change in (*changes, {"blocks": told["blocks"][:1]}):
+    for change in (*changes, {"blocks": plain["blocks"][:1]}):
         with pytest.raises(Invalid):
-            convert(told | change, Package)
+            convert(plain | change, Package)
 
 
 def test_what_stands_in_for_more_is_told_to() -> None:

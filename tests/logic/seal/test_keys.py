@@ -1,4 +1,4 @@
-"""Seal keys: one spelling, and never told."""
+"""Seal keys: one spelling, and never shown."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def test_a_key_does_not_show_itself() -> None:
     for fragment in (K1, K2):
         key = split_key(fragment)[1]
         assert key is not None
-        told = f"{key} {key!r} {[key]} {{'k': key}}"
+        text = f"{key} {key!r} {[key]} {{'k': key}}"
 
-        assert fragment[5:20] not in told
-        assert key.secret.hex() not in told
+        assert fragment[5:20] not in text
+        assert key.secret.hex() not in text
         for write_down in (pickle.dumps, copy.copy):
             with pytest.raises(TypeError):
                 write_down(key)
@@ -109,9 +109,9 @@ def test_a_key_does_not_show_itself() -> None:
 
 def test_keys_are_left_out_of_what_is_told() -> None:
     """Promise E3."""
-    told = f"cannot pull '{URL}{K2}' nor {URL}{K1}, see #3"
+    text = f"cannot pull '{URL}{K2}' nor {URL}{K1}, see #3"
 
-    assert hide_keys(told) == f"cannot pull '{URL}#k2=...' nor {URL}#key=... see #3"
+    assert hide_keys(text) == f"cannot pull '{URL}#k2=...' nor {URL}#key=... see #3"
     with pytest.raises(Invalid) as refused:
         parse_ref(f"https://relay.example/pul/x{K2}")
     assert K2[4:12] not in str(refused.value)

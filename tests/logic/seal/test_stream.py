@@ -40,18 +40,24 @@ def sealed(body: bytes, key: SealKey = KEY, prefix: bytes = PREFIX, about: bytes
     return b"".join(stream.sealed([body], key, prefix, about))
 
 
+def chunks_of(sent: list[bytes], opener: Opener) -> Iterator[bytes]:
+    for each in sent:
+        yield from opener.feed(each)
+    opener.finish()
+
+
 def opened(
     sent: bytes,
     start: int = 0,
     stop: int | None = None,
     key: SealKey = KEY,
     about: bytes = ABOUT,
-    told: int | None = None,
+    size: int | None = None,
 ) -> bytes:
-    """Open a slice, with only the bytes of its span, and the size that a server tells."""
-    chosen = span(len(sent) if told is None else told, start, stop)
+    """Open a slice, with only the bytes of its span, and the size that a server gives."""
+    chosen = span(len(sent) if size is None else size, start, stop)
     opener = Opener(key, about, chosen, sent[:HEADER])
-    return b"".join(stream.opened([sent[chosen.start : chosen.stop]], opener))
+    return b"".join(chunks_of([sent[chosen.start : chosen.stop]], opener))
 
 
 @pytest.mark.parametrize("case", VECTORS["cases"], ids=lambda case: str(case["size"]))
@@ -162,7 +168,7 @@ def test_any_flipped_bit_fails(size: int, data: st.DataObject) -> None:
 def test_any_truncation_fails_and_gives_out_a_true_beginning_at_most(
     size: int, data: st.DataObject
 ) -> None:
-    """Promise E4: told by the server or not, a cut body is never taken for a whole one."""
+    """Promise E4: announced or not, a cut body is never taken for a whole one."""
     sent = SENT[size]
     kept = data.draw(
         st.integers(0, len(sent) - 1)
@@ -177,12 +183,12 @@ def test_any_truncation_fails_and_gives_out_a_true_beginning_at_most(
     assert body_of(size).startswith(given_out)
 
 
-def read_on(sent: bytes, told: int) -> tuple[bytes, bool]:
+def read_on(sent: bytes, size: int) -> tuple[bytes, bool]:
     """What a stream gives out, and whether it says that this was all."""
-    opener = Opener(KEY, ABOUT, span(told, 0, None))
+    opener = Opener(KEY, ABOUT, span(size, 0, None))
     out = b""
     try:
-        for part in stream.opened([sent], opener):
+        for part in chunks_of([sent], opener):
             out += part
     except Sealed:
         return out, False
@@ -250,7 +256,7 @@ def test_another_key_seal_id_description_or_body_fails() -> None:
 @pytest.mark.parametrize("field", ["name", "type", "media_type", "created_by", "capability"])
 def test_every_field_of_a_description_counts(field: str) -> None:
     """Promise E4: changed metadata fail."""
-    told: dict[str, Any] = {
+    about: dict[str, Any] = {
         "name": "a.md",
         "type": "markdown",
         "media_type": "text/markdown",
@@ -260,12 +266,12 @@ def test_every_field_of_a_description_counts(field: str) -> None:
     }
 
     def changed(field: str, value: Any) -> bytes:
-        return description_hash(**(told | {field: value}))
+        return description_hash(**(about | {field: value}))
 
-    assert changed(field, "other") != description_hash(**told)
+    assert changed(field, "other") != description_hash(**about)
     for metadata in ({"n": 2}, {}, {"n": "1"}, {"n": 1, "m": None}, {"N": 1}):
-        assert changed("metadata", metadata) != description_hash(**told)
-    assert changed("metadata", {"n": 1.0}) == description_hash(**told)
+        assert changed("metadata", metadata) != description_hash(**about)
+    assert changed("metadata", {"n": 1.0}) == description_hash(**about)
 
 
 def test_a_server_that_tells_a_smaller_size_is_not_believed() -> None:
@@ -273,13 +279,13 @@ def test_a_server_that_tells_a_smaller_size_is_not_believed() -> None:
     sent = SENT[3 * CHUNK + 17]
     smaller = [HEADER + count * SEALED_CHUNK for count in (1, 2, 3)]
 
-    for told in smaller:
+    for size in smaller:
         for start, stop in ((0, None), (10**9, None), (0, 10**9), (10**9, 10**9 + 5)):
             with pytest.raises(Sealed):
-                opened(sent, start, stop, told=told)
-    for told in (-1, 0, HEADER, HEADER + 15, HEADER + SEALED_CHUNK + 16, smaller[0] + 3):
+                opened(sent, start, stop, size=size)
+    for size in (-1, 0, HEADER, HEADER + 15, HEADER + SEALED_CHUNK + 16, smaller[0] + 3):
         with pytest.raises(Sealed):
-            opened(sent, told=told)
+            opened(sent, size=size)
 
 
 def test_an_empty_slice_still_needs_the_key() -> None:

@@ -41,7 +41,7 @@ def check(text: str, kind: ArtifactType) -> list[Passage]:
 def test_passages_are_the_text_and_know_where_they_stand(
     text: str, kind: ArtifactType, times: int
 ) -> None:
-    """Promise L3: a hit tells what to slice next."""
+    """Promise L3: a hit says what to slice next."""
     check(text * times, kind)
 
 

@@ -12,7 +12,7 @@ from contextrelay.limits import ACTIONS_KEPT, ARTIFACTS_KEPT
 from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.state.compaction import compaction
 from contextrelay.logic.state.schema import action, artifact, check_touched, fact, new_state
-from tests.logic.document.values import AT, THREAD, applied_to, patched, told
+from tests.logic.document.values import AT, THREAD, applied_to, encoded, patched
 
 
 def state_of(actions: list[str], artifacts: int = 0) -> dict[str, Any]:
@@ -166,12 +166,12 @@ def test_what_was_compacted_is_compact_and_as_it_must_be(
 def test_a_patch_of_facts_leaves_nothing_to_compact() -> None:
     """Promise T7."""
     state = state_of([f"did {n}" for n in range(ACTIONS_KEPT)], ARTIFACTS_KEPT)
-    before = told(state)
+    before = encoded(state)
 
     state = patched(state, [fact("k", "v", "f1")])
 
     assert compaction(state) == []
-    assert told({**state, "facts": []}) == before
+    assert encoded({**state, "facts": []}) == before
 
 
 def test_an_artifact_more_pushes_the_oldest_out() -> None:

@@ -12,7 +12,7 @@ from contextrelay.limits import HEADER_BYTES_MAX
 from contextrelay.logic.document.values import is_list, is_object
 from contextrelay.logic.state.header import header
 from contextrelay.logic.state.schema import new_state
-from tests.logic.document.values import AT, THREAD, states, told
+from tests.logic.document.values import AT, THREAD, encoded, states
 
 KEYS = (
     "$schema",
@@ -220,12 +220,12 @@ def test_a_header_is_never_over_its_limit_and_the_same_for_the_same_state(
     state: dict[str, Any],
 ) -> None:
     """Promise T6."""
-    before = told(state)
+    before = encoded(state)
 
     shown = read(state)
 
     assert tuple(shown) == KEYS
-    assert told(state) == before
+    assert encoded(state) == before
     assert header(turned(state)) == header(state)
     has_cut = any("…" in item["description"] for item in shown["top_constraints"])
     assert shown["truncated"] or not (shown["omitted"] or (has_cut and "…" not in str(state)))

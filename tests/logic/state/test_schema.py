@@ -22,7 +22,7 @@ from contextrelay.logic.state.schema import (
     check_touched,
     new_state,
 )
-from tests.logic.document.values import AT, THREAD, applied_to, told
+from tests.logic.document.values import AT, THREAD, applied_to, encoded
 
 
 def is_there(ref: str) -> bool:
@@ -223,7 +223,7 @@ def test_a_reference_to_an_artifact_that_is_not_there_is_refused(operation: Oper
 
 def test_a_reference_that_was_there_before_is_not_looked_up_again() -> None:
     """Promise T7."""
-    state = msgspec.json.decode(told(filled()).replace(b"ref-1", b"gone"))
+    state = msgspec.json.decode(encoded(filled()).replace(b"ref-1", b"gone"))
 
     checked(
         state,
@@ -284,7 +284,7 @@ def best_s(fact_count: int) -> float:
     """What a fact more costs, in a state of so many, when nobody else uses the machine."""
     state = filled()
     state["facts"] = [{"id": f"f{n}", "key": "k", "value": f"v{n}"} for n in range(fact_count)]
-    size_bytes = len(told(state))
+    size_bytes = len(encoded(state))
     times: list[float] = []
     for _ in range(300):
         operations = [states.fact("key", {"team": ["orders"]}, "new", AT)]
