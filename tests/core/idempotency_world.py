@@ -43,6 +43,7 @@ from contextrelay.wire.verbs import (
     Pull,
     Push,
     PushMany,
+    PutReport,
     ReadEvents,
     ReadStats,
     Remove,
@@ -168,6 +169,7 @@ REQUESTS: dict[str, Asked] = {
         b"",
     ),
     "prune": lambda world: (PruneContext(world.thread, budget_tokens=_pruned_to(world)), b""),
+    "report": lambda world: (PutReport(world.thread), b"# A report"),
     "hand back": lambda world: (ReturnHandoff(_handed(world), "done.txt"), b"done"),
 }
 

@@ -32,7 +32,9 @@ from contextrelay.errors import Failed, Invalid, Refused, RelayError, TooLarge
 from contextrelay.limits import (
     CHUNK_BYTES,
     FETCH_BYTES_MAX,
+    FETCH_PREVIEW_CHARS,
     FETCH_REDIRECTS_MAX,
+    PREVIEW_BYTES_MAX,
     URL_CHARS_MAX,
 )
 from contextrelay.logic.access.public_addresses import reach_of
@@ -55,7 +57,15 @@ FETCH = Capability(
                 "minLength": 1,
                 "maxLength": URL_CHARS_MAX,
                 "description": "an http or https URL",
-            }
+            },
+            "method": {"enum": ["GET"], "default": "GET"},
+            "preview_size": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": PREVIEW_BYTES_MAX,
+                "default": FETCH_PREVIEW_CHARS,
+                "description": "how many characters the preview shows at most",
+            },
         },
         "required": ["url"],
         "additionalProperties": False,

@@ -57,7 +57,7 @@ def _sources(stores: Stores, verb: Grep) -> Iterator[Source | Skipped]:
         yield source_at(stores, verb.ref)
         return
     now_ms = stores.now_ms()
-    for artifact in islice(_newest(stores, verb.thread), GREP_ARTIFACTS_MAX):
+    for artifact in islice(newest(stores, verb.thread), GREP_ARTIFACTS_MAX):
         if is_over(artifact, now_ms):
             continue
         if artifact.sealed is not None:
@@ -66,7 +66,7 @@ def _sources(stores: Stores, verb: Grep) -> Iterator[Source | Skipped]:
         yield source_of(stores, artifact)
 
 
-def _newest(stores: Stores, thread: str | None) -> Iterator[Artifact]:
+def newest(stores: Stores, thread: str | None) -> Iterator[Artifact]:
     """The artifacts of a thread, or all of them, newest first."""
     if thread is None:
         found = (find_artifact(stores.ledger, entry.ref) for entry in entries(stores.ledger))

@@ -17,12 +17,7 @@ from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import Incoming, check_size, held_each, receive
 from contextrelay.core.artifacts.catalog import index_writes
 from contextrelay.core.artifacts.lifetime import bury
-from contextrelay.core.artifacts.records import (
-    artifact_row,
-    description_hash,
-    lease,
-    live,
-)
+from contextrelay.core.artifacts.records import artifact_row, description_hash, lease, live
 from contextrelay.core.channels.channels import (
     check_channel,
     pending_writes,
@@ -366,6 +361,8 @@ def _kind(verb: Push, description: Description) -> tuple[ArtifactType, str]:
     guessed, media_type = artifact_type(
         verb.name, verb.media_type, description.head, description.is_text
     )
+    if verb.type == "binary" and verb.media_type is not None:
+        return verb.type, verb.media_type
     return verb.type or guessed, media_type
 
 

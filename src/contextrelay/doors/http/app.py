@@ -39,11 +39,11 @@ from contextrelay.doors.http.server.hosts import Guard
 from contextrelay.doors.http.server.request import TEXT, ClientLeft, Exchange, Receive, Scope, Send
 from contextrelay.doors.http.server.router import Paths, Place
 from contextrelay.doors.http.server.slow_pool import SlowPool
-from contextrelay.doors.http.streams import signals
+from contextrelay.doors.http.streams import signals, thread_events
 from contextrelay.doors.http.streams.hub import Hub
 from contextrelay.doors.mcp import http_transport
 from contextrelay.doors.mcp.http_transport import Mounted
-from contextrelay.errors import Broken, NotFound, RelayError, Unavailable
+from contextrelay.errors import Broken, NotFound, Refused, RelayError, Unavailable
 from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX, SWEEP_EVERY_S
 from contextrelay.wire.problems import MEDIA_TYPE, problem
 
@@ -78,6 +78,7 @@ class Door:
             seed000,
             threads,
             signals,
+            thread_events,
             v1,
             fixed,
             metrics,
@@ -232,6 +233,8 @@ async def _refuse(exchange: Exchange, place: Place | None, error: Exception) -> 
         # A browser asks a person for the token, as for a password.
         scheme = b'Basic realm="relay"' if exchange.accepts("text/html") else b"Bearer"
         more.append((b"www-authenticate", scheme))
+        if place is not None and place.unknown:
+            error = Refused(place.unknown, error.hint, error.details, UNKNOWN)
     if RETRY_AFTER in error.details:
         more.append((b"retry-after", b"%d" % error.details[RETRY_AFTER]))
     if isinstance(error, NotAllowed):

@@ -102,7 +102,7 @@ def _read_operation(item: object) -> Operation:
     op = item.get("op")
     if op not in KNOWN:
         given = shown(op) if isinstance(op, str) else "no string" if "op" in item else "missing"
-        raise Invalid(f"its op is {given}", f"use one of {', '.join(KNOWN)}")
+        raise Invalid(f"unknown op {given}", f"use one of {', '.join(KNOWN)}")
     for name in ("path", "from") if op in NEEDS_FROM else ("path",):
         if not isinstance(item.get(name), str):
             wrong = "is no string" if name in item else "is missing"

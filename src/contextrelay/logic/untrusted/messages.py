@@ -1,7 +1,8 @@
 """Rendering: a thread as the messages that a model is sent: its header, and previews of artifacts.
 
-Rule: content never goes in, only what previews show of it, and each preview stands in a fence that
-says what it is and whence. A line above the fence names the artifact, for who looks for that alone.
+Rule: content never goes in, only what previews show of it, and they are defused. Where it is asked
+for, each preview stands in a fence that says what it is and whence. The line above it has ref and
+name.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ Shown = Artifact | tuple[str, str]
 """An artifact, or the ref of one that is gone and what became of it."""
 
 
-def as_openai(header: bytes, artifacts: Sequence[Shown], user: str | None = None) -> list[Message]:
+def as_openai(
+    header: bytes,
+    artifacts: Sequence[Shown],
+    user: str | None = None,
+    is_fenced: bool = False,
+) -> list[Message]:
     """Messages in the form that OpenAI's chat interface made common.
 
     An artifact that is gone is a ref and what became of it. `user`: what the user says, which comes
     last, in a message of its own, so that nothing from an artifact can pass for it.
     """
-    shown = BETWEEN.join(map(shown_artifact, artifacts)) or "None."
+    shown = BETWEEN.join(shown_artifact(each, is_fenced) for each in artifacts) or "None."
     messages = [
         {"role": "system", "content": defused_json(header).decode()},
         {"role": "user", "content": f"{TITLE}\n\n{shown}"},
@@ -36,10 +42,11 @@ def as_openai(header: bytes, artifacts: Sequence[Shown], user: str | None = None
     return messages
 
 
-def shown_artifact(artifact: Shown) -> str:
-    """The preview of an artifact in its fence, below a line that names it."""
+def shown_artifact(artifact: Shown, is_fenced: bool = True) -> str:
+    """The preview of an artifact, in its fence or bare, below a line that names it."""
     if isinstance(artifact, tuple):
         ref, became = artifact
         return f"[artifact:{ref} | gone]\n{became}"
     name = " ".join(defuse(artifact.name or "").text.split()) or artifact.type
-    return f"[artifact:{artifact.ref} | {name}]\n{fence(artifact)}"
+    text = fence(artifact) if is_fenced else artifact.preview.text
+    return f"[artifact:{artifact.ref} | {name}]\n{text}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -197,6 +197,28 @@ class MakeCheckpoint(Verb[Numbered], frozen=True):
 
     thread: Ref
     label: Label
+    by: Label = "you"
+
+
+class PutReport(Verb[Artifact], frozen=True):
+    """Put a report that was written of a thread into it, with the event `report.generated`.
+
+    Asked again with the same key, it is the first report that stands.
+    """
+
+    traits = Traits(
+        needs="write",
+        answered_in="push.reports",
+        http="POST /v1/threads/{thread}/reports",
+        status=201,
+        takes_body=True,
+        keyed=True,
+        fills="sent",
+        fails=(409,),
+    )
+
+    thread: Ref
+    format: Literal["md", "json", "html"] = "md"
     by: Label = "you"
 
 

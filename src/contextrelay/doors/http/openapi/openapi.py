@@ -1,7 +1,7 @@
 """OpenAPI: the HTTP API described for machines: GET /openapi.json.
 
-Operations of verbs come from the table of routes and from the verbs' own types; the others from
-seed_operations.py. Nothing is described twice, so the two cannot differ.
+Operations of verbs come from the table of routes and from the verbs' own types, those of seed 002
+from the types of their endpoints; the others are in seed_operations.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.json import encode, schema_components
 
 import contextrelay
+from contextrelay.doors.http.openapi.endpoints import ENDPOINTS
+from contextrelay.doors.http.openapi.endpoints import operation as endpoint_operation
+from contextrelay.doors.http.openapi.endpoints import types as endpoint_types
 from contextrelay.doors.http.openapi.operations import (
     KEY,
     PROBLEMS,
@@ -27,10 +30,10 @@ from contextrelay.doors.http.openapi.operations import (
     query,
 )
 from contextrelay.doors.http.openapi.seed_operations import OPERATIONS, SCHEMAS, TAGS
+from contextrelay.doors.http.routes.seed000 import Described, Pushed
 from contextrelay.doors.http.routes.send_artifact import has_tag
 from contextrelay.doors.http.server.request import JSON, Exchange
 from contextrelay.limits import KEY_CHARS_MAX
-from contextrelay.model.capability import CapabilityListing, Invoked
 from contextrelay.wire import verbs
 from contextrelay.wire.routes import FRAMED, Route, reply_type, routes
 
@@ -81,13 +84,20 @@ def _spelled() -> tuple[bytes, bytes]:
 def document() -> Json:
     """The whole document."""
     of_verbs = routes()
-    types: list[Any] = [route.verb for route in of_verbs]
-    types += [reply_type(route.verb) for route in of_verbs] + [CapabilityListing, Invoked]
-    spelled, components = schema_components(types, ref_template="#/components/schemas/{name}")
+    kinds: list[Any] = [route.verb for route in of_verbs]
+    kinds += [*(reply_type(route.verb) for route in of_verbs), *endpoint_types(), Pushed, Described]
+    spelled, components = schema_components(kinds, ref_template="#/components/schemas/{name}")
+    schemas_of = dict(zip(kinds, spelled, strict=True))
+
+    def fields_of(kind: Any) -> Json:
+        return _written_out(schemas_of[kind], components)
+
     paths: dict[str, Json] = {}
-    for route, reply in zip(of_verbs, spelled[len(of_verbs) :], strict=False):
-        asked = _cleaned(components[route.verb.__name__])
-        _add(paths, _operation(route, asked, reply))
+    for route in of_verbs:
+        reply = schemas_of[reply_type(route.verb)]
+        _add(paths, _operation(route, fields_of(route.verb), reply))
+    for endpoint in ENDPOINTS:
+        _add(paths, endpoint_operation(endpoint, schemas_of.__getitem__, fields_of))
     for operation in OPERATIONS:
         _add(paths, operation)
     schemas = {name: _cleaned(schema) for name, schema in components.items()} | SCHEMAS
@@ -240,6 +250,15 @@ def _errors(route: Route) -> tuple[int, ...]:
 
 
 # Schemas
+
+
+def _written_out(schema: Json, components: Json) -> Json:
+    """A schema without a `$ref` at its top, or at those of its alternatives."""
+    if "$ref" in schema:
+        return _cleaned(components[schema["$ref"].rpartition("/")[2]])
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_written_out(each, components) for each in schema["anyOf"]]}
+    return schema
 
 
 def _cleaned(schema: Json) -> Json:

@@ -10,14 +10,12 @@ from contextrelay.doors.http.server.auth import OPEN
 from contextrelay.limits import (
     CHANNEL_CHARS_MAX,
     KEY_CHARS_MAX,
-    LABEL_CHARS_MAX,
     LIST_ITEMS_MAX,
-    NAME_CHARS_MAX,
     WAIT_S_MAX,
 )
 from contextrelay.model.ref import REF_PATTERN
 from contextrelay.wire.problems import MEDIA_TYPE
-from contextrelay.wire.routes import KEY_HEADER
+from contextrelay.wire.routes import FROM_HEADER, KEY_HEADER
 
 Json = dict[str, Any]
 
@@ -25,7 +23,7 @@ TEXT = "text/plain"
 
 STATUSES = {
     400: "The request is wrong in itself.",
-    401: "Who asks is not known: the token is missing, wrong, expired or revoked.",
+    401: "The caller is not known: the token is missing, wrong, expired or revoked.",
     402: "The quota of the key is used up; what is stored can still be read.",
     403: "The key is not for this, or a page of another origin asks.",
     404: "There is no such thing.",
@@ -164,10 +162,6 @@ def header(name: str, schema: Json, text: str) -> Json:
     return {"name": name, "in": "header", "required": False, "description": text, "schema": schema}
 
 
-def json_body(schema: Json, is_required: bool = True) -> Json:
-    return {"required": is_required, "content": {"application/json": {"schema": schema}}}
-
-
 def record(properties: Json, *required: str) -> Json:
     """The schema of an object with these fields and no others."""
     return {
@@ -205,19 +199,17 @@ def nullable(schema: Json) -> Json:
 STRING: Json = {"type": "string"}
 COUNT: Json = {"type": "integer", "minimum": 0}
 REF: Json = {"type": "string", "pattern": REF_PATTERN}
-LABEL: Json = {"type": "string", "minLength": 1, "maxLength": LABEL_CHARS_MAX}
-BY: Json = nullable(LABEL)
-NAME: Json = {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX}
 CHANNEL: Json = {"type": "string", "minLength": 1, "maxLength": CHANNEL_CHARS_MAX}
 LIMIT: Json = {"type": "integer", "minimum": 1, "maximum": LIST_ITEMS_MAX}
-VERSION: Json = {"type": "string", "pattern": "^v?[1-9][0-9]{0,11}$"}
 ANY_OBJECT: Json = {"type": "object"}
 
-THREAD_IN_PATH = in_path("thread", STRING)
 REF_IN_PATH = in_path("ref", STRING)
 TAGS_HELD = header("if-none-match", STRING, "Tags of what the client has.")
 RANGE = header("range", STRING, "One range of bytes, like bytes=0-99.")
-FROM = header("x-relay-from", STRING, "Who asks.")
+FROM = header(FROM_HEADER, STRING, "The name of the caller.")
+LAST_EVENT = header(
+    "last-event-id", {"type": "string", "pattern": "^[0-9]{1,18}$"}, "Goes on there."
+)
 
 ALWAYS = (400, 403, 421)
 READS = (*ALWAYS, 500, 503)

@@ -1,4 +1,4 @@
-"""What is asked otherwise than by a verb's own route, described: one table.
+"""Operations that are neither a verb's nor an endpoint's: seed 000, streams, MCP, the server.
 
 Rule: a test compares it with what is registered, and another asks everything in it.
 """
@@ -14,6 +14,7 @@ from contextrelay.doors.http.openapi.operations import (
     FINDS,
     FROM,
     KEY,
+    LAST_EVENT,
     LIMIT,
     PROBLEM,
     RANGE,
@@ -27,14 +28,12 @@ from contextrelay.doors.http.openapi.operations import (
     Json,
     Operation,
     as_json,
-    header,
     in_path,
     nullable,
     query,
     record,
     schema,
 )
-from contextrelay.doors.http.openapi.seed002_operations import THREADS
 from contextrelay.limits import TTL_S_MAX
 from contextrelay.wire.problems import MEDIA_TYPE
 
@@ -51,58 +50,7 @@ TAGS = {
 }
 
 
-SCHEMAS: dict[str, Json] = {
-    "ProblemDetails": PROBLEM,
-    "Thread": {
-        "allOf": [
-            schema("ThreadView"),
-            {"properties": {"state_ref": STRING}, "required": ["state_ref"]},
-        ]
-    },
-    "ThreadArtifact": {
-        "allOf": [
-            schema("Artifact"),
-            {
-                "properties": {
-                    "artifact_ref": STRING,
-                    "mime": STRING,
-                    "hash": STRING,
-                    "thread_id": nullable(STRING),
-                },
-                "required": ["artifact_ref", "mime", "hash", "thread_id"],
-            },
-        ]
-    },
-    "ThreadEvent": {
-        "type": "object",
-        "properties": {
-            "seq": COUNT,
-            "id": STRING,
-            "type": STRING,
-            "at": STRING,
-            "by": STRING,
-            "detail": ANY_OBJECT,
-            "hash": STRING,
-        },
-        "required": ["seq", "id", "type", "at", "by", "detail", "hash"],
-    },
-    "Described": {
-        "type": "object",
-        "properties": {
-            "metadata": ANY_OBJECT,
-            "size": COUNT,
-            "tokens": COUNT,
-            "token_basis": STRING,
-            "media_type": STRING,
-            "sha256": STRING,
-            "created_at": STRING,
-            "expires_at": nullable(STRING),
-            "preview": schema("Preview"),
-            "outline": {},
-        },
-        "required": ["metadata", "size", "tokens", "media_type", "sha256", "preview"],
-    },
-}
+SCHEMAS: dict[str, Json] = {"ProblemDetails": PROBLEM}
 
 _RELAY = [
     Operation(
@@ -135,22 +83,7 @@ _RELAY = [
             },
         },
         replies={
-            "200": as_json(
-                record(
-                    {
-                        "url": STRING,
-                        "id": STRING,
-                        "channel": nullable(STRING),
-                        "warnings": {
-                            "type": "array",
-                            "items": STRING,
-                            "description": "Of fields that are nearly one of ours; also in the "
-                            "header X-Relay-Warning.",
-                        },
-                    },
-                    *("url", "id", "channel"),
-                )
-            )
+            "200": as_json(schema("Pushed")),
         },
         errors=(*WRITES, 402, 404, 409, 410),
         has_text_errors=True,
@@ -222,7 +155,6 @@ _RELAY = [
 ]
 
 _EVENT_STREAM: Json = {"text/event-stream": {}}
-_LAST = header("last-event-id", {"type": "string", "pattern": "^[0-9]{1,18}$"}, "Goes on there.")
 _AFTER = query("after", COUNT, "The seq of the last one that was heard.")
 
 _STREAMS = [
@@ -232,7 +164,7 @@ _STREAMS = [
         id="streamSignals",
         tag="channels",
         summary="The signals of a channel as they come, as server-sent events",
-        parameters=[in_path("channel", CHANNEL), _AFTER, _LAST],
+        parameters=[in_path("channel", CHANNEL), _AFTER, LAST_EVENT],
         replies={"200": _EVENT_STREAM},
         errors=(*READS, 413),
         is_stream=True,
@@ -243,7 +175,7 @@ _STREAMS = [
         id="streamEvents",
         tag="threads",
         summary="The events of a thread as they come, as server-sent events",
-        parameters=[in_path("thread", REF), _AFTER, query("limit", LIMIT), _LAST],
+        parameters=[in_path("thread", REF), _AFTER, query("limit", LIMIT), LAST_EVENT],
         replies={"200": _EVENT_STREAM},
         errors=FINDS,
         is_stream=True,
@@ -324,4 +256,4 @@ _SERVER = [
     ),
 ]
 
-OPERATIONS = [*_RELAY, *_STREAMS, *THREADS, *_MCP, *_SERVER]
+OPERATIONS = [*_RELAY, *_STREAMS, *_MCP, *_SERVER]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import AsyncIterator
+from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,7 +46,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.content.artifact_type import is_media_type
 from contextrelay.logic.seal.stream import is_k1
-from contextrelay.model.artifact import Artifact
+from contextrelay.model.artifact import Artifact, Preview
 from contextrelay.model.ref import is_ref
 from contextrelay.wire.routes import FROM_HEADER
 from contextrelay.wire.verbs import Peek, Pull, Push, Stream
@@ -78,7 +79,7 @@ class _Sent(Struct):
     thread: Raw = Raw(b"null")
 
 
-class _Pushed(Struct):
+class Pushed(Struct):
     url: str
     id: str
     channel: str | None
@@ -119,7 +120,7 @@ async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     count(door, verb)
     url = f"{exchange.origin}/pull/{artifact.ref}"
     headers = [(b"x-relay-warning", "; ".join(warnings).encode())] if warnings else []
-    pushed = _Pushed(url, artifact.ref, artifact.channel, warnings or UNSET)
+    pushed = Pushed(url, artifact.ref, artifact.channel, warnings or UNSET)
     await exchange.reply_json(pushed, more=headers)
 
 
@@ -332,20 +333,34 @@ async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
         await exchange.reply_json(artifact.metadata)
 
 
-def described(artifact: Artifact) -> dict[str, Any]:
+class Described(Struct):
     """An artifact as `?full=1` shows it."""
-    return {
-        "metadata": artifact.metadata,
-        "size": artifact.size_bytes,
-        "tokens": artifact.tokens,
-        "token_basis": artifact.token_basis,
-        "media_type": artifact.media_type,
-        "sha256": artifact.sha256,
-        "created_at": artifact.created_at,
-        "expires_at": artifact.expires_at,
-        "preview": artifact.preview,
-        "outline": artifact.outline,
-    }
+
+    metadata: dict[str, Any]
+    size: int
+    tokens: int | UnsetType | None
+    token_basis: str | UnsetType
+    media_type: str
+    sha256: str
+    created_at: datetime
+    expires_at: datetime | None
+    preview: Preview
+    outline: str | UnsetType | None
+
+
+def described(artifact: Artifact) -> Described:
+    return Described(
+        metadata=artifact.metadata,
+        size=artifact.size_bytes,
+        tokens=artifact.tokens,
+        token_basis=artifact.token_basis,
+        media_type=artifact.media_type,
+        sha256=artifact.sha256,
+        created_at=artifact.created_at,
+        expires_at=artifact.expires_at,
+        preview=artifact.preview,
+        outline=artifact.outline,
+    )
 
 
 def _ref(values: dict[str, str]) -> str:

@@ -36,6 +36,7 @@ from contextrelay.wire.verbs import (
     Pull,
     Push,
     PushMany,
+    PutReport,
     ReturnHandoff,
     ShowHandoff,
     ShowThread,
@@ -103,9 +104,11 @@ def _who(exchange: Exchange) -> str:
     return exchange.header(FROM_HEADER) or "http"
 
 
-async def ask(door: Door, exchange: Exchange, verb: Verb[Any], body: Body = b"") -> Any:
-    """Ask the relay, with the key by which the client may ask again."""
-    key = exchange.key()
+async def ask(
+    door: Door, exchange: Exchange, verb: Verb[Any], body: Body = b"", key: str | None = None
+) -> Any:
+    """Ask the relay, with the idempotency key that is given, else the one of the request."""
+    key = exchange.key() if key is None else key
     if verb.traits.slow:
         reply = await door.slow_pool.ask(exchange.relay, verb, body, key)
     elif verb.looks_inside:
@@ -142,7 +145,7 @@ async def _check_named(exchange: Exchange, thread: str | None, handoff: str | No
 
 
 def _bytes_max(door: Door, route: Route) -> int:
-    if route.verb in (Push, ReturnHandoff):
+    if route.verb in (Push, PutReport, ReturnHandoff):
         return door.relay.stores.settings.body_bytes_max + JSON_BODY_BYTES_MAX
     return ARCHIVE_BYTES_MAX
 

@@ -22,6 +22,7 @@ from contextrelay.limits import (
     FORM_HEADER_BYTES_MAX,
     FORM_HEADERS_MAX,
     FORM_PARTS_MAX,
+    MIB,
 )
 from contextrelay.wire.verbs import Push
 
@@ -122,7 +123,7 @@ class _Parsing:
         if not self._is_whole:
             raise Invalid("the form ends too early", "end it with its boundary and two hyphens")
         if not self.form.has_content:
-            raise Invalid("the form has no content", f"name a part {' or '.join(CONTENT_PARTS)}")
+            raise Invalid("file field required", f"name a part {' or '.join(CONTENT_PARTS)}")
 
     def _begin(self) -> None:
         self._parts += 1
@@ -164,7 +165,7 @@ class _Parsing:
         if self._part in CONTENT_PARTS:
             self._content_bytes += end - start
             if self._content_bytes > self._content_bytes_max:
-                raise _over("the content", self._content_bytes_max)
+                raise content_too_large(self._content_bytes_max)
             self._met.append(data[start:end])
             return
         if len(self._value) + end - start > FORM_FIELD_BYTES_MAX:
@@ -188,3 +189,9 @@ def _text(raw: bytes, what: str) -> str:
 
 def _over(what: str, bytes_max: int) -> TooLarge:
     return TooLarge(f"{what} is longer than {bytes_max:,} bytes", f"the limit is {bytes_max:,}")
+
+
+def content_too_large(bytes_max: int) -> TooLarge:
+    """The error for content over the limit, in the words of seed 002."""
+    limit = f"{bytes_max // MIB}MB" if bytes_max >= MIB else f"{bytes_max} bytes"
+    return TooLarge(f"artifact exceeds {limit} limit", f"the limit is {bytes_max:,} bytes")

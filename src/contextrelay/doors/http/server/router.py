@@ -19,13 +19,15 @@ Handler = Callable[["Door", "Exchange", dict[str, str]], Awaitable[None]]
 class Place:
     """One path: what can be done there."""
 
-    __slots__ = ("methods", "path", "has_text_errors")
+    __slots__ = ("has_text_errors", "methods", "path", "unknown")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.methods: dict[str, Handler] = {}
         self.has_text_errors = False
         """Whether errors here are plain text, as seed 000 has them."""
+        self.unknown = ""
+        """The error text for a missing or wrong token, where it is not the usual one."""
 
     def allowed(self) -> str:
         """The value of an Allow header."""
@@ -40,7 +42,14 @@ class Paths:
         self._root: dict[str, Any] = {}
         self.places: dict[str, Place] = {}
 
-    def add(self, method: str, path: str, handler: Handler, has_text_errors: bool = False) -> None:
+    def add(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        has_text_errors: bool = False,
+        unknown: str = "",
+    ) -> None:
         node = self._root
         for part in path.split("/")[1:]:
             name = ("..." if part.endswith("...}") else "{}") if part.startswith("{") else part
@@ -49,6 +58,7 @@ class Paths:
         assert method not in place.methods, f"{method} {path} is answered twice"
         place.methods[method] = handler
         place.has_text_errors = place.has_text_errors or has_text_errors
+        place.unknown = place.unknown or unknown
         assert node.get("/", place) is place, f"{path} is spelled in two ways"
         node["/"] = place
 

@@ -1,4 +1,4 @@
-"""Signals over HTTP: WebSockets, streams of events and long-polls.
+"""Signals over HTTP: WebSockets, server-sent events and long-polls.
 
 Rule: a listener costs one entry in the hub and nothing else. It is let go the moment its client
 leaves, the server closes, or it stops reading; it resumes by the seq of what it got last.
@@ -11,9 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from msgspec.json import encode
-
-from contextrelay.core.schema import channel_log, thread_log
+from contextrelay.core.schema import channel_log
 from contextrelay.doors.http.server.auth import RETRY_AFTER, address_in, token_in
 from contextrelay.doors.http.server.request import (
     TEXT,
@@ -31,7 +29,6 @@ from contextrelay.doors.http.streams.hub import Follower
 from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.limits import EVENTS_KEEPALIVE_S, SLOW_READER_S, WAIT_S_MAX
 from contextrelay.model.signal import SignalPage
-from contextrelay.model.thread import EventPage
 from contextrelay.wire.routes import read, route_of
 from contextrelay.wire.verbs import ReadEvents, ReadSignals
 
@@ -60,11 +57,9 @@ STREAMS = frozenset(
 def add_to(paths: Paths) -> None:
     paths.add("GET", "/ws", _no_channel, has_text_errors=True)
     paths.add("GET", "/ws/{channel...}", _no_upgrade, has_text_errors=True)
-    signals, events = route_of(ReadSignals).path, route_of(ReadEvents).path
+    signals = route_of(ReadSignals).path
     paths.add("GET", signals, _read_signals)
     paths.add("GET", f"{signals}/events", _stream_signals)
-    paths.add("GET", events, _read_events)
-    paths.add("GET", f"{events}/stream", _stream_events)
 
 
 # WebSockets
@@ -172,36 +167,14 @@ async def _no_channel(door: Door, exchange: Exchange, values: dict[str, str]) ->
 
 
 async def _stream_signals(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    asked = _signals_after(values["channel"], _resumed(exchange))
+    asked = _signals_after(values["channel"], resumed(exchange))
     stores = exchange.relay.stores
     with door.hub.following(stores, asked.channel, exchange.origin, tails.event) as follower:
         seq = await follower.begin(asked.after)
-        await _stream(exchange, seq, follower.next)
+        await stream(exchange, seq, follower.next)
 
 
-async def _stream_events(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """A thread's events as they come, after a seq; from the first one where none is given."""
-    asked = read(route_of(ReadEvents), values, _resumed(exchange), None)
-    assert isinstance(asked, ReadEvents)
-    page = await exchange.relay.ask(ReadEvents(asked.thread, asked.after))
-    seq = asked.after
-
-    async def following() -> bytes:
-        nonlocal page, seq
-        while not page.events and not door.hub.is_closing:
-            log = thread_log(asked.thread)
-            await door.hub.wait_for(exchange.relay.stores, log, seq, EVENTS_KEEPALIVE_S)
-            page = await exchange.relay.ask(ReadEvents(asked.thread, seq))
-        text = b"".join(b"id: %d\ndata: %s\n\n" % (e.seq, encode(e)) for e in page.events)
-        if page.events:
-            seq = page.events[-1].seq
-            page = EventPage(events=[])
-        return text
-
-    await _stream(exchange, seq, following)
-
-
-def _resumed(exchange: Exchange) -> dict[str, str]:
+def resumed(exchange: Exchange) -> dict[str, str]:
     """The query, with the Last-Event-ID of a client that reconnects by itself."""
     query = exchange.query()
     query.pop(TOKEN, None)
@@ -209,7 +182,7 @@ def _resumed(exchange: Exchange) -> dict[str, str]:
     return {**query, "after": last} if last else query
 
 
-async def _stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable[bytes]]) -> None:
+async def stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable[bytes]]) -> None:
     """Send what follows until there is no more, or the client leaves."""
     headers = [
         (b"content-type", EVENT_STREAM.encode()),
@@ -237,7 +210,7 @@ async def _stream(exchange: Exchange, seq: int, following: Callable[[], Awaitabl
                 await exchange.send(text)
         await exchange.send(b"", more=False)
 
-    await _unless_left(exchange, sending())
+    await unless_left(exchange, sending())
 
 
 # Long-polls
@@ -246,7 +219,7 @@ async def _stream(exchange: Exchange, seq: int, following: Callable[[], Awaitabl
 async def _read_signals(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """A page of signals; with `wait`, once there is something in it or the time is up."""
     query = exchange.query()
-    wait_s = _wait_s(query)
+    wait_s = take_wait_s(query)
     asked = read(route_of(ReadSignals), values, query, None)
     assert isinstance(asked, ReadSignals)
     page: SignalPage = await exchange.relay.ask(asked)
@@ -254,28 +227,13 @@ async def _read_signals(door: Door, exchange: Exchange, values: dict[str, str]) 
         after = page.head if asked.after is None else asked.after
         log = channel_log(asked.channel)
         waiting = door.hub.wait_for(exchange.relay.stores, log, after, wait_s)
-        if await _unless_left(exchange, waiting):
+        if await unless_left(exchange, waiting):
             more = ReadSignals(asked.channel, after, asked.limit)
             page = await exchange.relay.ask(more)
     await exchange.reply_json(page)
 
 
-async def _read_events(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """A page of a thread's events; with `wait`, once there is one or the time is up."""
-    query = exchange.query()
-    wait_s = _wait_s(query)
-    asked = read(route_of(ReadEvents), values, query, None)
-    assert isinstance(asked, ReadEvents)
-    page: EventPage = await exchange.relay.ask(asked)
-    if wait_s and not page.events:
-        log = thread_log(asked.thread)
-        waiting = door.hub.wait_for(exchange.relay.stores, log, asked.after, wait_s)
-        if await _unless_left(exchange, waiting):
-            page = await exchange.relay.ask(asked)
-    await exchange.reply_json(page)
-
-
-def _wait_s(query: dict[str, str]) -> float:
+def take_wait_s(query: dict[str, str]) -> float:
     """Take out of a query how long to wait.
 
     Raises:
@@ -291,7 +249,7 @@ def _wait_s(query: dict[str, str]) -> float:
     return wait_s
 
 
-async def _unless_left(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> Any:
+async def unless_left(exchange: Exchange, doing: Coroutine[Any, Any, Any]) -> Any:
     """The result of something that takes long; cancel it the moment the client leaves.
 
     Raises:

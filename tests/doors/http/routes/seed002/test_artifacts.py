@@ -108,7 +108,51 @@ def test_an_artifact_is_put_once_a_key(web: httpx2.Client, thread: str) -> None:
     assert len(web.get(where).json()["artifacts"]) == 1
 
 
+def test_what_json_does_not_say_is_plain_text_by_the_api(web: httpx2.Client, thread: str) -> None:
+    """Promise A4: type, mime and created_by as the seed has them, whatever the name suggests."""
+    for sent in ({}, {"type": "", "mime": "", "name": ""}):
+        made = web.post(f"/threads/{thread}/artifacts", json={"content": "{}", **sent}).json()
+
+        assert (made["type"], made["mime"], made["name"]) == ("text", "text/plain", "")
+        assert made["provenance"]["created_by"] == "api"
+        assert set(made["preview"]) >= {"text", "line_count", "truncated", "size"}
+        assert made["created_at"].endswith("Z")
+
+
+@pytest.mark.parametrize("body", [b"", b"nope", b'{"content": "a"', b'{"content": "\xff"}'])
+def test_what_is_no_json_is_an_invalid_request_body(
+    web: httpx2.Client, thread: str, body: bytes
+) -> None:
+    """Promise A4."""
+    reply = web.post(f"/threads/{thread}/artifacts", content=body)
+
+    assert reply.status_code == 400
+    assert body == b"" or reply.json()["error"] == "invalid request body"
+
+
 # Forms
+
+
+def test_a_file_that_says_nothing_is_binary(web: httpx2.Client, thread: str) -> None:
+    """Promise A2. Promise A4: whatever its bytes look like."""
+    made = form(web, thread, part("file", b"# text", '; filename="a.md"') + b"--b--\r\n").json()
+    typed = web.post(
+        f"/threads/{thread}/artifacts",
+        files={"file": ("b.md", b"# text", "text/markdown")},
+        data={"type": "markdown"},
+    ).json()
+
+    assert (made["name"], made["type"], made["mime"]) == ("a.md", "binary", BYTES["Accept"])
+    assert made["preview"]["text"] == "[binary, 6 bytes]"
+    assert (typed["name"], typed["type"], typed["mime"]) == ("b.md", "markdown", "text/markdown")
+    assert typed["preview"]["text"] == "# text"
+
+
+def test_a_form_without_a_file_is_refused(web: httpx2.Client, thread: str) -> None:
+    """Promise A4."""
+    reply = form(web, thread, part("type", b"text") + b"--b--\r\n")
+
+    assert (reply.status_code, reply.json()["error"]) == (400, "file field required")
 
 
 def test_a_file_in_a_form_becomes_an_artifact(web: httpx2.Client, thread: str) -> None:
@@ -253,6 +297,7 @@ def test_content_over_the_limit_is_a_413_however_it_comes(narrow: Served) -> Non
 
     assert [each.status_code for each in fits] == [201] * 3
     assert [each.status_code for each in over] == [413] * 3
+    assert {each.json()["error"] for each in over} == {"artifact exceeds 1000 bytes limit"}
     assert len(listed) == 3
 
 
@@ -305,7 +350,7 @@ def test_artifacts_are_listed_newest_first_and_the_rest_is_counted(
 
 def test_an_artifact_is_described_or_read_under_both_paths(web: httpx2.Client, thread: str) -> None:
     """Promise A4. Promise T11."""
-    body = {"name": "a.md", "content": "# a"}
+    body = {"name": "a.md", "mime": "text/markdown", "content": "# a"}
     ref = web.post(f"/threads/{thread}/artifacts", json=body).json()["ref"]
 
     for path in (f"/artifacts/{ref}", f"/threads/{thread}/artifacts/{ref}"):
@@ -333,7 +378,7 @@ def test_content_is_for_those_who_ask_for_bytes(
     reply = web.send(request)
 
     assert reply.status_code == 406
-    assert "application/octet-stream" in reply.json()["hint"]
+    assert reply.json()["error"] == "raw content requires Accept: application/octet-stream"
 
 
 def test_a_part_of_the_content_can_be_had(web: httpx2.Client, thread: str) -> None:

@@ -208,14 +208,58 @@ def test_one_of_many_at_the_same_version_wins(shared: Served, thread: str) -> No
         [{"op": "grow", "path": "/facts/-", "value": 1}],
         [{"op": "add", "path": "facts", "value": 1}],
         [{"op": "move", "path": "/facts"}],
+        [FACT, {"op": "remove", "path": "/nowhere"}],
+        [FACT, {"op": "replace", "path": "/facts/7", "value": FACT["value"]}],
+        [{"op": "add", "path": "/no/where", "value": 1}],
     ],
 )
-def test_a_malformed_patch_is_a_400(web: httpx2.Client, thread: str, body: Any) -> None:
+def test_a_malformed_patch_or_a_missing_path_is_a_400(
+    web: httpx2.Client, thread: str, body: Any
+) -> None:
     """Promise T11."""
     reply = patch(web, thread, body)
 
     assert reply.status_code == 400, reply.text
-    error_of(reply)
+    assert error_of(reply).startswith("patch failed: ")
+    assert ("unknown op" in error_of(reply)) is ("grow" in str(body))
+    assert web.get(f"/threads/{thread}").json()["version"] == 1
+
+
+@pytest.mark.parametrize("body", [b"nope", b"[", b'{"operations": [}', b'[{"op": "\xff"}]'])
+def test_a_patch_that_is_no_json_is_a_400(web: httpx2.Client, thread: str, body: bytes) -> None:
+    """Promise T11."""
+    reply = web.post(f"/threads/{thread}/state/patch", content=body)
+
+    assert reply.status_code == 400
+    assert error_of(reply).startswith("invalid patch JSON: ")
+
+
+def test_a_patch_is_answered_with_its_version_and_time(web: httpx2.Client, thread: str) -> None:
+    """Promise T11."""
+    answer = patch(web, thread, [FACT]).json()
+
+    state = web.get(f"/threads/{thread}/state").json()
+    assert (answer["version"], answer["state_ref"]) == (2, "v2")
+    assert answer["updated_at"] == state["updated_at"]
+    assert answer["updated_at"].endswith("Z")
+
+
+def test_the_facts_of_a_header_come_oldest_first(web: httpx2.Client, thread: str) -> None:
+    """Promise T6."""
+    facts = [
+        {**FACT, "value": {"id": f"f{index}", "key": "k", "value": "long " * chars}}
+        for chars in (1, 60)
+        for index in range(12)
+    ]
+
+    patch(web, thread, facts[:12])
+    short = web.get(f"/threads/{thread}/state/header").json()["top_facts"]
+    patch(web, thread, facts[12:])
+    cut = web.get(f"/threads/{thread}/state/header").json()["top_facts"]
+
+    assert [each["id"] for each in short] == [f"f{index}" for index in range(2, 12)]
+    assert 0 < len(cut) < 10
+    assert cut[-1]["id"] == "f11"
 
 
 @pytest.mark.parametrize(
@@ -224,12 +268,14 @@ def test_a_malformed_patch_is_a_400(web: httpx2.Client, thread: str, body: Any) 
         {"op": "add", "path": "/facts/-", "value": 7},
         {"op": "remove", "path": "/facts"},
         {"op": "replace", "path": "/version", "value": 9},
-        {"op": "remove", "path": "/nowhere"},
     ],
 )
 def test_a_result_that_breaks_the_schema_is_a_422(
     web: httpx2.Client, thread: str, operation: Any
 ) -> None:
     """Promise T2. Promise T11."""
-    assert patch(web, thread, [FACT, operation]).status_code == 422
+    reply = patch(web, thread, [FACT, operation])
+
+    assert reply.status_code == 422
+    assert error_of(reply).startswith("patch failed: ")
     assert web.get(f"/threads/{thread}").json()["version"] == 1

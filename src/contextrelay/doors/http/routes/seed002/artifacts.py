@@ -4,41 +4,54 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from msgspec import DecodeError, Meta, Raw, Struct, ValidationError, to_builtins
+from msgspec import DecodeError, ValidationError
 from msgspec.json import decode
 
 from contextrelay.client.transport.local import in_thread
+from contextrelay.doors.http.routes.endpoint import WRITES, Endpoint
+from contextrelay.doors.http.routes.seed002.bodies import (
+    ArtifactBody,
+    ArtifactForm,
+    ArtifactPage,
+    ArtifactsQuery,
+    LargeArtifactBody,
+    RawQuery,
+    ThreadArtifact,
+    artifact_reply,
+)
 from contextrelay.doors.http.routes.seed002.parsing import (
     ask_of,
     caller,
     check_there,
     fitted,
     parsed,
+    query_of,
     thread_of,
 )
 from contextrelay.doors.http.routes.send_artifact import send_artifact
 from contextrelay.doors.http.routes.v1 import ask
-from contextrelay.doors.http.server.multipart import MULTIPART, Form, read_form
+from contextrelay.doors.http.server.multipart import (
+    MULTIPART,
+    Form,
+    content_too_large,
+    read_form,
+)
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.errors import Invalid, NotFound, RelayError, TooLarge
 from contextrelay.limits import (
     ASKED_BYTES_MAX,
     JSON_ESCAPE_RATIO_MAX,
     LIST_ITEMS_MAX,
-    MEDIA_TYPE_CHARS_MAX,
     METADATA_BYTES_MAX,
-    SOURCE_REFS_MAX,
 )
-from contextrelay.model.artifact import Artifact, ArtifactType
-from contextrelay.model.ref import Ref, is_ref
-from contextrelay.wire.routes import read, route_of
-from contextrelay.wire.verbs import Label, ListThreadArtifacts, Name, Peek, Pull, Push
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.ref import is_ref
+from contextrelay.wire.verbs import ListThreadArtifacts, Peek, Pull, Push
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
 
 BYTES = "application/octet-stream"
 
@@ -49,116 +62,99 @@ class NotAcceptable(RelayError):
     code, status = "not_acceptable", 406
 
 
-def add_to(paths: Paths) -> None:
-    paths.add("POST", "/threads/{thread}/artifacts", put_artifact)
-    paths.add("GET", "/threads/{thread}/artifacts", list_artifacts)
-    for before in ("", "/threads/{thread}"):
-        paths.add("GET", before + "/artifacts/{ref}", get_artifact)
-        paths.add("GET", before + "/artifacts/{ref}/content", get_content)
-
-
 # Putting
 
 
-class _Fields(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What may be said of content, in a form or beside it in JSON."""
-
-    name: Name | None = None
-    type: ArtifactType | None = None
-    mime: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
-    created_by: Label | None = None
-    capability: Label | None = None
-
-
-class _Sent(_Fields, forbid_unknown_fields=True, kw_only=True):
-    content: str
-    encoding: Literal["utf-8", "base64"] = "utf-8"
-    metadata: dict[str, Any] = {}
-    source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
-
-
-class _Large(_Sent, forbid_unknown_fields=True, kw_only=True):
-    """The same, with metadata that is looked at only once its size is known."""
-
-    metadata: Raw = Raw(b"{}")  # pyright: ignore[reportIncompatibleVariableOverride]
-
-
 async def put_artifact(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """Store content and put it into a thread."""
+    """Put content into a thread: as JSON, or as a form with the content in the part `file`."""
     thread = thread_of(values)
     await check_there(exchange, thread)
+    bytes_max = door.relay.stores.settings.body_bytes_max
     if exchange.media_type() == MULTIPART:
-        form = await read_form(exchange, door.relay.stores.settings.body_bytes_max)
+        form = await read_form(exchange, bytes_max)
         try:
             verb = _from_form(form, thread, exchange)
             artifact = await ask_of(door, exchange, thread, verb, form.content.body())
         finally:
             form.close()
     else:
-        bytes_max = JSON_ESCAPE_RATIO_MAX * door.relay.stores.settings.body_bytes_max
-        sent = await _sent(door, exchange, bytes_max + METADATA_BYTES_MAX)
-        verb = _push(sent, thread, exchange, sent.metadata, sent.source_refs)
-        artifact = await ask_of(door, exchange, thread, verb, _content(sent))
+        sent = await _sent(door, exchange, bytes_max)
+        content = _content(sent)
+        if len(content) > bytes_max:
+            raise content_too_large(bytes_max)
+        verb = _from_json(sent, thread, exchange)
+        artifact = await ask_of(door, exchange, thread, verb, content)
     place = f"/threads/{thread}/artifacts/{artifact.ref}".encode()
-    await exchange.reply_json(told(artifact), 201, [(b"location", place)])
+    await exchange.reply_json(artifact_reply(artifact), 201, [(b"location", place)])
 
 
-async def _sent(door: Door, exchange: Exchange, bytes_max: int) -> _Sent:
+async def _sent(door: Door, exchange: Exchange, bytes_max: int) -> ArtifactBody:
     """What a JSON body says; of a large one nothing is made but the content."""
-    upload = await exchange.upload(bytes_max, Push)
+    json_bytes_max = JSON_ESCAPE_RATIO_MAX * bytes_max + METADATA_BYTES_MAX
+    try:
+        upload = await exchange.upload(json_bytes_max, Push)
+    except TooLarge as error:
+        raise content_too_large(bytes_max) from error
     try:
         if upload.size_bytes <= ASKED_BYTES_MAX:
-            return fitted(await parsed(upload.whole(), bytes_max), _Sent)
+            return fitted(await _json(upload.whole(), json_bytes_max), ArtifactBody)
         async with door.large_json:
             return await in_thread(lambda: _large(upload.whole()))
     finally:
         upload.close()
 
 
-def _large(raw: bytes) -> _Sent:
+async def _json(raw: bytes, bytes_max: int) -> Any:
     try:
-        sent = decode(raw, type=_Large)
+        return await parsed(raw, bytes_max)
+    except Invalid as error:
+        raise Invalid("invalid request body", f"{error.message}; {error.hint}") from error
+
+
+def _large(raw: bytes) -> ArtifactBody:
+    try:
+        sent = decode(raw, type=LargeArtifactBody)
         if len(sent.metadata) > JSON_ESCAPE_RATIO_MAX * METADATA_BYTES_MAX:
             raise TooLarge(f"the metadata is longer than {METADATA_BYTES_MAX:,} bytes", "send less")
         metadata = decode(sent.metadata, type=dict[str, Any])
     except ValidationError as error:
         raise Invalid(f"the body is not what it has to be: {error}", "see /docs") from None
     except (DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Invalid(f"the body is no JSON: {error}", "send a JSON object in UTF-8") from None
-    others = {name: getattr(sent, name) for name in _Sent.__struct_fields__ if name != "metadata"}
-    return _Sent(**others, metadata=metadata)
+        raise Invalid("invalid request body", f"send a JSON object in UTF-8: {error}") from None
+    fields = ArtifactBody.__struct_fields__
+    others = {name: getattr(sent, name) for name in fields if name != "metadata"}
+    return ArtifactBody(**others, metadata=metadata)
 
 
 def _from_form(form: Form, thread: str, exchange: Exchange) -> Push:
     """What a form asks for; its fields go before what the part with the content says."""
-    fields = {name: value for name, value in form.fields.items() if value}
-    if form.file_name is not None:
-        fields.setdefault("name", form.file_name)
-    if form.media_type not in (None, BYTES):
-        fields.setdefault("mime", form.media_type)
-    return _push(fitted(fields, _Fields), thread, exchange)
-
-
-def _push(
-    fields: _Fields,
-    thread: str,
-    exchange: Exchange,
-    metadata: dict[str, Any] | None = None,
-    source_refs: tuple[str, ...] = (),
-) -> Push:
+    fields = fitted(form.fields, ArtifactForm)
     return Push(
-        name=fields.name,
-        type=fields.type,
-        media_type=fields.mime or None,
-        metadata=metadata or {},
+        name=fields.name or form.file_name,
+        type=fields.type or "binary",
+        media_type=fields.mime or form.media_type or BYTES,
         created_by=caller(exchange, fields.created_by),
-        capability=fields.capability,
-        source_refs=source_refs,
+        capability=fields.capability or None,
         thread=thread,
     )
 
 
-def _content(sent: _Sent) -> bytes:
+def _from_json(sent: ArtifactBody, thread: str, exchange: Exchange) -> Push:
+    """What JSON asks for; bytes in base64, which are ours, are looked at where it says nothing."""
+    is_text = sent.encoding == "utf-8"
+    return Push(
+        name=sent.name or None,
+        type=sent.type or ("text" if is_text else None),
+        media_type=sent.mime or ("text/plain" if is_text else None),
+        metadata=sent.metadata,
+        created_by=caller(exchange, sent.created_by),
+        capability=sent.capability or None,
+        source_refs=sent.source_refs,
+        thread=thread,
+    )
+
+
+def _content(sent: ArtifactBody) -> bytes:
     if sent.encoding == "utf-8":
         return sent.content.encode()
     try:
@@ -167,47 +163,32 @@ def _content(sent: _Sent) -> bytes:
         raise Invalid("content is no base64", "encode it by RFC 4648, with padding") from None
 
 
-def told(artifact: Artifact) -> dict[str, Any]:
-    """An artifact as it is, under the seed's names as well."""
-    return {
-        **to_builtins(artifact),
-        "artifact_ref": artifact.ref,
-        "mime": artifact.media_type,
-        "hash": artifact.sha256,
-        "thread_id": artifact.thread,
-    }
-
-
 # Getting
 
 
 async def list_artifacts(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """The artifacts of a thread, newest first; how many more there are is told."""
+    """The artifacts of a thread, newest first, and how many more there are."""
     thread = thread_of(values)
-    verb = read(route_of(ListThreadArtifacts), {"thread": thread}, exchange.query(), None)
-    artifacts: list[Artifact] = await ask_of(door, exchange, thread, verb)
+    verb = ListThreadArtifacts(thread, query_of(exchange, ArtifactsQuery).limit)
+    artifacts = await ask_of(door, exchange, thread, verb)
     left_out = max(0, (await check_there(exchange, thread)).artifacts - len(artifacts))
-    await exchange.reply_json(
-        {"artifacts": [told(each) for each in artifacts], "left_out": left_out}
-    )
+    await exchange.reply_json(ArtifactPage([artifact_reply(each) for each in artifacts], left_out))
 
 
 async def get_artifact(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """What describes an artifact; with `?raw=1` its bytes."""
-    query = exchange.query()
-    if query.keys() - {"raw"} or query.get("raw", "1") not in ("0", "1"):
-        raise Invalid("the query cannot be used here", "it takes raw=1")
+    query = query_of(exchange, RawQuery)
     artifact = await _artifact(door, exchange, values)
-    if query.get("raw") == "1":
+    if query.raw == "1":
         await send_artifact(door, exchange, Pull(artifact.ref))
     else:
-        await exchange.reply_json(told(artifact))
+        await exchange.reply_json(artifact_reply(artifact))
 
 
 async def get_content(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """The bytes of an artifact, for those who ask for bytes."""
+    """The bytes of an artifact, for clients that accept `application/octet-stream`."""
     if not exchange.accepts(BYTES):
-        raise NotAcceptable("this is bytes only", f"send Accept: {BYTES}")
+        raise NotAcceptable(f"raw content requires Accept: {BYTES}", "send that header")
     artifact = await _artifact(door, exchange, values)
     await send_artifact(door, exchange, Pull(artifact.ref))
 
@@ -241,3 +222,51 @@ async def _holds(exchange: Exchange, thread: str | None, ref: str) -> bool:
 
 def _unknown_artifact() -> NotFound:
     return NotFound("artifact not found", "see what there is with GET /threads/{id}/artifacts")
+
+
+_BYTES_REPLIES = {206: ("*/*",), 304: ()}
+
+ENDPOINTS = [
+    Endpoint(
+        http="POST /threads/{thread}/artifacts",
+        handler=put_artifact,
+        id="putArtifact",
+        takes=ArtifactBody,
+        form=ArtifactForm,
+        gives=ThreadArtifact,
+        status=201,
+        headers=WRITES,
+        fails=(402, 409),
+    ),
+    Endpoint(
+        http="GET /threads/{thread}/artifacts",
+        handler=list_artifacts,
+        id="listArtifacts",
+        query=ArtifactsQuery,
+        gives=ArtifactPage,
+    ),
+    *(
+        endpoint
+        for before, name in (("", ""), ("/threads/{thread}", "InThread"))
+        for endpoint in (
+            Endpoint(
+                http=f"GET {before}/artifacts/{{ref}}",
+                handler=get_artifact,
+                id=f"getArtifact{name}",
+                query=RawQuery,
+                gives=ThreadArtifact,
+                also={200: ("*/*",), **_BYTES_REPLIES},
+                headers=("range", "if-none-match"),
+                fails=(416,),
+            ),
+            Endpoint(
+                http=f"GET {before}/artifacts/{{ref}}/content",
+                handler=get_content,
+                id=f"getContent{name}",
+                also={200: ("*/*",), **_BYTES_REPLIES},
+                headers=("range", "if-none-match"),
+                fails=(406, 416),
+            ),
+        )
+    ),
+]

@@ -2,49 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import to_builtins
+from msgspec.json import decode
 
+from contextrelay.doors.http.routes.endpoint import WRITES, Endpoint
+from contextrelay.doors.http.routes.seed002.bodies import InvokeBody, InvokedCapability
 from contextrelay.doors.http.routes.seed002.parsing import ask_of, caller, fields_of, thread_of
+from contextrelay.doors.http.routes.send_artifact import whole
 from contextrelay.doors.http.routes.v1 import ask
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.errors import Invalid
-from contextrelay.wire.verbs import Invoke, Label, ListCapabilities
+from contextrelay.limits import FETCH_PREVIEW_CHARS
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.capability import CapabilityListing, Invoked
+from contextrelay.wire.verbs import Invoke, ListCapabilities, Peek, Pull
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
-
-
-def add_to(paths: Paths) -> None:
-    paths.add("POST", "/cap/invoke", invoke)
-    paths.add("GET", "/cap/list", list_capabilities)
-
-
-class _Invoke(Struct, forbid_unknown_fields=True):
-    capability: Label | None = None
-    name: Label | None = None
-    args: dict[str, Any] = {}
-    thread_id: str | None = None
-    by: Label | None = None
-    is_cached: bool = True
 
 
 async def invoke(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """Run a capability, or take its cached result."""
-    sent = await fields_of(exchange, _Invoke, Invoke)
+    """Run a capability in a thread, or take its cached result."""
+    sent = await fields_of(exchange, InvokeBody, Invoke)
     name = sent.capability or sent.name
-    if name is None or sent.name not in (None, name):
-        raise Invalid("it is not said which capability", "send its name as capability")
-    thread = None if sent.thread_id is None else thread_of({"thread": sent.thread_id})
+    if not name or sent.name not in ("", name):
+        raise Invalid("capability is required", "send the name of one: see GET /cap/list")
+    if not sent.thread_id:
+        raise Invalid("thread_id is required", "send the id of a thread: see GET /threads")
+    thread = thread_of({"thread": sent.thread_id})
     verb = Invoke(name, sent.args, thread, caller(exchange, sent.by), sent.is_cached)
-    if thread is None:
-        await exchange.reply_json(await ask(door, exchange, verb))
+    key = sent.idempotency_key or exchange.key()
+    invoked: Invoked = await ask_of(door, exchange, thread, verb, key=key)
+    if (made := _PREVIEWS.get(invoked.capability)) is not None:
+        preview = await made(door, exchange, invoked, sent.args)
     else:
-        await exchange.reply_json(await ask_of(door, exchange, thread, verb))
+        preview = to_builtins(invoked.preview)
+    await exchange.reply_json(
+        InvokedCapability(
+            invoked.capability,
+            preview,
+            invoked.artifact_ref,
+            invoked.cache_hit,
+            invoked.cache_key,
+            invoked.duration_ms,
+        )
+    )
+
+
+async def _search_preview(
+    door: Door, exchange: Exchange, invoked: Invoked, args: dict[str, Any]
+) -> dict[str, Any]:
+    stream = await exchange.relay.ask(Pull(invoked.artifact_ref))
+    result: dict[str, Any] = decode(await whole(door, stream))
+    fields = ("ref", "type", "name", "snippet", "score")
+    results = [
+        {name: each[name] or "" if name == "name" else each[name] for name in fields}
+        for each in result["results"]
+    ]
+    return {"query": result["query"], "count": len(results), "results": results}
+
+
+async def _fetch_preview(
+    door: Door, exchange: Exchange, invoked: Invoked, args: dict[str, Any]
+) -> dict[str, Any]:
+    artifact: Artifact = await ask(door, exchange, Peek(invoked.artifact_ref), key="")
+    text, chars_max = artifact.preview.text, args.get("preview_size", FETCH_PREVIEW_CHARS)
+    return {
+        "url": artifact.metadata["url"],
+        "status": artifact.metadata["status"],
+        "content_type": artifact.media_type,
+        "size": artifact.size_bytes,
+        "preview": text[:chars_max],
+        "truncated": artifact.preview.truncated or len(text) > chars_max,
+    }
+
+
+_PREVIEWS: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
+    "retrieval.search": _search_preview,
+    "http.fetch": _fetch_preview,
+}
+"""Those of the seed's own capabilities; of others, the preview of the result."""
 
 
 async def list_capabilities(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """What can be invoked by name, with the arguments each takes."""
     await exchange.reply_json(await ask(door, exchange, ListCapabilities()))
+
+
+ENDPOINTS = [
+    Endpoint(
+        http="POST /cap/invoke",
+        handler=invoke,
+        id="invoke",
+        takes=InvokeBody,
+        gives=InvokedCapability,
+        headers=WRITES,
+        fails=(402, 404, 409, 410, 429, 502),
+    ),
+    Endpoint(
+        http="GET /cap/list",
+        handler=list_capabilities,
+        id="listCapabilities",
+        gives=CapabilityListing,
+    ),
+]

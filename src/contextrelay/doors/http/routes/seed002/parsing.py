@@ -1,7 +1,7 @@
-"""Asked: what a request to seed 002's routes says, read strictly and once.
+"""Parsing: what a request to seed 002's routes says, read strictly and once.
 
-Rule: JSON that two readers could understand differently is refused, and so are fields nobody asked
-for; a thread that is not there, or cannot be, is `thread not found` everywhere.
+Rule: JSON that two readers could understand differently is refused, and so are unknown fields; a
+thread that is not there, or cannot be, is `thread not found` everywhere.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _VERSION = re.compile(r"v?([1-9][0-9]{0,11})")
 
 
 async def json_of(exchange: Exchange, verb: type[Verb[Any]], bytes_max: int) -> Any:
-    """The JSON value that a request brings, for a verb; an empty object where it brings nothing.
+    """The JSON value of a request's body, for a verb; an empty object where there is no body.
 
     Raises:
-        Refused: the verb is not for who asks.
+        Refused: the caller may not ask the verb.
         Invalid: it is no JSON, or not one that all readers understand alike.
         TooLarge: it is longer than that.
     """
@@ -52,23 +52,27 @@ async def parsed(raw: bytes, bytes_max: int) -> Any:
 
 
 async def fields_of(exchange: Exchange, kind: type[Kind], verb: type[Verb[Any]]) -> Kind:
-    """The JSON object that a request brings, for a verb; without one, as if it were empty."""
+    """The JSON object of a request's body, for a verb; an empty one where there is no body."""
     return fitted(await json_of(exchange, verb, ASKED_BYTES_MAX), kind)
 
 
-def fitted(value: Any, kind: type[Kind]) -> Kind:
-    """A JSON value as what it has to be.
+def query_of(exchange: Exchange, kind: type[Kind]) -> Kind:
+    """The fields of a request's query."""
+    return fitted(exchange.query(), kind, "the query", strict=False)
+
+
+def fitted(value: Any, kind: type[Kind], what: str = "the body", strict: bool = True) -> Kind:
+    """A value as the type that it has to be of.
 
     Raises:
         Invalid: it is something else.
     """
     try:
-        return convert(value, kind)
+        return convert(value, kind, strict=strict)
     except ValidationError as error:
         reason, _, place = str(error).replace("`", "").partition(" - at $.")
-        reason = f"{place}: {reason}" if place else f"the body: {reason}"
         takes = ", ".join(kind.__struct_encode_fields__)
-        raise Invalid(reason, f"send a JSON object with: {takes}") from None
+        raise Invalid(f"{place or what}: {reason}", f"{what} may have: {takes}") from None
 
 
 def thread_of(values: dict[str, str]) -> str:
@@ -95,12 +99,17 @@ def version_of(text: str) -> int:
 
 
 def caller(exchange: Exchange, by: str | None = None) -> str:
-    """Who asks, as far as they say."""
-    return by or exchange.header(FROM_HEADER) or "http"
+    """The name that a caller gives, else that of the seed."""
+    return by or exchange.header(FROM_HEADER) or "api"
 
 
 async def ask_of(
-    door: Door, exchange: Exchange, thread: str, verb: Verb[Reply], body: Body = b""
+    door: Door,
+    exchange: Exchange,
+    thread: str,
+    verb: Verb[Reply],
+    body: Body = b"",
+    key: str | None = None,
 ) -> Reply:
     """Ask something about a thread.
 
@@ -108,7 +117,7 @@ async def ask_of(
         NotFound: there is no such thread, in the seed's words; or something else is not there.
     """
     try:
-        return await ask(door, exchange, verb, body)
+        return await ask(door, exchange, verb, body, key)
     except NotFound:
         await check_there(exchange, thread)
         raise

@@ -1,61 +1,64 @@
-"""Reports over HTTP: a thread to read, as text, as JSON, or as a page that runs nothing."""
+"""A thread written down over HTTP: as a report, which becomes an artifact of it; as messages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
+from msgspec.json import decode
 
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import Local, in_thread
+from contextrelay.doors.http.routes.endpoint import WRITES, Endpoint
+from contextrelay.doors.http.routes.seed002.bodies import (
+    RenderBody,
+    Rendered,
+    RenderQuery,
+    ReportBody,
+    ThreadReport,
+    TokenSavings,
+)
 from contextrelay.doors.http.routes.seed002.parsing import (
     ask_of,
     caller,
     check_there,
     fields_of,
+    query_of,
     thread_of,
 )
-from contextrelay.doors.http.routes.send_artifact import UNTRUSTED
-from contextrelay.doors.http.server.request import JSON, Exchange, Headers
+from contextrelay.doors.http.routes.v1 import ask
+from contextrelay.doors.http.server.request import Exchange
 from contextrelay.doors.report.contents import gather
 from contextrelay.doors.report.markdown import as_json, markdown
-from contextrelay.doors.report.page import POLICY, page
-from contextrelay.wire.verbs import AddEvent, Label
+from contextrelay.doors.report.page import page
+from contextrelay.errors import Gone, NotFound
+from contextrelay.limits import RENDERED_ARTIFACTS_MAX
+from contextrelay.logic.untrusted.messages import as_openai
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.thread import HeaderView, StateView, Stats
+from contextrelay.wire.verbs import Peek, PutReport, ReadHeader, ReadState
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
 
 Reply = TypeVar("Reply")
 
-MARKDOWN = b"text/markdown; charset=utf-8"
-HTML = b"text/html; charset=utf-8"
-
-
-def add_to(paths: Paths) -> None:
-    paths.add("POST", "/reports/{thread}", report)
-
-
-class _Report(Struct, forbid_unknown_fields=True):
-    format: Literal["md", "json", "html"] = "md"
-    by: Label | None = None
+# Reports
 
 
 async def report(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """Write a thread down to read: state, decisions, artifacts, timeline, savings."""
+    """Write a thread down as an artifact: state, decisions, artifacts, timeline, savings."""
     thread = thread_of(values)
     await check_there(exchange, thread)
-    sent = await fields_of(exchange, _Report, AddEvent)
+    sent = await fields_of(exchange, ReportBody, PutReport)
     here = _Here(Local(exchange.relay.stores), thread)
-    version, media_type, more, text = await in_thread(lambda: _written(here, sent.format))
-    event = AddEvent(
-        thread,
-        "report.generated",
-        {"format": sent.format, "version": version},
-        caller(exchange, sent.by),
+    text, stats = await in_thread(lambda: _written(here, sent.format))
+    verb = PutReport(thread, sent.format, caller(exchange, sent.by))
+    artifact: Artifact = await ask_of(door, exchange, thread, verb, text)
+    savings = TokenSavings(stats.naive_tokens, stats.actual_tokens, stats.tokens_avoided)
+    await exchange.reply_json(
+        ThreadReport(artifact.ref, sent.format, artifact.size_bytes, thread, savings)
     )
-    await ask_of(door, exchange, thread, event)
-    await exchange.reply(200, text, media_type, more)
 
 
 class _Here(Thread):
@@ -66,16 +69,65 @@ class _Here(Thread):
         self.id = thread
 
 
-def _written(thread: Thread, kind: str) -> tuple[int, bytes, Headers, bytes]:
-    """A report: of which version, what it is, how a browser is to treat it, and its text."""
+def _written(thread: Thread, form: str) -> tuple[bytes, Stats]:
     gathered = gather(thread)
-    if kind == "html":
-        policy = f"sandbox; {POLICY}; frame-ancestors 'none'".encode()
-        more = [(name, policy if name == _POLICY else value) for name, value in UNTRUSTED]
-        return gathered.version, HTML, more, page(gathered).encode()
-    if kind == "json":
-        return gathered.version, JSON, UNTRUSTED, as_json(gathered).encode()
-    return gathered.version, MARKDOWN, UNTRUSTED, markdown(gathered).encode()
+    write = {"md": markdown, "json": as_json, "html": page}[form]
+    return write(gathered).encode(), gathered.savings
 
 
-_POLICY = b"content-security-policy"
+# Messages
+
+
+async def render(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    """A thread as messages for a model: its header, then the previews of its last artifacts.
+
+    With `fenced=1` each preview stands in a fence that names it as untrusted data.
+    """
+    thread = thread_of(values)
+    query = query_of(exchange, RenderQuery)
+    if exchange.asks_first:
+        await check_there(exchange, thread)
+    sent = await fields_of(exchange, RenderBody, ReadState)
+    state: StateView = await ask_of(door, exchange, thread, ReadState(thread))
+    header: HeaderView = await ask_of(door, exchange, thread, ReadHeader(thread, state.version))
+    refs = [each.ref for each in decode(state.state, type=_State).artifacts]
+    shown = [await _described(door, exchange, ref) for ref in refs[-RENDERED_ARTIFACTS_MAX:]]
+    messages = as_openai(bytes(header.header), shown, sent.user, query.fenced == "1")
+    await exchange.reply_json(Rendered(thread, query.format, header.truncated, messages))
+
+
+class _Named(Struct):
+    ref: str
+
+
+class _State(Struct):
+    artifacts: list[_Named]
+
+
+async def _described(door: Door, exchange: Exchange, ref: str) -> Artifact | tuple[str, str]:
+    """An artifact, or what became of it."""
+    try:
+        return await ask(door, exchange, Peek(ref))
+    except (Gone, NotFound) as error:
+        return ref, error.message
+
+
+ENDPOINTS = [
+    Endpoint(
+        http="POST /reports/{thread}",
+        handler=report,
+        id="report",
+        takes=ReportBody,
+        gives=ThreadReport,
+        headers=WRITES,
+        fails=(402, 409),
+    ),
+    Endpoint(
+        http="POST /render/{thread}",
+        handler=render,
+        id="render",
+        query=RenderQuery,
+        takes=RenderBody,
+        gives=Rendered,
+    ),
+]

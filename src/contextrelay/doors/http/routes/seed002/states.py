@@ -7,31 +7,35 @@ the patch and fail with 409. Both are decided where the patch is done, never bef
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.json import decode
+from msgspec.structs import asdict
 
+from contextrelay.doors.http.routes.endpoint import WRITES, Endpoint
+from contextrelay.doors.http.routes.seed002.bodies import PatchBody, PatchedState, VersionQuery
 from contextrelay.doors.http.routes.seed002.parsing import (
     ask_of,
     caller,
     check_there,
     fitted,
     json_of,
+    query_of,
     thread_of,
     version_of,
 )
 from contextrelay.doors.http.routes.send_artifact import has_tag
 from contextrelay.doors.http.routes.v1 import ask
 from contextrelay.doors.http.server.request import JSON, Exchange, Headers
-from contextrelay.errors import Conflict, Invalid, NotFound, RelayError
+from contextrelay.errors import Conflict, Invalid, NotFound, Refused, RelayError, TooLarge
 from contextrelay.limits import JSON_BODY_BYTES_MAX, QUERY_FIELDS_MAX
+from contextrelay.logic.document.pointer import MISSING
 from contextrelay.model.thread import HeaderView, Patched, StateView
-from contextrelay.wire.verbs import Label, PatchState, ReadHeader, ReadState
+from contextrelay.wire.verbs import PatchState, ReadHeader, ReadState
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
 
 _TAGS = re.compile(r'\s*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')
 _STRONG = re.compile(r'"v([1-9][0-9]{0,11})"')
@@ -41,12 +45,6 @@ class Unmatched(Conflict):
     """The state is not at the version that `If-Match` names."""
 
     code, status = "unmatched", 412
-
-
-def add_to(paths: Paths) -> None:
-    paths.add("GET", "/threads/{thread}/state", read_state)
-    paths.add("GET", "/threads/{thread}/state/header", read_header)
-    paths.add("POST", "/threads/{thread}/state/patch", patch_state)
 
 
 # Reading
@@ -61,7 +59,10 @@ async def read_state(door: Door, exchange: Exchange, values: dict[str, str]) -> 
 
 
 async def read_header(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """The bounded view of a state, byte for byte as it goes into a prompt."""
+    """The bounded view of a state, byte for byte as it goes into a prompt.
+
+    At most 2,048 bytes; the reply header `X-Relay-Truncated: true` says that some was left out.
+    """
     thread = thread_of(values)
     verb = ReadHeader(thread, _asked_version(exchange))
     view: HeaderView = await ask_of(door, exchange, thread, verb)
@@ -75,10 +76,8 @@ class _Versioned(Struct):
 
 
 def _asked_version(exchange: Exchange) -> int | None:
-    query = exchange.query()
-    if unknown := sorted(query.keys() - {"version"}):
-        raise Invalid(f"there is no {unknown[0][:80]!r} here", "the query takes version")
-    return version_of(query["version"]) if "version" in query else None
+    version = query_of(exchange, VersionQuery).version
+    return None if version is None else version_of(version)
 
 
 async def _reply(exchange: Exchange, document: bytes, version: int, more: Headers = []) -> None:  # noqa: B006
@@ -94,43 +93,52 @@ async def _reply(exchange: Exchange, document: bytes, version: int, more: Header
 # Patching
 
 
-class _Patch(Struct, forbid_unknown_fields=True):
-    operations: list[Any]
-    expected: Annotated[int, Meta(ge=1, lt=10**12)] | str | None = None
-    merge: bool = False
-    by: Label | None = None
-
-
 async def patch_state(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """Change a state by JSON Patch operations: all of them, or none."""
+    """Change a state by JSON Patch operations: all of them, or none.
+
+    With `If-Match: "v7"` only version 7 is patched: else 412.
+    """
     thread = thread_of(values)
     if exchange.asks_first:
         await check_there(exchange, thread)
-    sent = await json_of(exchange, PatchState, JSON_BODY_BYTES_MAX)
-    patch = fitted({"operations": sent} if isinstance(sent, list) else sent, _Patch)
-    told = version_of(patch.expected) if isinstance(patch.expected, str) else patch.expected
+    try:
+        sent = await json_of(exchange, PatchState, JSON_BODY_BYTES_MAX)
+    except (Refused, TooLarge):
+        raise
+    except Invalid as error:
+        raise Invalid(f"invalid patch JSON: {error.message}", error.hint) from error
+    try:
+        patched = await _patched(door, exchange, thread, sent)
+    except Invalid as error:
+        raise _failed(error) from error
+    reply = PatchedState(**asdict(patched), state_ref=f"v{patched.version}")
+    await exchange.reply_json(reply, more=[(b"etag", b'"v%d"' % patched.version)])
+
+
+async def _patched(door: Door, exchange: Exchange, thread: str, sent: Any) -> Patched:
+    patch = fitted({"operations": sent} if isinstance(sent, list) else sent, PatchBody)
+    named = version_of(patch.expected) if isinstance(patch.expected, str) else patch.expected
     tags = _tags(exchange)
     if tags is not None and patch.merge:
         raise Invalid("If-Match and merge exclude each other", "send one of them")
-    expected, is_tagged = told, False
+    expected, is_tagged = named, False
     if tags is not None:
-        expected, is_tagged = await _matched(exchange, thread, tags, told)
+        expected, is_tagged = await _matched(exchange, thread, tags, named)
     by = caller(exchange, patch.by)
     verb = PatchState(thread, patch.operations, expected, patch.merge, by)
     try:
-        patched: Patched = await ask(door, exchange, verb)
+        return await ask(door, exchange, verb)
     except (Conflict, NotFound) as error:
         if "version" not in error.details:
             await check_there(exchange, thread)
             raise
         raise _in_http(error, is_tagged) from error
-    reply = {
-        "thread_id": patched.thread_id,
-        "version": patched.version,
-        "state_ref": f"v{patched.version}",
-        "operations": patched.operations,
-    }
-    await exchange.reply_json(reply, more=[(b"etag", b'"v%d"' % patched.version)])
+
+
+def _failed(error: Invalid) -> Invalid:
+    """A refused patch in the seed's words: 400 also where a path is not there."""
+    status = 400 if MISSING in error.details else error.status
+    return type(error)(f"patch failed: {error.message}", error.hint, error.details, status)
 
 
 def _tags(exchange: Exchange) -> set[str] | None:
@@ -156,7 +164,7 @@ def _tags(exchange: Exchange) -> set[str] | None:
 
 
 async def _matched(
-    exchange: Exchange, thread: str, tags: set[str], told: int | None
+    exchange: Exchange, thread: str, tags: set[str], named: int | None
 ) -> tuple[int, bool]:
     """The version at which the patch is to be done, and whether it is If-Match that says so.
 
@@ -164,7 +172,7 @@ async def _matched(
         Unmatched: it is not one of several, or none of ours.
     """
     versions = [int(match[1]) for tag in tags if (match := _STRONG.fullmatch(tag))]
-    if len(versions) == 1 and told in (None, versions[0]):
+    if len(versions) == 1 and named in (None, versions[0]):
         return versions[0], True
     now = (await check_there(exchange, thread)).version
     if now not in versions:
@@ -173,7 +181,7 @@ async def _matched(
             "read the state again, then patch that version",
             {"version": now},
         )
-    return (now, True) if told in (None, now) else (told, False)
+    return (now, True) if named in (None, now) else (named, False)
 
 
 def _in_http(error: Conflict | NotFound, is_tagged: bool) -> RelayError:
@@ -181,3 +189,34 @@ def _in_http(error: Conflict | NotFound, is_tagged: bool) -> RelayError:
     is_other_version = isinstance(error, NotFound) or "changed" in error.details
     kind = Unmatched if is_tagged and is_other_version else Conflict
     return kind(error.message, error.hint, error.details)
+
+
+ENDPOINTS = [
+    Endpoint(
+        http="GET /threads/{thread}/state",
+        handler=read_state,
+        id="readState",
+        query=VersionQuery,
+        gives=dict[str, Any],
+        also={304: ()},
+        headers=("if-none-match",),
+    ),
+    Endpoint(
+        http="GET /threads/{thread}/state/header",
+        handler=read_header,
+        id="readHeader",
+        query=VersionQuery,
+        gives=dict[str, Any],
+        also={304: ()},
+        headers=("if-none-match",),
+    ),
+    Endpoint(
+        http="POST /threads/{thread}/state/patch",
+        handler=patch_state,
+        id="patchState",
+        takes=list[Any] | PatchBody,
+        gives=PatchedState,
+        headers=(*WRITES, "if-match"),
+        fails=(409, 412),
+    ),
+]

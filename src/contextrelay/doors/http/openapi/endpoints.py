@@ -1,0 +1,104 @@
+"""Endpoints as OpenAPI describes them: by their types and the docstrings of their handlers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from inspect import cleandoc
+from typing import Any
+
+from contextrelay.doors.http.openapi.operations import (
+    BYTES,
+    FINDS,
+    FROM,
+    KEY,
+    LAST_EVENT,
+    RANGE,
+    READS,
+    STRING,
+    TAGS_HELD,
+    WRITES,
+    Json,
+    Operation,
+    as_json,
+    header,
+    in_path,
+    query,
+)
+from contextrelay.doors.http.routes.endpoint import Endpoint
+from contextrelay.doors.http.routes.seed002 import threads
+from contextrelay.doors.http.streams import thread_events
+from contextrelay.wire.routes import FROM_HEADER, KEY_HEADER
+
+ENDPOINTS = [*threads.ENDPOINTS, *thread_events.ENDPOINTS]
+
+_HEADERS: dict[str, Json] = {
+    KEY_HEADER: KEY,
+    FROM_HEADER: FROM,
+    "range": RANGE,
+    "if-none-match": TAGS_HELD,
+    "if-match": header("if-match", STRING, 'Like "v7".'),
+    "last-event-id": LAST_EVENT,
+}
+
+SchemaOf = Callable[[Any], Json]
+
+
+def types() -> list[Any]:
+    """Every type that an endpoint takes or gives."""
+    every = [(each.query, each.takes, each.form, each.gives) for each in ENDPOINTS]
+    return [kind for kinds in every for kind in kinds if kind is not None]
+
+
+def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> Operation:
+    """An endpoint as an operation.
+
+    `schema_of` gives the schema of a type, maybe as a `$ref`; `fields_of` the same written out.
+    """
+    text = cleandoc(endpoint.handler.__doc__ or "")
+    summary, _, description = text.partition("\n\n")
+    names = re.findall(r"\{(\w+)\}", endpoint.path)
+    parameters = [in_path(name, STRING) for name in names]
+    if endpoint.query is not None:
+        fields = fields_of(endpoint.query)
+        parameters += [query(name, schema) for name, schema in fields["properties"].items()]
+    parameters += [_HEADERS[name] for name in endpoint.headers]
+    replies: dict[str, Json] = {
+        str(status): {each: {} for each in media_types}
+        for status, media_types in endpoint.also.items()
+    }
+    if endpoint.gives is not None:
+        status = str(endpoint.status)
+        replies[status] = {**as_json(schema_of(endpoint.gives)), **replies.get(status, {})}
+    errors = WRITES if endpoint.method == "POST" else READS
+    return Operation(
+        method=endpoint.method,
+        path=endpoint.path,
+        id=endpoint.id,
+        tag="threads, plain",
+        summary=" ".join(summary.split()),
+        description=description,
+        parameters=parameters,
+        body=_body(endpoint, fields_of),
+        replies=replies,
+        errors=(*errors, *(FINDS if names else ()), *endpoint.fails),
+    )
+
+
+def _body(endpoint: Endpoint, fields_of: SchemaOf) -> Json | None:
+    if endpoint.takes is None:
+        return None
+    schema = fields_of(endpoint.takes)
+    content = as_json(schema)
+    if endpoint.form is not None:
+        fields = dict.fromkeys(fields_of(endpoint.form)["properties"], STRING)
+        content["multipart/form-data"] = {
+            "schema": {
+                "type": "object",
+                "properties": {**fields, "file": BYTES},
+                "required": ["file"],
+                "additionalProperties": False,
+            }
+        }
+    is_required = bool(schema.get("anyOf") or schema.get("required"))
+    return {"required": is_required, "content": content}
