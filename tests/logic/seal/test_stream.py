@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def sealed(body: bytes, key: SealKey = KEY, prefix: bytes = PREFIX, about: bytes
     return b"".join(stream.sealed([body], key, prefix, about))
 
 
-def chunks_of(sent: list[bytes], opener: Opener) -> Iterator[bytes]:
+def chunks_of(sent: Iterable[bytes], opener: Opener) -> Iterator[bytes]:
     for each in sent:
         yield from opener.feed(each)
     opener.finish()
@@ -125,7 +125,7 @@ def test_it_does_not_matter_in_which_pieces_a_body_comes(size: int, piece: int) 
 
     assert sent == sealed(body) == b"".join(SealedBody(body, KEY, PREFIX, ABOUT))
     assert len(SealedBody(body, KEY, PREFIX, ABOUT)) == len(sent)
-    assert b"".join(stream.opened(cut, opener)) == body
+    assert b"".join(chunks_of(cut, opener)) == body
 
 
 @settings(max_examples=300, deadline=None)
