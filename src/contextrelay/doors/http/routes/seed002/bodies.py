@@ -92,8 +92,8 @@ class LargeArtifactBody(ArtifactBody, forbid_unknown_fields=True, kw_only=True):
 
 
 class InvokeBody(Struct, forbid_unknown_fields=True):
-    capability: str = ""
-    thread_id: str = ""
+    capability: str
+    thread_id: str
     args: dict[str, Any] = {}
     idempotency_key: str | None = None
     name: str = ""

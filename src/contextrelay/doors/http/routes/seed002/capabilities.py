@@ -10,12 +10,19 @@ from msgspec.json import decode
 
 from contextrelay.doors.http.routes.endpoint import WRITES, Endpoint
 from contextrelay.doors.http.routes.seed002.bodies import InvokeBody, InvokedCapability
-from contextrelay.doors.http.routes.seed002.parsing import ask_of, caller, fields_of, thread_of
+from contextrelay.doors.http.routes.seed002.parsing import (
+    ask_of,
+    caller,
+    fitted,
+    json_of,
+    thread_of,
+)
 from contextrelay.doors.http.routes.send_artifact import whole
 from contextrelay.doors.http.routes.v1 import ask
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.errors import Invalid
-from contextrelay.limits import FETCH_PREVIEW_CHARS
+from contextrelay.limits import ASKED_BYTES_MAX, FETCH_PREVIEW_CHARS
+from contextrelay.logic.document.values import is_object
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import CapabilityListing, Invoked
 from contextrelay.wire.verbs import Invoke, ListCapabilities, Peek, Pull
@@ -26,7 +33,10 @@ if TYPE_CHECKING:
 
 async def invoke(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """Run a capability in a thread, or take its cached result."""
-    sent = await fields_of(exchange, InvokeBody, Invoke)
+    given = await json_of(exchange, Invoke, ASKED_BYTES_MAX)
+    if is_object(given):
+        given = {"capability": "", "thread_id": "", **given}
+    sent = fitted(given, InvokeBody)
     name = sent.capability or sent.name
     if not name or sent.name not in ("", name):
         raise Invalid("capability is required", "send the name of one: see GET /cap/list")
