@@ -303,3 +303,34 @@ def test_version_imports_next_to_nothing() -> None:
         )
     )
     assert heavy == "[]"
+
+
+def test_an_artifact_is_pinned_unpinned_and_extended(shell: Shell) -> None:
+    ref = shell.out("artifact", "put", "-", stdin=b"notes").strip()
+
+    assert shell.json("artifact", "unpin", ref)["ttl_s"] == 86_400
+    assert shell.json("artifact", "extend", ref, "7d")["ttl_s"] == 7 * 86_400
+    assert shell.json("artifact", "extend", ref, "1h")["ttl_s"] == 7 * 86_400
+    assert shell.json("artifact", "pin", ref)["expires_at"] is None
+    assert shell.json("artifact", "unpin", ref, "--ttl", "2h")["ttl_s"] == 7_200
+    assert shell.fails("artifact", "extend", ref, "never")[0] == 2
+
+
+def test_artifacts_are_listed_by_name_type_time_and_thread(shell: Shell) -> None:
+    shell.out("thread", "new", "--name", "orders")
+    spec = shell.out("artifact", "put", "-", "--name", "Spec.md", stdin=b"# spec").strip()
+    held = ("artifact", "put", "-", "--name", "spec2.md", "-t", "orders")
+    other = shell.out(*held, stdin=b"# more").strip()
+    data = shell.out("artifact", "put", "-", "--type", "json", stdin=b"{}").strip()
+
+    def listed(*words: str) -> list[str]:
+        return shell.out("artifact", "list", *words).split()
+
+    assert listed("--name", "SPEC") == [other, spec]
+    assert listed("--name", "spec", "--limit", "1") == [other]
+    assert listed("--type", "json") == [data]
+    assert listed("--thread", "orders", "--name", "spec") == [other]
+    assert listed("--thread", "orders", "--type", "json") == []
+    assert listed("--since", "1h") == [data, other, spec]
+    assert listed("--since", "2999-01-01") == []
+    assert shell.fails("artifact", "list", "--since", "soon")[0] == 2

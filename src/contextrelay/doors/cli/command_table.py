@@ -80,9 +80,11 @@ GROUPS = {
     "artifact": {
         "put": Entry("artifact", "FILE|-", "store a file for good, print its ref"),
         "get": Entry("artifact", "REF [--out FILE]", "get an artifact's content"),
-        "list": Entry("artifact", "", "list artifacts, newest first"),
+        "list": Entry("artifact", "[--name N --type T --since 7d]", "list artifacts, newest first"),
         "show": Entry("artifact", "REF", "everything about an artifact, with its preview"),
         "pin": Entry("artifact", "REF", "keep an artifact until it is removed"),
+        "unpin": Entry("artifact", "REF [--ttl TIME]", "let a pinned artifact expire again"),
+        "extend": Entry("artifact", "REF TIME", "let an artifact live so long from now"),
         "rm": Entry("artifact", "REF...", "remove artifacts; tombstones stay"),
     },
     "context": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError
 from importlib import import_module
 from keyword import iskeyword
+from time import time
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import LIST_ITEMS_MAX, TTL_S_MAX
@@ -184,6 +185,23 @@ def ttl(text: str) -> int | None:
     if not 1 <= seconds <= TTL_S_MAX:
         raise ArgumentTypeError(f"{text!r} is out of range: take 1s to {TTL_S_MAX // 86_400}d")
     return seconds
+
+
+def since(text: str) -> int:
+    """A moment in milliseconds out of 30m, 24h, 7d (ago), 2026-05-01 or 2026-05-01T12:30."""
+    from datetime import datetime
+
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        ago_s = ttl(text) or 0
+    except ArgumentTypeError:
+        ago_s = 0
+    if not ago_s:
+        raise ArgumentTypeError(f"{text!r} is no time: write 24h, 7d or 2026-05-01")
+    return int((time() - ago_s) * 1000)
 
 
 def pair(text: str) -> tuple[str, str]:

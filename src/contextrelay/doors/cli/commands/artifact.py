@@ -1,15 +1,18 @@
-"""artifact put, get, list, show, pin, rm: what is kept, by ref."""
+"""artifact put, get, list, show, pin, unpin, extend, rm: what is kept, by ref, and how long."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import Any
 
+from contextrelay.client.relay import Relay
 from contextrelay.doors.cli import display, thread_argument, url_argument
-from contextrelay.doors.cli.commands.push_pull import DESCRIPTION, about, pull, store
+from contextrelay.doors.cli.commands.push_pull import DESCRIPTION, TYPES, about, pull, store
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import PAGE, arg, takes, thread_option, ttl
+from contextrelay.doors.cli.parser import PAGE, arg, since, takes, thread_option, ttl
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.model.artifact import Artifact
 from contextrelay.model.reports import Listing
 
 
@@ -55,25 +58,42 @@ def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
     )
 
 
-@takes(*PAGE, thread_option("only those in a thread"))
+@takes(
+    *PAGE,
+    thread_option("only those in a thread"),
+    arg("--name", metavar="TEXT", help="only those with this in their name"),
+    arg("--type", choices=TYPES, metavar="TYPE", help=f"only those of a type: {', '.join(TYPES)}"),
+    arg("--since", type=since, metavar="TIME", help="only newer ones: 24h, 7d, 2026-05-01"),
+)
 def artifact_list(args: Namespace, console: Console) -> None:
     """List artifacts, newest first."""
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
-    if chosen is None:
-        listing = console.relay.list(args.limit, args.after)
-    elif args.after:
-        raise Invalid("--after does not go with --thread", f"use --limit, up to {LIST_ITEMS_MAX}")
-    else:
-        listing = Listing(artifacts=chosen.thread.artifacts(args.limit))
+    wanted = {"name": args.name, "type": args.type, "since_ms": args.since}
+    if chosen is not None:
+        wanted["thread"] = chosen.thread.id
+    listing = _pages(console.relay, args.limit, args.after, wanted)
     lines = [display.line(artifact) for artifact in listing.artifacts]
-    if not lines:
-        lines = ["nothing here yet", "  next: relay push FILE"]
-    elif listing.next:
-        lines.append(f"  more: relay artifact list --after {display.quoted(listing.next)}")
-    elif chosen is not None and chosen.view.artifacts > len(lines):
-        lines.append(f"  {chosen.view.artifacts - len(lines)} more: relay artifact list --limit N")
+    is_filtered = any(each is not None for each in wanted.values())
+    if listing.next:
+        lines.append(f"  more: add --after {display.quoted(listing.next)}")
+    elif not lines:
+        lines = ["nothing is like that"] if is_filtered else [*_NOTHING]
     refs = "\n".join(artifact.ref for artifact in listing.artifacts)
     console.answer(listing, lines, refs)
+
+
+_NOTHING = ("nothing here yet", "  next: relay push FILE")
+
+
+def _pages(relay: Relay, limit: int, after: str, wanted: dict[str, Any]) -> Listing:
+    """A page; where few are wanted of many, out of several that are not full."""
+    found: list[Artifact] = []
+    while True:
+        page = relay.list(limit - len(found), after, **wanted)
+        found += page.artifacts
+        after = page.next
+        if not after or len(found) == limit:
+            return Listing(artifacts=found, next=after)
 
 
 @takes(arg("ref", metavar="REF"))
@@ -93,6 +113,33 @@ def artifact_pin(args: Namespace, console: Console) -> None:
     """Keep an artifact until it is removed by hand."""
     artifact = console.relay.pin(display.resolve(console.relay, args.ref))
     console.answer(artifact, display.line(artifact), artifact.ref)
+
+
+@takes(
+    arg("ref", metavar="REF"),
+    arg("--ttl", type=ttl, default=0, metavar="TIME", help="30m, 24h, 7d; else as a push"),
+)
+def artifact_unpin(args: Namespace, console: Console) -> None:
+    """Let a pinned artifact expire again."""
+    _refuse_never(args.ttl, "unpin")
+    artifact = console.relay.unpin(display.resolve(console.relay, args.ref), args.ttl or None)
+    console.answer(artifact, display.line(artifact), artifact.ref)
+
+
+@takes(
+    arg("ref", metavar="REF"),
+    arg("ttl", type=ttl, metavar="TIME", help="30m, 24h, 7d: from now on"),
+)
+def artifact_extend(args: Namespace, console: Console) -> None:
+    """Let an artifact live for so long from now; its life is never made shorter."""
+    _refuse_never(args.ttl, "extend")
+    artifact = console.relay.extend(display.resolve(console.relay, args.ref), args.ttl)
+    console.answer(artifact, display.line(artifact), artifact.ref)
+
+
+def _refuse_never(ttl_s: object, command: str) -> None:
+    if ttl_s is None:
+        raise Invalid(f"{command} takes a time that ends", "to keep it: relay artifact pin REF")
 
 
 @takes(arg("refs", metavar="REF", nargs="+"))

@@ -15,11 +15,11 @@ from contextrelay.doors.cli.parser import arg, by, one_of, pair, takes, thread_o
 from contextrelay.errors import Invalid
 from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
 
-_TYPES = get_args(ArtifactType)
+TYPES = get_args(ArtifactType)
 DESCRIPTION = (
     arg("file", nargs="?", metavar="FILE", help="the file; - or none for stdin"),
     arg("--name", help="its name, if not the file's"),
-    arg("--type", choices=_TYPES, metavar="TYPE", help=f"{', '.join(_TYPES)}; else found out"),
+    arg("--type", choices=TYPES, metavar="TYPE", help=f"{', '.join(TYPES)}; else found out"),
     arg("--media-type", help="like text/markdown; else found out"),
     arg("--meta", type=pair, action="append", default=[], metavar="KEY=VALUE", help="metadata"),
     by("who made it"),
