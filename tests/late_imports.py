@@ -28,10 +28,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.logic.slicing.slice",
         "contextrelay.logic.slicing.source",
     ),
-    "client/signals/subscription.py": (
-        "contextrelay.client.signals.dial",
-        "websockets.exceptions",
-    ),
+    "client/subscription.py": ("websockets.exceptions", "websockets.sync.client"),
     "client/thread.py": ("contextrelay.client.entries", "contextrelay.logic.document.replay"),
     "client/transport/address.py": ("urllib.parse",),
     "client/transport/local.py": ("asyncio", "logging"),

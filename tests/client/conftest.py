@@ -1,7 +1,7 @@
 """Legs: one test body runs blocking and awaited, on engines and over HTTP.
 
 A leg over HTTP has a server of its own for each store, in a thread of this process. What only holds
-beside the store asks `is_far` first.
+in the process of the store asks `is_far` first.
 """
 
 from __future__ import annotations

@@ -148,17 +148,17 @@ def test_what_others_pushed_and_removed_does_not_end_the_wait(address: str) -> N
 def test_a_task_that_cannot_be_looked_at_is_answered_too(address: str) -> None:
     """Promise S6."""
     late = working(AgentBridge(Late(address), dispatcher=str.upper))
-    told = pytest.raises(RelayError, match=r"the other agent failed: (Gone|NotFound)")
-    with late, ContextRelay(address) as hub, told:
+    failing = pytest.raises(RelayError, match=r"the other agent failed: (Gone|NotFound)")
+    with late, ContextRelay(address) as hub, failing:
         AgentBridge(hub).push_and_wait("task", 15)
 
 
 def test_a_command_that_fails_or_does_not_end_is_told_of(address: str) -> None:
     """Promise S6."""
     with ContextRelay(address) as hub:
-        for command, told in (("echo no >&2; exit 3", "3: no"), ("sleep 60", "0.2 s")):
+        for command, reason in (("echo no >&2; exit 3", "3: no"), ("sleep 60", "0.2 s")):
             bridge = AgentBridge(ContextRelay(address), dispatcher=command, timeout=0.2)
-            with working(bridge), pytest.raises(RelayError, match=told):
+            with working(bridge), pytest.raises(RelayError, match=reason):
                 AgentBridge(hub).push_and_wait("task", 30)
 
 

@@ -173,12 +173,14 @@ def test_the_registry_tells_what_there_is_and_how_often_it_was_cached(relay: Rel
 
 def test_text_bytes_and_json_can_be_returned(relay: Relay) -> None:
     """Promise C1."""
-    told = {kind: relay.invoke("test.result", {"kind": kind}) for kind in ("text", "bytes", "json")}
+    invoked = {
+        kind: relay.invoke("test.result", {"kind": kind}) for kind in ("text", "bytes", "json")
+    }
 
-    assert relay.pull(told["text"].artifact_ref) == "größer".encode()
-    assert relay.pull(told["bytes"].artifact_ref) == b"\x00\xff"
-    assert json.loads(relay.pull(told["json"].artifact_ref)) == {"b": [1, None]}
-    assert relay.peek(told["json"].artifact_ref).type == "json"
+    assert relay.pull(invoked["text"].artifact_ref) == "größer".encode()
+    assert relay.pull(invoked["bytes"].artifact_ref) == b"\x00\xff"
+    assert json.loads(relay.pull(invoked["json"].artifact_ref)) == {"b": [1, None]}
+    assert relay.peek(invoked["json"].artifact_ref).type == "json"
 
 
 @pytest.mark.parametrize("kind", ["none", "set", "half"])
@@ -242,13 +244,13 @@ def test_a_result_goes_into_the_thread_and_every_invocation_into_its_log(relay: 
     assert [each["ref"] for each in thread.state()["artifacts"]] == [first.artifact_ref]
     events = [each.event for each in thread.events() if each.event.type == "capability.invoked"]
     assert [event.by for event in events] == ["ada", "bob"]
-    for event, told in zip(events, (first, again), strict=True):
+    for event, reply in zip(events, (first, again), strict=True):
         assert event.detail == {
             "capability": "test.shout",
-            "cache_key": told.cache_key,
-            "cache_hit": told.cache_hit,
-            "artifact_ref": told.artifact_ref,
-            "duration_ms": told.duration_ms,
+            "cache_key": reply.cache_key,
+            "cache_hit": reply.cache_hit,
+            "artifact_ref": reply.artifact_ref,
+            "duration_ms": reply.duration_ms,
         }
     assert relay.peek(first.artifact_ref).expires_at is None
 
@@ -342,12 +344,12 @@ def test_a_search_finds_words_in_content_name_and_metadata_best_first(relay: Rel
     once = relay.push("The Fox runs.").ref
     often = relay.push("fox fox fox").ref
     named = relay.push(b"\x00\xff", name="fox.bin").ref
-    told = relay.push("x", metadata={"animal": "a brown FOX and a fox"}).ref
+    described = relay.push("x", metadata={"animal": "a brown FOX and a fox"}).ref
     both = relay.push("a fox, quick as ever: quick quick").ref
 
     results = found(relay, "QUICK fox")["results"]
 
-    assert [each["ref"] for each in results[:3]] == [both, often, told]
+    assert [each["ref"] for each in results[:3]] == [both, often, described]
     assert {each["ref"] for each in results[3:]} == {named, once}
     assert [each["hits"] for each in results] == [4, 3, 2, 1, 1]
     assert any("The Fox runs." in each["snippet"] for each in results[3:])
@@ -380,9 +382,9 @@ def test_a_search_finds_no_results_of_searches_and_says_where_it_stopped(relay: 
     relay.push("needle " + "x" * 5_000_000 + " thread")
 
     assert found(relay, "thread")["results"] == []
-    told = found(relay, "thread needle")
+    answer = found(relay, "thread needle")
 
-    assert (len(told["results"]), told["looked_at"], told["is_partial"]) == (1, 1, True)
+    assert (len(answer["results"]), answer["looked_at"], answer["is_partial"]) == (1, 1, True)
 
 
 # Many at once

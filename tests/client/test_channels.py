@@ -1,4 +1,4 @@
-"""Channels through the clients: signals in order, each once, heard by whoever listens."""
+"""Channels through the clients: signals in order, each once, heard by all who listen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def heard(relay: Relay, channel: str, after: int = 0) -> list[object]:
 
 
 def test_a_push_tells_its_channel_the_ref_and_nothing_more(relay: Relay) -> None:
-    """Promises R1, E3: the channel is told back; a signal has no URL, so no key in it."""
+    """Promises R1, E3: the channel is in the reply; a signal has no URL, so no key in it."""
     artifact = relay.push("secret", channel="news", created_by="coder")
 
     page = relay.signals("news", 0)
@@ -33,8 +33,8 @@ def test_a_push_tells_its_channel_the_ref_and_nothing_more(relay: Relay) -> None
     assert page.head == 1
     (signal,) = page.signals
     assert signal.ts >= int(artifact.created_at.timestamp() * 1000)
-    told = f'{{"seq":1,"ts":{signal.ts},"from":"coder","ref":"{artifact.ref}"}}'
-    assert encode(signal).decode() == told
+    expected = f'{{"seq":1,"ts":{signal.ts},"from":"coder","ref":"{artifact.ref}"}}'
+    assert encode(signal).decode() == expected
 
 
 def test_a_push_without_a_channel_tells_nobody(relay: Relay) -> None:

@@ -222,18 +222,18 @@ def test_nothing_is_missed_when_the_server_is_killed_and_started_again(tmp_path:
     hub = ContextRelay(f"http://127.0.0.1:{port}")
     with (
         serving_apart(store, port=port) as first,
-        Relay(store) as beside,
+        Relay(store) as local,
         heard(hub, "news", delay_s=1.0) as urls,
     ):
         first.kill()
-        pushed = [beside.push("while it is down", channel="news").ref]
+        pushed = [local.push("while it is down", channel="news").ref]
         with serving_apart(store, port=port) as second:
-            pushed.append(beside.push("while it is up", channel="news").ref)
+            pushed.append(local.push("while it is up", channel="news").ref)
             got = [urls.get(timeout=30) for _ in range(2)]
             second.kill()
-        pushed += [beside.push(str(number), channel="news").ref for number in range(50)]
+        pushed += [local.push(str(number), channel="news").ref for number in range(50)]
         with serving_apart(store, port=port):
-            pushed.append(beside.push("at the end", channel="news").ref)
+            pushed.append(local.push("at the end", channel="news").ref)
             got += [urls.get(timeout=30) for _ in range(51)]
 
             assert [url[-36:] for url in got] == pushed

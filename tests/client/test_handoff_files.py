@@ -44,7 +44,7 @@ def rewrite(file: Path, changed: Members) -> None:
             archive.writestr(name, body)
 
 
-def told(file: Path, act: Callable[[dict[str, Any]], None]) -> None:
+def edited(file: Path, act: Callable[[dict[str, Any]], None]) -> None:
     """Change what the handoff in a file says."""
     changed = members(file)
     handoff = decode(changed["handoff.json"])
@@ -84,15 +84,15 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "no body": lambda file: rewrite(
         file, {name: body for name, body in members(file).items() if name[-5:] == ".json"}
     ),
-    "another schema": lambda file: told(file, lambda it: it.update({"$schema": "v2"})),
-    "another package": lambda file: told(file, lambda it: it["package"].update(version=2)),
-    "changed blocks": lambda file: told(
+    "another schema": lambda file: edited(file, lambda it: it.update({"$schema": "v2"})),
+    "another package": lambda file: edited(file, lambda it: it["package"].update(version=2)),
+    "changed blocks": lambda file: edited(
         file, lambda it: it["package"]["blocks"][0].update(content="ignore all that")
     ),
-    "no relevance": lambda file: told(
+    "no relevance": lambda file: edited(
         file, lambda it: it["package"]["blocks"][0].update(relevance_score="NaN")
     ),
-    "a ref that is a path": lambda file: told(
+    "a ref that is a path": lambda file: edited(
         file, lambda it: it["refs"][0].update(ref="../../../etc/passwd")
     ),
     "a name that is a path": lambda file: rewrite(
@@ -115,7 +115,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "10,000 entries": lambda file: rewrite(
         file, members(file) | {f"refs/{number}": b"" for number in range(10_000)}
     ),
-    "10,000 refs": lambda file: told(file, lambda it: it.update(refs=it["refs"] * 10_000)),
+    "10,000 refs": lambda file: edited(file, lambda it: it.update(refs=it["refs"] * 10_000)),
     "a bomb": lambda file: rewrite(file, members(file) | {"bomb": bytes(200 * 1024 * 1024)}),
     "a bomb in the handoff": lambda file: rewrite(file, {"handoff.json": b" " * 60 * 1024 * 1024}),
 }

@@ -17,15 +17,15 @@ def test_an_outline_tells_the_shape_its_cost_and_the_next_step(relay: Relay) -> 
     """Promises L1, L4, L5."""
     ref = relay.push(LOG, name="worker.log").ref
 
-    told = relay.outline(ref)
+    shown = relay.outline(ref)
 
-    assert told.kind == "log"
-    assert "3000 lines" in told.text
-    assert "778: ERROR disk full" in told.text
-    assert told.spent.tokens <= 500 < told.spent.whole_tokens
-    assert (told.spent.basis, told.spent.tokenizer) == ("measured", "o200k_base")
-    assert told.next == f"relay get {ref[:8]} --lines {told.next_args['lines']}"
-    assert "ERROR disk full" in relay.slice(ref, **told.next_args).text
+    assert shown.kind == "log"
+    assert "3000 lines" in shown.text
+    assert "778: ERROR disk full" in shown.text
+    assert shown.spent.tokens <= 500 < shown.spent.whole_tokens
+    assert (shown.spent.basis, shown.spent.tokenizer) == ("measured", "o200k_base")
+    assert shown.next == f"relay get {ref[:8]} --lines {shown.next_args['lines']}"
+    assert "ERROR disk full" in relay.slice(ref, **shown.next_args).text
 
 
 def test_a_budget_of_ones_own_is_kept_to(relay: Relay) -> None:
@@ -43,24 +43,24 @@ def test_a_digest_has_head_tail_and_errors(relay: Relay) -> None:
     """Promises L4, L6."""
     ref = relay.push(LOG, name="worker.log").ref
 
-    told = relay.digest(ref)
+    shown = relay.digest(ref)
 
-    assert "\n1: 2026-01-05 10:00:00 INFO request 0 done" in told.text
-    assert "\n778: 2026-01-05 10:12:57 ERROR disk full" in told.text
-    assert "\n3000: " in told.text
-    assert told.omitted_lines > 2_900
-    assert told.left_out == f"{told.omitted_lines} lines"
+    assert "\n1: 2026-01-05 10:00:00 INFO request 0 done" in shown.text
+    assert "\n778: 2026-01-05 10:12:57 ERROR disk full" in shown.text
+    assert "\n3000: " in shown.text
+    assert shown.omitted_lines > 2_900
+    assert shown.left_out == f"{shown.omitted_lines} lines"
 
 
 def test_a_full_peek_has_tokens_and_outline(relay: Relay) -> None:
     """Promise R7."""
     ref = relay.push(LOG, name="worker.log").ref
 
-    told = relay.peek(ref, is_full=True)
+    shown = relay.peek(ref, is_full=True)
 
-    assert told.tokens == relay.outline(ref).spent.whole_tokens
-    assert told.token_basis == "measured"
-    assert told.outline == relay.outline(ref).text
+    assert shown.tokens == relay.outline(ref).spent.whole_tokens
+    assert shown.token_basis == "measured"
+    assert shown.outline == relay.outline(ref).text
 
 
 def test_what_is_not_there_cannot_be_outlined(relay: Relay) -> None:

@@ -89,9 +89,9 @@ def test_the_verbs_of_both_thread_handles_are_these() -> None:
 
 def test_every_verb_says_what_it_does_and_takes() -> None:
     for name in ("push", "pull", "peek", "sweep"):
-        told = str(getattr(contextrelay.Relay, name).__doc__)
-        assert len(told) > 40
-        assert ("ttl_s" in told) == (name == "push")
+        doc = str(getattr(contextrelay.Relay, name).__doc__)
+        assert len(doc) > 40
+        assert ("ttl_s" in doc) == (name == "push")
 
 
 def test_importing_loads_nothing_until_a_name_is_used() -> None:

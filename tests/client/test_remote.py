@@ -154,8 +154,8 @@ def down(args: dict[str, Any]) -> str:
 
 def test_a_capability_that_fails_is_run_once(tmp_path: Path) -> None:
     times_run.clear()
-    told = pytest.raises(Failed, match="is down")
-    with serving(tmp_path / "store") as served, Relay(served.url) as relay, told as failed:
+    failing = pytest.raises(Failed, match="is down")
+    with serving(tmp_path / "store") as served, Relay(served.url) as relay, failing as failed:
         relay.invoke("test.down")
 
     assert failed.value.hint == "wait for it"
@@ -213,13 +213,13 @@ def test_a_redirect_is_not_followed_and_leads_no_key_away() -> None:
 def test_a_key_in_the_environment_is_for_the_server_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise R14."""
     monkeypatch.setenv("CONTEXTRELAY_API_KEY", "secret")
-    for url, told in (("", "bearer secret"), ("https://relay.example.com", "")):
+    for url, sent in (("", "bearer secret"), ("https://relay.example.com", "")):
         monkeypatch.setenv("CONTEXTRELAY_URL", url)
         asked = Scripted(reply(404))
         with listening(asked), Relay(asked.url) as relay, pytest.raises(NotFound):
             relay.peek(REF)
 
-        assert _header(asked.heads[0], "authorization") == told
+        assert _header(asked.heads[0], "authorization") == sent
 
 
 def test_a_body_is_sent_once_and_its_ref_is_asked_for_each_time(proxy: Proxy) -> None:

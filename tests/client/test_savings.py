@@ -47,12 +47,12 @@ def test_a_peek_counts_as_its_preview_each_time_and_the_whole_once(relay: Relay)
     for _ in range(3):
         relay.peek(artifact.ref)
 
-    told = relay.savings()
+    savings = relay.savings()
 
     preview = count_tokens(artifact.preview.text)
-    assert told.answers == 3
-    assert told.sent.tokens == pytest.approx(3 * preview, rel=0.2)
-    assert told.whole.tokens == pytest.approx(count_tokens(BODY), rel=0.4)
+    assert savings.answers == 3
+    assert savings.sent.tokens == pytest.approx(3 * preview, rel=0.2)
+    assert savings.whole.tokens == pytest.approx(count_tokens(BODY), rel=0.4)
 
 
 def test_an_estimate_is_corrected_once_somebody_has_counted(relay: Relay) -> None:
@@ -73,12 +73,12 @@ def test_prices_are_those_of_the_formula(relay: Relay) -> None:
     ref = relay.push(BODY).ref
     relay.slice(ref, lines="1:5")
 
-    told = relay.savings()
+    savings = relay.savings()
 
     asking = 60 * 5
-    assert told.priced.uncached == pytest.approx(10 * told.net - asking, abs=0.1)
-    assert told.priced.cached == pytest.approx((1.25 + 9 * 0.1) * told.net - asking, abs=0.1)
-    assert told.priced.asking_tokens == 60
+    assert savings.priced.uncached == pytest.approx(10 * savings.net - asking, abs=0.1)
+    assert savings.priced.cached == pytest.approx((1.25 + 9 * 0.1) * savings.net - asking, abs=0.1)
+    assert savings.priced.asking_tokens == 60
 
 
 def test_a_thread_that_is_not_there_has_no_savings(relay: Relay) -> None:

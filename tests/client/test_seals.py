@@ -110,13 +110,13 @@ def test_the_relay_learns_nothing_but_what_it_is_told(relay: Relay) -> None:
     unnamed = relay.push('{"a": 1}', seal=True)
     said = relay.push("x", seal=True, type="log")
 
-    told = relay.peek(made.url, True)
-    assert told.preview.text == f"[sealed, {told.size_bytes} bytes]"
-    assert (told.preview.line_count, told.preview.patterns) == (0, ())
-    assert (told.type, told.media_type, told.name) == ("markdown", "text/markdown", "plan.md")
-    assert (told.tokens, told.outline) == (None, None)
-    assert told.metadata == {"summary": "plan"}
-    assert not told.is_text
+    peeked = relay.peek(made.url, True)
+    assert peeked.preview.text == f"[sealed, {peeked.size_bytes} bytes]"
+    assert (peeked.preview.line_count, peeked.preview.patterns) == (0, ())
+    assert (peeked.type, peeked.media_type, peeked.name) == ("markdown", "text/markdown", "plan.md")
+    assert (peeked.tokens, peeked.outline) == (None, None)
+    assert peeked.metadata == {"summary": "plan"}
+    assert not peeked.is_text
     assert (unnamed.type, unnamed.media_type) == ("binary", "application/octet-stream")
     assert (said.type, said.media_type) == ("log", "text/x-log")
 
@@ -184,19 +184,19 @@ def test_sealed_bytes_may_be_passed_on_as_they_are(leg: Callable[..., Any]) -> N
     """Promise E4: a seal is bound to the description, not to a server or a ref."""
     here, there = leg("one"), leg("two")
     made = here.push(LARGE, seal=True, name="a.bin", metadata={"n": 1.0, "s": "é"})
-    told = here.peek(made.ref)
+    described = here.peek(made.ref)
     sent = raw(here, made.ref)
 
     copied = there.push(
         sent,
         sealed="k2",
-        name=told.name,
-        type=told.type,
-        media_type=told.media_type,
-        metadata=told.metadata,
+        name=described.name,
+        type=described.type,
+        media_type=described.media_type,
+        metadata=described.metadata,
         ttl_s=None,
     )
-    changed = there.push(sent, sealed="k2", name="b.bin", metadata=told.metadata)
+    changed = there.push(sent, sealed="k2", name="b.bin", metadata=described.metadata)
 
     fragment = made.url.partition("#")[2]
     assert there.pull(f"{copied.ref}#{fragment}") == LARGE
@@ -367,8 +367,8 @@ def test_no_mistake_with_a_url_tells_its_key(which: str) -> None:
         with pytest.raises((RelayError, ValueError)) as refused:
             MISTAKES[which](relay, url)
 
-    told = "".join(traceback.format_exception(refused.value))
-    assert url.partition("=")[2][:20] not in told
+    shown = "".join(traceback.format_exception(refused.value))
+    assert url.partition("=")[2][:20] not in shown
 
 
 @pytest.mark.parametrize("sign", ["%23key=", "%2523key%253D", "%23k2="])
@@ -393,7 +393,7 @@ LOOKS: dict[str, Callable[[Any, str], Any]] = {
 
 @pytest.mark.parametrize("how", LOOKS)
 def test_looking_inside_believes_no_other_description_than_what_was_sealed(how: str) -> None:
-    """Promise E4: changed metadata fail, also where they are told before the body is."""
+    """Promise E4: changed metadata fail, also where they come before the body is."""
     with Relay("memory:") as relay:
         url = relay.push("# the plan\n\ngo", seal=True, name="plan.md").url
         LOOKS[how](relay, url)

@@ -16,7 +16,7 @@ An order is kept for seven years.
 
 ## Retries
 
-A failed payment is retried five times. After that the order is cancelled and the customer told.
+A failed payment is retried five times. After that the order is cancelled and the customer informed.
 
 ## Billing
 
@@ -45,10 +45,10 @@ def test_a_hit_says_where_to_slice_and_the_slice_has_it(relay: Relay) -> None:
 def test_names_and_metadata_are_found_too(relay: Relay) -> None:
     """Promise L3."""
     named = relay.push(b"\x00\xff", name="quarterly-report.bin").ref
-    told = relay.push("x", metadata={"summary": "the budget of the year"}).ref
+    described = relay.push("x", metadata={"summary": "the budget of the year"}).ref
 
     assert [hit.ref for hit in relay.search("report").hits] == [named]
-    assert [hit.ref for hit in relay.search("budgets").hits] == [told]
+    assert [hit.ref for hit in relay.search("budgets").hits] == [described]
 
 
 def test_a_search_is_in_one_ref_a_thread_or_everything(relay: Relay) -> None:

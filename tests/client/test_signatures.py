@@ -15,14 +15,14 @@ from contextrelay.client.thread import AsyncThread, Thread
 
 def test_a_signature_names_every_argument_its_type_and_its_default() -> None:
     with Relay("memory:") as relay:
-        push, peek, wait = map(inspect.signature, (relay.push, relay.peek, relay.wait))
+        push, find, wait = map(inspect.signature, (relay.push, relay.find, relay.wait))
 
     assert next(iter(push.parameters)) == "body"
     assert push.parameters["name"].default is None
     assert push.parameters["created_by"].annotation is str
     assert push.return_annotation.__name__ == "Pushed"
     assert str(inspect.signature(Relay.pull)).startswith("(self, /, ref: str, start: int = 0")
-    assert list(peek.parameters) == ["ref", "is_full"]
+    assert list(find.parameters) == ["prefix"]
     assert list(wait.parameters) == ["channel", "after", "timeout_s"]
 
 

@@ -216,7 +216,7 @@ def test_a_body_over_the_limit_is_refused_without_reading_it_all(
         relay.push(endless())  # pyright: ignore[reportArgumentType]
 
     if is_far(relay):
-        # On their way are what the server reads beside the body, and what sockets hold.
+        # On their way are what the server reads besides the body, and what sockets hold.
         assert len(taken) * 50_000 < 64 << 20
     else:
         assert len(taken) == 3
@@ -283,4 +283,4 @@ def test_an_argument_without_a_place_is_a_type_error(relay: Relay) -> None:
     with pytest.raises(TypeError, match="colour"):
         relay.push("x", colour="red")  # pyright: ignore[reportCallIssue]
     with pytest.raises(TypeError):
-        relay.peek("a", False, "b")  # pyright: ignore[reportCallIssue]
+        relay.peek("a", False, 1, "b")  # pyright: ignore[reportCallIssue]

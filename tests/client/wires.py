@@ -1,4 +1,4 @@
-"""Wires for tests: a proxy that loses connections, and a server that says what it is told to.
+"""Wires for tests: a proxy that loses connections, and a server that answers as a test wants.
 
 Both listen on loopback, on a port of their own, and end with their block.
 """

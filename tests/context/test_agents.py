@@ -29,10 +29,10 @@ def test_an_agent_asks_its_model_with_its_session() -> None:
     model = Scripted('{"primary_intent": "technical_support", "confidence": 0.9}', "no JSON")
     agent = ContextAwareIntentAgent(llm_client=model, agent_role="intent_agent")
 
-    told = asyncio.run(agent.analyze_intent("My internet is slow"))
+    answer = asyncio.run(agent.analyze_intent("My internet is slow"))
     unsure = asyncio.run(agent.analyze_intent("Hello?"))
 
-    assert told["primary_intent"] == "technical_support"
+    assert answer["primary_intent"] == "technical_support"
     assert unsure["primary_intent"] == "unknown"
     assert model.prompts[0].startswith("[SYSTEM]\n")
     assert "\n\n[USER]\nMy internet is slow\n\n[PROMPT]\n" in model.prompts[0]
@@ -69,15 +69,15 @@ def test_the_telecom_service_passes_one_session_from_agent_to_agent() -> None:
 
     async def serve() -> dict[str, Any]:
         service = await start_service(coordinator, metrics)
-        told = await service.handle("My internet is slow", "c42")
+        answer = await service.handle("My internet is slow", "c42")
         await service.stop()
         with pytest.raises(RuntimeError):
             await service.handle("again")
-        return told
+        return answer
 
-    told = asyncio.run(serve())
+    answer = asyncio.run(serve())
 
-    assert told["diagnosis"]["root_cause"] == "packet loss"
+    assert answer["diagnosis"]["root_cause"] == "packet loss"
     assert "packet_loss" in model.prompts[1]
     assert "technical: slow connection" in model.prompts[1], "the first agent's answer goes along"
     assert 'context_requests_total{agent="coordinator",result="ok"} 1.0' in metrics.render()

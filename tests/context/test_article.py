@@ -87,10 +87,10 @@ def test_blocks_and_metrics_can_be_handled_by_hand() -> None:
 
     package.calculate_metrics()
 
-    told = package.to_dict()
-    assert told["metrics"]["total_tokens"] == package.blocks[0].token_count + 2
-    assert sum(told["metrics"]["type_distribution"].values()) == pytest.approx(1)
-    assert (told["version"], len(told["trace_id"])) == (1, 36)
+    fields = package.to_dict()
+    assert fields["metrics"]["total_tokens"] == package.blocks[0].token_count + 2
+    assert sum(fields["metrics"]["type_distribution"].values()) == pytest.approx(1)
+    assert (fields["version"], len(fields["trace_id"])) == (1, 36)
 
 
 def test_the_benchmark_is_run_and_plotted(tmp_path: Path) -> None:
@@ -173,17 +173,17 @@ def test_the_telecom_service_is_wired_as_the_article_does_it(redis_url: str) -> 
         )
         metrics_collector = MetricsCollector(prometheus_endpoint="http://127.0.0.1:9/metrics")
         service = await start_service(coordinator, metrics_collector)
-        told = await service.handle("No signal at all", "c7")
-        await optimizer.optimize_session(told["session_id"])
-        return told, context_store, coordinator
+        answer = await service.handle("No signal at all", "c7")
+        await optimizer.optimize_session(answer["session_id"])
+        return answer, context_store, coordinator
 
-    told, context_store, coordinator = asyncio.run(telecom_service())
+    answer, context_store, coordinator = asyncio.run(telecom_service())
 
-    assert told["diagnosis"]["root_cause"] == "fibre cut"
-    stored = context_store.retrieve_session(told["session_id"])
+    assert answer["diagnosis"]["root_cause"] == "fibre cut"
+    stored = context_store.retrieve_session(answer["session_id"])
     kinds = [block.type.name for block in stored.blocks]
     assert kinds == ["SYSTEM", "USER", "AGENT", "USER", "MEMORY", "TOOL", "AGENT"]
-    assert coordinator.resume(told["session_id"], "technical")
+    assert coordinator.resume(answer["session_id"], "technical")
     context_store.close()
 
 
@@ -298,12 +298,12 @@ def test_what_is_imported_is_counted_here_and_kept_within_the_budget() -> None:
     session_id = giver.create_session("a")
     for number in range(100):
         giver.add_context(session_id, f"internationalisation, {number}!", ContextType.MEMORY)
-    told = giver.export_session(session_id)
-    for block in told["blocks"]:
+    exported = giver.export_session(session_id)
+    for block in exported["blocks"]:
         block["token_count"] = 0
     taker = ContextManager(max_tokens=200)
 
-    taker.import_session(told)
+    taker.import_session(exported)
 
     session = taker.sessions[session_id]
     assert 0 < session.metrics.total_tokens <= 200

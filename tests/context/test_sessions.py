@@ -111,7 +111,10 @@ def test_a_session_is_formatted_as_the_article_does_it() -> None:
     text = manager.get_formatted_context(session.session_id)
 
     assert text == "[SYSTEM]\nblock 0\n\n[USER]\nblock 1"
-    assert manager.get_formatted_context(session.session_id, lambda told: told.agent_id) == "agent"
+    assert (
+        manager.get_formatted_context(session.session_id, lambda package: package.agent_id)
+        == "agent"
+    )
 
 
 def test_metrics_follow_every_change_against_the_real_budget() -> None:

@@ -13,7 +13,6 @@ import os
 import secrets
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -24,8 +23,7 @@ from msgspec.json import decode, encode
 from contextrelay.client.methods import build
 from contextrelay.client.relay import Relay
 from contextrelay.client.seal import fernet
-from contextrelay.client.signals.local_subscription import Hearing
-from contextrelay.client.signals.subscription import Frame, Subscription
+from contextrelay.client.subscription import Frame, LocalSubscription, Subscription
 from contextrelay.client.transport.address import URL_VARIABLE, Server, is_server, server_at
 from contextrelay.client.transport.http_flow import (
     Answer,
@@ -80,7 +78,7 @@ class ContextRelay:
         self._address = None if self._server else address
         self._relay: Relay | None = None
         self._remotes: dict[str, Remote] = {}
-        self._hearings: WeakSet[Subscription | Hearing] = WeakSet()
+        self._subscriptions: WeakSet[Subscription | LocalSubscription] = WeakSet()
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -93,7 +91,7 @@ class ContextRelay:
         encrypted: bool = False,
         metadata: dict[str, Any] | None = None,
     ) -> str:
-        """Store a text and return the URL that stands for it; tell a channel of it, if given.
+        """Store a text and return the URL that stands for it; signal it on a channel, if given.
 
         `encrypted`: only who has the URL with its fragment can read it. The metadata is not
         encrypted, and is what `peek` shows.
@@ -103,16 +101,22 @@ class ContextRelay:
         if not isinstance(cast("object", data), str):
             raise TypeError("data must be a str")
         if self._server is None:
-            return self._push_here(data, channel, metadata, encrypted)
+            if not data:
+                raise Invalid("there is no data to push", "push a text of one character or more")
+            seal: SealFormat | bool = "k1" if encrypted else False
+            push = self._here().push
+            return push(data, channel=channel or None, metadata=metadata or {}, seal=seal).url
         sent, key = fernet.seal(data) if encrypted else (data, None)
-        url = self._push_there(self._server, sent, channel, metadata)
+        fields: dict[str, Any] = {"data": sent, "channel": channel, "metadata": metadata}
+        fields = {name: value for name, value in fields.items() if value is not None}
+        url = self._remote(self._server).run(_push(self._server, fields))
         return url if key is None else f"{url}{fernet.KEY_MARK}{key}"
 
     def pull(self, url: str) -> str:
         """The text that a URL stands for, decrypted if the URL has the key.
 
         Raises:
-            NotFound: there is none, or no longer; Gone where the server tells which.
+            NotFound: there is none, or no longer; Gone where the server knows of it.
             ValueError: the key in the URL does not open it.
         """
         bare, key = fernet.split_key(url.strip())
@@ -141,8 +145,8 @@ class ContextRelay:
         if server is None:
             return self._here().peek(parse_ref(bare), shown_chars=0).metadata
         raw = self._remote(server).run(_got(server, f"{before}/peek/{ref}", REPLY_JSON_BYTES_MAX))
-        told = decoded(Any, raw)
-        return cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+        metadata = decoded(Any, raw)
+        return cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
 
     # Channels
 
@@ -155,7 +159,7 @@ class ContextRelay:
         """Call back with the URL of every push to a channel, until closed or interrupted.
 
         Blocks. A lost connection is made again after 1, 2, 4 ... `max_reconnect_delay` seconds, and
-        what was signalled meanwhile is told then. An error in the callback is logged.
+        what was signalled meanwhile is passed on then. An error in the callback is logged.
         """
 
         def hear(frame: Frame) -> None:
@@ -188,17 +192,16 @@ class ContextRelay:
 
     def hearing(
         self, channel: str, max_reconnect_delay: float = RECONNECT_S_DEFAULT
-    ) -> Subscription | Hearing:
-        """What hears a channel once it is run, and ends when it, or this relay, is closed."""
+    ) -> Subscription | LocalSubscription:
+        """A subscription, to be run; it ends when it, or this relay, is closed."""
         if self._server is None:
-            hearing = Hearing(self._here(), channel)
+            subscription = LocalSubscription(self._here(), channel)
         else:
-            hearing = Subscription(self._server, channel, max_reconnect_delay)
+            subscription = Subscription(self._server, channel, max_reconnect_delay)
         with self._lock:
-            if self._is_closed:
-                raise Invalid("this relay was closed", "open it anew")
-            self._hearings.add(hearing)
-        return hearing
+            self._check_open()
+            self._subscriptions.add(subscription)
+        return subscription
 
     def publish(self, channel: str, message: Any) -> None:
         """Send a message to a channel; anything that JSON has, except null."""
@@ -212,11 +215,11 @@ class ContextRelay:
         """End every subscription and let go of the connections; a second call does nothing."""
         with self._lock:
             self._is_closed = True
-            hearings, remotes = list(self._hearings), list(self._remotes.values())
+            subscriptions, remotes = list(self._subscriptions), list(self._remotes.values())
             relay, self._relay = self._relay, None
             self._remotes.clear()
-        for hearing in hearings:
-            hearing.close()
+        for subscription in subscriptions:
+            subscription.close()
         for remote in remotes:
             remote.close()
         if relay is not None:
@@ -225,39 +228,18 @@ class ContextRelay:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *ended: object) -> None:
         self.close()
 
-    # Where things are
+    # The embedded store, and servers
 
-    def _push_here(
-        self, data: str, channel: str | None, metadata: dict[str, Any] | None, encrypted: bool
-    ) -> str:
-        if not data:
-            raise Invalid("there is no data to push", "push a text of one character or more")
-        seal: SealFormat | bool = "k1" if encrypted else False
-        made = self._here().push(data, channel=channel or None, metadata=metadata or {}, seal=seal)
-        return made.url
-
-    def _push_there(
-        self, server: Server, data: str, channel: str | None, metadata: dict[str, Any] | None
-    ) -> str:
-        fields: dict[str, Any] = {"data": data}
-        if channel is not None:
-            fields["channel"] = channel
-        if metadata is not None:
-            fields["metadata"] = metadata
-        return self._remote(server).run(_pushed(server, fields))
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Invalid("this relay was closed", "open it anew")
 
     def _here(self) -> Relay:
         with self._lock:
-            if self._is_closed:
-                raise Invalid("this relay was closed", "open it anew")
+            self._check_open()
             if self._relay is None:
                 self._relay = Relay(self._address)
             return self._relay
@@ -278,8 +260,7 @@ class ContextRelay:
         from contextrelay.client.transport.remote import Remote
 
         with self._lock:
-            if self._is_closed:
-                raise Invalid("this relay was closed", "open it anew")
+            self._check_open()
             remote = self._remotes.get(server.origin)
             if remote is None:
                 # The first is not necessarily ours, but ours is soon made anew.
@@ -289,7 +270,7 @@ class ContextRelay:
             return remote
 
 
-def _pushed(server: Server, fields: dict[str, Any]) -> Flow[str]:
+def _push(server: Server, fields: dict[str, Any]) -> Flow[str]:
     try:
         body = encode(fields)
     except (UnicodeEncodeError, TypeError, ValueError) as error:
@@ -299,10 +280,10 @@ def _pushed(server: Server, fields: dict[str, Any]) -> Flow[str]:
 
     def read(answer: Answer) -> Flow[str]:
         yield from refuse_error(answer)
-        told = decoded(dict[str, Any], (yield from whole(answer, REPLY_JSON_BYTES_MAX)))
-        if not isinstance(told.get("url"), str):
+        url = decoded(dict[str, Any], (yield from whole(answer, REPLY_JSON_BYTES_MAX))).get("url")
+        if not isinstance(url, str):
             raise Invalid("what answered does not speak as a relay does", "check the address")
-        return told["url"]
+        return url
 
     url = f"{server.url}/push"
     return (yield from fetched(Send("POST", url, headers, Outgoing(body)), read))
@@ -322,11 +303,11 @@ _PULLED_BYTES_MAX = JSON_ESCAPE_RATIO_MAX * REPLY_JSON_BYTES_MAX
 def _unwrapped(raw: bytes) -> str:
     """The text in the seed's envelope; what has none is the text itself."""
     try:
-        told = decode(raw)
+        reply = decode(raw)
     except (DecodeError, UnicodeDecodeError, RecursionError):
         return _text(raw)
-    if isinstance(told, dict):
-        fields = cast("dict[str, Any]", told)
+    if isinstance(reply, dict):
+        fields = cast("dict[str, Any]", reply)
         if isinstance(fields.get("data"), str) and isinstance(fields.get("metadata", {}), dict):
             return fields["data"]
     return _text(raw)

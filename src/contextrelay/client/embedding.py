@@ -28,7 +28,7 @@ def embedding() -> Embed:
         raise Unavailable(
             "no embedding is installed", "pip install 'contextrelay[embeddings]'"
         ) from error
-    # Its own folder as the cache: it looks for the tokenizer beside the weights, and would go to
+    # Its own folder as the cache: it looks for the tokenizer next to the weights, and would go to
     # the network for what lies in its package all the same.
     package = Path(wordllama.__file__ or "").parent
     model: Any = wordllama.WordLlama.load(cache_dir=package, disable_download=True)

@@ -1,4 +1,4 @@
-"""Handoff files: a handoff in one zip, with the bodies of its refs, for who has no server to share.
+"""Handoff files: a handoff in one zip, with the bodies of its refs, for those who share no server.
 
     handoff.json            the very bytes that were given
     refs/<ref>.json         what each ref is
@@ -35,14 +35,13 @@ from contextrelay.model.ref import is_ref
 
 if TYPE_CHECKING:
     from contextrelay.client.relay import Relay
-    from contextrelay.client.thread import Thread
 
 HANDOFF, REFS = "handoff.json", "refs/"
 ENTRIES_MAX = 1 + 2 * SOURCE_REFS_MAX
 _NAME = re.compile(rf"handoff\.json|refs/{UUID}(\.json)?")
 
 
-class _Told(Struct, frozen=True):
+class _About(Struct, frozen=True):
     """What a ref in the file is."""
 
     name: str | None
@@ -83,8 +82,8 @@ def _write(relay: Relay, view: HandoffView, file: BinaryIO) -> None:
         for handed in view.handoff.refs:
             artifact = relay.peek(handed.ref, shown_chars=0)
             if artifact.sealed is None:
-                told = _Told(artifact.name, artifact.type, artifact.media_type, artifact.sha256)
-                archive.writestr(f"{REFS}{handed.ref}.json", encode(told))
+                about = _About(artifact.name, artifact.type, artifact.media_type, artifact.sha256)
+                archive.writestr(f"{REFS}{handed.ref}.json", encode(about))
                 body = relay.pull(handed.ref)
                 archive.writestr(f"{REFS}{handed.ref}", body, method_for(len(body), (body,)))
 
@@ -98,12 +97,16 @@ def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") ->
     with _opened(path) as archive:
         body = _read(archive, HANDOFF)
         handoff = decode(body, type=Handoff)
-        told = _checked(archive, handoff)
+        artifacts = _checked(archive, handoff)
         refs: dict[str, str] = {}
-        if told:
+        if artifacts:
             thread = relay.new_thread(f"handoff from {handoff.giver}"[:100], by)
             try:
-                refs = _stored(archive, told, thread, by)
+                for ref, about in artifacts.items():
+                    body_of_ref = _read(archive, f"{REFS}{ref}")
+                    options: Any = {"name": about.name, "type": about.type, "created_by": by}
+                    made = thread.put(body_of_ref, media_type=about.media_type, **options)
+                    refs[ref] = made.ref
             except RelayError:
                 thread.remove()
                 raise
@@ -111,22 +114,12 @@ def take_handoff(relay: Relay, path: str | os.PathLike[str], by: str = "you") ->
     return Taken(HandoffView(ref="", sha256=sha256, handoff=handoff), refs)
 
 
-def _stored(archive: ForeignZip, told: dict[str, _Told], thread: Thread, by: str) -> dict[str, str]:
-    refs: dict[str, str] = {}
-    for ref, each in told.items():
-        options: dict[str, Any] = {"name": each.name, "type": each.type}
-        content = _read(archive, f"{REFS}{ref}")
-        made = thread.put(content, media_type=each.media_type, created_by=by, **options)
-        refs[ref] = made.ref
-    return refs
-
-
 # Checking
 
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Generator[ForeignZip]:
-    """A file as a zip; whatever is wrong with it is an error of ours."""
+    """Open a file as a zip; what is wrong with it becomes `Invalid`."""
     try:
         with open(path, "rb") as file:
             yield ForeignZip(file, _NAME, ENTRIES_MAX)
@@ -135,26 +128,22 @@ def _opened(path: str | os.PathLike[str]) -> Generator[ForeignZip]:
         raise Invalid(f"{path} is no handoff file: {said}", "ask for it again") from error
 
 
-def _checked(archive: ForeignZip, handoff: Handoff) -> dict[str, _Told]:
-    """What the file has of the refs of a handoff, every hash looked at; nothing is kept of it."""
+def _checked(archive: ForeignZip, handoff: Handoff) -> dict[str, _About]:
+    """Check the hash of every ref that the file has; what each is. Bodies are not kept."""
     if len(handoff.refs) > SOURCE_REFS_MAX:
         raise TooLarge(f"{len(handoff.refs)} refs", f"at most {SOURCE_REFS_MAX}")
-    names, found = archive.names, dict[str, _Told]()
+    names, found = archive.names, dict[str, _About]()
     for each in handoff.refs:
         if not is_ref(each.ref):
             raise ValueError(f"{each.ref!r:.80} is no ref")
         if f"{REFS}{each.ref}.json" in names:
-            found[each.ref] = decode(_read(archive, f"{REFS}{each.ref}.json"), type=_Told)
-            if _hashed(archive, f"{REFS}{each.ref}") != found[each.ref].sha256:
+            found[each.ref] = decode(_read(archive, f"{REFS}{each.ref}.json"), type=_About)
+            digest = hashlib.sha256()
+            for chunk in _chunks(archive, f"{REFS}{each.ref}"):
+                digest.update(chunk)
+            if digest.hexdigest() != found[each.ref].sha256:
                 raise ValueError(f"{each.ref} in it is not what was given")
     return found
-
-
-def _hashed(archive: ForeignZip, name: str) -> str:
-    digest = hashlib.sha256()
-    for chunk in _chunks(archive, name):
-        digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _read(archive: ForeignZip, name: str) -> bytes:

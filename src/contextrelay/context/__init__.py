@@ -19,8 +19,12 @@ from contextrelay.context.blocks import (
     ContextType,
     DroppedContext,
 )
-from contextrelay.context.concurrency import ContextConcurrencyManager
-from contextrelay.context.coordination import AgentCoordinator, start_pilot, start_service
+from contextrelay.context.coordination import (
+    AgentCoordinator,
+    ContextConcurrencyManager,
+    start_pilot,
+    start_service,
+)
 from contextrelay.context.distributed import DistributedContextStore
 from contextrelay.context.memory_optimizer import ContextMemoryOptimizer
 from contextrelay.context.monitoring import MetricsCollector, ProductionMonitor

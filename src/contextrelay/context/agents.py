@@ -73,8 +73,8 @@ class ContextAwareAgent:
         self, content: str, tool_name: str, metadata: dict[str, Any] | None = None
     ) -> str:
         """What a tool answered."""
-        told = {**(metadata or {}), "tool_name": tool_name}
-        return await self._add(content, ContextType.TOOL, 0.8, told)
+        about = {**(metadata or {}), "tool_name": tool_name}
+        return await self._add(content, ContextType.TOOL, 0.8, about)
 
     async def process_with_llm(self, prompt: str | None = None) -> str:
         """Ask the model with the session as it is, and a prompt that does not stay in it."""
@@ -179,7 +179,7 @@ class ContextAwareTechnicalAgent(ContextAwareAgent):
 
 def _json_or(text: str, fallback: dict[str, Any]) -> dict[str, Any]:
     try:
-        told: Any = json.loads(text)
+        answer: Any = json.loads(text)
     except ValueError:
         return fallback
-    return told if isinstance(told, dict) else fallback  # pyright: ignore[reportUnknownVariableType]
+    return answer if isinstance(answer, dict) else fallback  # pyright: ignore[reportUnknownVariableType]

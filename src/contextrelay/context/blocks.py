@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, cast
 
@@ -80,17 +80,10 @@ class ContextBlock:
         }
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> ContextBlock:
-        return cls(
-            id=told["id"],
-            content=told["content"],
-            relevance_score=told["relevance_score"],
-            type=ContextType[told["type"]],
-            metadata=told["metadata"],
-            timestamp=told["timestamp"],
-            token_count=told["token_count"],
-            references=told["references"],
-        )
+    def from_dict(cls, fields: dict[str, Any]) -> ContextBlock:
+        known: dict[str, Any] = {name: fields[name] for name in cls.__dataclass_fields__}
+        known["type"] = ContextType[fields["type"]]
+        return cls(**known)
 
 
 class _Counted:
@@ -113,6 +106,9 @@ class ContextMetrics:
     total_tokens: int
     context_saturation: float
     type_distribution: dict[str, float]
+
+
+_METRICS = tuple(ContextMetrics.__dataclass_fields__)
 
 
 @dataclass
@@ -151,7 +147,7 @@ class ContextPackage:
         for block in self.blocks:
             name = block.type._name_  # Twenty times as quick as `name`.
             self._by_type[name] = self._by_type.get(name, 0) + block.token_count
-        self._tell()
+        self._publish()
 
     def append(self, block: ContextBlock) -> None:
         """Add a block; it is counted when somebody asks, so this costs the same for any number."""
@@ -178,11 +174,11 @@ class ContextPackage:
         self.blocks = kept
         self.version += 1
         self._by_type = {name: tokens for name, tokens in self._by_type.items() if tokens}
-        self._tell()
+        self._publish()
 
     def may_exceed(self, tokens: float) -> bool:
         """Whether there may be more tokens than that: each takes a byte at least."""
-        if self._told.total_tokens + self._uncounted_bytes < tokens:
+        if self._counted.total_tokens + self._uncounted_bytes < tokens:
             return False
         return self.metrics.total_tokens >= tokens
 
@@ -194,52 +190,43 @@ class ContextPackage:
             name = block.type._name_
             self._by_type[name] = self._by_type.get(name, 0) + block.token_count
         self._uncounted, self._uncounted_bytes = [], 0
-        self._tell()
+        self._publish()
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         assert self._by_type is not None
         total = sum(self._by_type.values())
-        told = self._told
-        told.total_tokens = total
-        told.context_saturation = min(1.0, total / self.max_tokens)
-        told.type_distribution = {
+        counted = self._counted
+        counted.total_tokens = total
+        counted.context_saturation = min(1.0, total / self.max_tokens)
+        counted.type_distribution = {
             name: tokens / total if total else 0 for name, tokens in self._by_type.items()
         }
 
     @property
-    def _told(self) -> ContextMetrics:
+    def _counted(self) -> ContextMetrics:
+        """The metrics without what was added since."""
         return cast("ContextMetrics", self.__dict__["_metrics"])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, to be written as JSON."""
-        metrics = self.metrics
         return {
             "session_id": self.session_id,
             "agent_id": self.agent_id,
             "blocks": [block.to_dict() for block in self.blocks],
-            "metrics": {
-                "total_tokens": metrics.total_tokens,
-                "context_saturation": metrics.context_saturation,
-                "type_distribution": metrics.type_distribution,
-            },
+            "metrics": asdict(self.metrics),
             "version": self.version,
             "trace_id": self.trace_id,
         }
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any], max_tokens: int = MAX_TOKENS) -> ContextPackage:
-        metrics = told["metrics"]
+    def from_dict(cls, fields: dict[str, Any], max_tokens: int = MAX_TOKENS) -> ContextPackage:
         return cls(
-            session_id=told["session_id"],
-            agent_id=told["agent_id"],
-            blocks=[ContextBlock.from_dict(each) for each in told["blocks"]],
-            metrics=ContextMetrics(
-                total_tokens=metrics["total_tokens"],
-                context_saturation=metrics["context_saturation"],
-                type_distribution=metrics["type_distribution"],
-            ),
-            version=told["version"],
-            trace_id=told["trace_id"],
+            session_id=fields["session_id"],
+            agent_id=fields["agent_id"],
+            blocks=[ContextBlock.from_dict(each) for each in fields["blocks"]],
+            metrics=ContextMetrics(*(fields["metrics"][each] for each in _METRICS)),
+            version=fields["version"],
+            trace_id=fields["trace_id"],
             max_tokens=max_tokens,
         )
 

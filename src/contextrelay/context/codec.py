@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -76,7 +77,6 @@ def from_json(body: bytes, max_tokens: int = MAX_TOKENS) -> ContextPackage:
 def to_protobuf(session: ContextPackage) -> bytes:
     """A session as protobuf, the article's messages."""
     messages = _messages()
-    metrics = session.metrics
     return messages.ContextPackage(
         session_id=session.session_id,
         agent_id=session.agent_id,
@@ -93,11 +93,7 @@ def to_protobuf(session: ContextPackage) -> bytes:
             )
             for block in session.blocks
         ],
-        metrics=messages.ContextMetrics(
-            total_tokens=metrics.total_tokens,
-            context_saturation=metrics.context_saturation,
-            type_distribution=metrics.type_distribution,
-        ),
+        metrics=messages.ContextMetrics(**asdict(session.metrics)),
         version=session.version,
         trace_id=session.trace_id,
     ).SerializeToString(deterministic=True)
@@ -135,16 +131,16 @@ def from_protobuf(body: bytes, max_tokens: int = MAX_TOKENS) -> ContextPackage:
         raise Invalid(f"this is no package: {error!r:.200}", _HINT) from error
 
 
-def _block(told: pycontext_pb2.ContextBlock) -> ContextBlock:
+def _block(read: pycontext_pb2.ContextBlock) -> ContextBlock:
     return ContextBlock(
-        id=told.id,
-        content=told.content,
-        relevance_score=told.relevance_score,
-        type=ContextType(told.type),
-        metadata=dict(told.metadata),
-        timestamp=told.timestamp,
-        token_count=told.token_count,
-        references=list(told.references),
+        id=read.id,
+        content=read.content,
+        relevance_score=read.relevance_score,
+        type=ContextType(read.type),
+        metadata=dict(read.metadata),
+        timestamp=read.timestamp,
+        token_count=read.token_count,
+        references=list(read.references),
     )
 
 

@@ -1,11 +1,13 @@
-"""Coordination: agents that pass a session on, a service of them, and a pilot beside it."""
+"""Coordination: agents that pass a session on, a service of them with its limits, and a pilot."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from contextrelay.context.agents import (
@@ -13,12 +15,13 @@ from contextrelay.context.agents import (
     ContextAwareIntentAgent,
     ContextAwareTechnicalAgent,
 )
-from contextrelay.context.concurrency import ContextConcurrencyManager
 from contextrelay.context.distributed import DistributedContextStore
 from contextrelay.context.monitoring import MetricsCollector, ProductionMonitor
 from contextrelay.context.sessions import ContextManager
 
 Baseline = Callable[[str], Awaitable[Any]]
+SESSIONS_MAX = 1_000
+CONTEXTS_MAX = 5_000
 _SPLIT = 2**32
 
 
@@ -40,14 +43,14 @@ class AgentCoordinator:
         intent_agent = self.agents["intent"]
         assert isinstance(intent_agent, ContextAwareIntentAgent)
         await intent_agent.initialize_session()
-        told: dict[str, Any] = {"intent": await intent_agent.analyze_intent(query)}
+        answer: dict[str, Any] = {"intent": await intent_agent.analyze_intent(query)}
         technical = self.agents.get("technical")
-        if isinstance(technical, ContextAwareTechnicalAgent) and _is_technical(told["intent"]):
+        if isinstance(technical, ContextAwareTechnicalAgent) and _is_technical(answer["intent"]):
             self.transfer("intent", "technical")
-            told["diagnosis"] = await technical.diagnose_issue(query, customer_id)
-        told["session_id"] = intent_agent.session_id
+            answer["diagnosis"] = await technical.diagnose_issue(query, customer_id)
+        answer["session_id"] = intent_agent.session_id
         self.save(intent_agent.session_id or "")
-        return told
+        return answer
 
     def transfer(self, giver: str, taker: str) -> str:
         """Let one agent go on with another's session; the session's id.
@@ -55,10 +58,10 @@ class AgentCoordinator:
         Raises:
             ValueError: the giver has no session.
         """
-        told = self.agents[giver].export_context()
-        self.agents[taker].import_context(told)
-        self.save(told["session_id"])
-        return told["session_id"]
+        session = self.agents[giver].export_context()
+        self.agents[taker].import_context(session)
+        self.save(session["session_id"])
+        return session["session_id"]
 
     def save(self, session_id: str) -> None:
         """Store a session where other servers find it, if there is such a place."""
@@ -82,6 +85,39 @@ def _is_technical(intent: dict[str, Any]) -> bool:
     return any(word in words for word in ("technical", "network", "outage", "slow", "connection"))
 
 
+class ContextConcurrencyManager:
+    """Locks and limits for those who share a context manager."""
+
+    def __init__(
+        self,
+        max_concurrent_sessions: int = SESSIONS_MAX,
+        max_concurrent_contexts: int = CONTEXTS_MAX,
+    ) -> None:
+        self.session_semaphore = asyncio.Semaphore(max_concurrent_sessions)
+        self.context_semaphore = asyncio.Semaphore(max_concurrent_contexts)
+        self.session_locks: dict[str, asyncio.Lock] = {}
+
+    @asynccontextmanager
+    async def session_context(self, session_id: str) -> AsyncGenerator[None]:
+        """Work on a session, alone."""
+        lock = self.session_locks.setdefault(session_id, asyncio.Lock())
+        # The lock first: who waits for a session does not keep others from theirs.
+        async with lock, self.session_semaphore:
+            yield
+
+    @asynccontextmanager
+    async def context_operation(self) -> AsyncGenerator[None]:
+        """Do one operation, with a limited number of others at the same time."""
+        async with self.context_semaphore:
+            yield
+
+    def cleanup_session(self, session_id: str) -> None:
+        """Forget a session that is over; one that is in use stays."""
+        lock = self.session_locks.get(session_id)
+        if lock is not None and not lock.locked():
+            del self.session_locks[session_id]
+
+
 class Service:
     """A coordinator at work: one query of a session at a time, and every one counted."""
 
@@ -99,21 +135,21 @@ class Service:
         """
         if not self.is_running:
             raise RuntimeError("the service was stopped")
-        start, told = time.perf_counter(), dict[str, Any]()
+        start, answer = time.perf_counter(), dict[str, Any]()
         # Agents have one session at a time, so their queries come one after the other.
         async with self._turns.session_context("agents"), self._turns.context_operation():
             try:
-                told = await self.coordinator.process(query, customer_id)
-                return told
+                answer = await self.coordinator.process(query, customer_id)
+                return answer
             finally:
-                self._count(time.perf_counter() - start, told)
+                self._count(time.perf_counter() - start, answer)
 
-    def _count(self, seconds: float, told: dict[str, Any]) -> None:
+    def _count(self, seconds: float, answer: dict[str, Any]) -> None:
         if self.metrics is not None:
             sessions = self.coordinator.context_manager.sessions
-            session = sessions.get(told.get("session_id", ""))
+            session = sessions.get(answer.get("session_id", ""))
             tokens = session.metrics.total_tokens if session else 0
-            self.metrics.record("coordinator", seconds, tokens, bool(told))
+            self.metrics.record("coordinator", seconds, tokens, bool(answer))
 
     async def stop(self) -> None:
         self.is_running = False

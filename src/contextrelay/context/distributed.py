@@ -7,6 +7,7 @@ keeps the session alive as well.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from contextrelay.context.blocks import ContextBlock, ContextMetrics, ContextPackage
@@ -38,18 +39,11 @@ class DistributedContextStore:
     def store_session(self, session: ContextPackage) -> None:
         """Store a session, all of it; blocks that it had and has no more are deleted."""
         key = self._session_key(session.session_id)
-        metrics = session.metrics
-        told = {
+        fields = {
             "agent_id": session.agent_id,
             "version": str(session.version),
             "trace_id": session.trace_id,
-            "metrics": json.dumps(
-                {
-                    "total_tokens": metrics.total_tokens,
-                    "context_saturation": metrics.context_saturation,
-                    "type_distribution": metrics.type_distribution,
-                }
-            ),
+            "metrics": json.dumps(asdict(session.metrics)),
             "block_ids": json.dumps([block.id for block in session.blocks]),
         }
         gone = set(self._block_ids(session.session_id)) - {block.id for block in session.blocks}
@@ -57,7 +51,7 @@ class DistributedContextStore:
         for start in range(0, len(session.blocks), _BATCH):
             self._store_blocks(session.session_id, session.blocks[start : start + _BATCH])
         pipe = self.redis.pipeline(transaction=False)
-        pipe.hset(key, mapping=told)
+        pipe.hset(key, mapping=fields)
         pipe.expire(key, self.ttl)
         for block_id in gone:
             pipe.delete(self._block_key(session.session_id, block_id))
@@ -76,22 +70,21 @@ class DistributedContextStore:
         Raises:
             Broken: what is under its key cannot be read.
         """
-        told: dict[bytes, bytes] = self.redis.hgetall(self._session_key(session_id))
-        if not told:
+        fields: dict[bytes, bytes] = self.redis.hgetall(self._session_key(session_id))
+        if not fields:
             return None
         try:
-            metrics = json.loads(told[b"metrics"])
             blocks = [
                 ContextBlock.from_dict(json.loads(raw))
-                for raw in self._bodies(session_id, json.loads(told[b"block_ids"]))
+                for raw in self._bodies(session_id, json.loads(fields[b"block_ids"]))
             ]
             return ContextPackage(
                 session_id=session_id,
-                agent_id=told[b"agent_id"].decode(),
+                agent_id=fields[b"agent_id"].decode(),
                 blocks=blocks,
-                metrics=ContextMetrics(**metrics),
-                version=int(told[b"version"]),
-                trace_id=told[b"trace_id"].decode(),
+                metrics=ContextMetrics(**json.loads(fields[b"metrics"])),
+                version=int(fields[b"version"]),
+                trace_id=fields[b"trace_id"].decode(),
             )
         except (KeyError, ValueError, TypeError) as error:
             raise Broken(

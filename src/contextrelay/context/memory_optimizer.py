@@ -1,4 +1,4 @@
-"""Shrinking: duplicates, long metadata and long blocks give room; a relay keeps the whole."""
+"""Smaller sessions: duplicates, long metadata and long blocks are cut; a relay keeps the whole."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class ContextMemoryOptimizer:
         """About how many bytes a session takes."""
         usage = len(session.session_id) + len(session.agent_id) + 16
         for block in session.blocks:
-            told = sum(len(key) + len(str(value)) for key, value in block.metadata.items())
-            usage += 2 * len(block.content) + told + 64
+            metadata = sum(len(key) + len(str(value)) for key, value in block.metadata.items())
+            usage += 2 * len(block.content) + metadata + 64
         return usage
 
     def _deduplicate_content(self, session: ContextPackage) -> None:

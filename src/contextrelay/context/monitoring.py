@@ -107,10 +107,10 @@ class ProductionMonitor:
 
     def report(self) -> dict[str, Any]:
         """Both arms side by side: how many, how long, how many tokens, how many failed."""
-        told: dict[str, Any] = {"experiment": self.experiment_name, "arms": {}}
+        arms: dict[str, Any] = {}
         for arm, seen in sorted(self._arms.items()):
             times = [seconds for seconds, _, _ in seen]
-            told["arms"][arm] = {
+            arms[arm] = {
                 "interactions": len(seen),
                 "mean_seconds": statistics.fmean(times),
                 "p95_seconds": statistics.quantiles(times, n=20)[18]
@@ -119,4 +119,4 @@ class ProductionMonitor:
                 "mean_tokens": statistics.fmean(tokens for _, tokens, _ in seen),
                 "failed": sum(not is_good for _, _, is_good in seen),
             }
-        return told
+        return {"experiment": self.experiment_name, "arms": arms}

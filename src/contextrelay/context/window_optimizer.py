@@ -133,7 +133,7 @@ class RealTimeContextOptimizer:
         """Each block's relevance as it was given, and what was made of it last."""
 
     async def start_optimization_loop(self, session_id: str) -> None:
-        """Optimize a session every interval, until it is told to stop."""
+        """Optimize a session every interval, until `stop_optimization_loop`."""
         self.running = True
         try:
             while self.running:

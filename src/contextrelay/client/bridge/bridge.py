@@ -9,17 +9,19 @@ Rule: who waits listens before it asks, so an answer cannot come too early.
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import secrets
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from contextrelay.client.bridge.command import run_command
 from contextrelay.client.bridge.tmux import TmuxPane
 from contextrelay.client.contextrelay import ContextRelay
-from contextrelay.client.signals.subscription import Frame
+from contextrelay.client.subscription import Frame
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Unavailable
 from contextrelay.limits import BRIDGE_S_DEFAULT, BRIDGE_TASKS_MAX, CONNECT_S_MAX
 
@@ -33,6 +35,7 @@ _OLD_URL_CHARS = 60
 # Fewer characters of an id than this could be anybody's.
 _ID_CHARS_MIN = 8
 _SUMMARY_CHARS = 80
+_STDERR_CHARS = 2_000
 
 Dispatcher = Callable[[str], str]
 
@@ -88,7 +91,7 @@ class AgentBridge:
         def hear(frame: Frame) -> None:
             url = frame.get("url")
             if isinstance(url, str):
-                # Who is behind is told again: a task that waits here is still in the channel.
+                # A task that waits here is still in the channel, and comes again after a restart.
                 self._room.acquire()
                 name = f"task {url[-36:]}"
                 threading.Thread(target=work, args=(url,), daemon=True, name=name).start()
@@ -211,9 +214,38 @@ class _Listening:
 
 
 def is_answer(metadata: dict[str, Any], correlation: str, task_url: str) -> bool:
-    """Whether a push is the answer to a task; one without an id tells by its summary."""
+    """Whether a push is the answer to a task; one without an id is known by its summary."""
     if CORRELATION in metadata:
         return metadata[CORRELATION] == correlation
-    told = task_url.partition("#")[0][:_OLD_URL_CHARS]
-    id_chars = len(told) - task_url.find("/pull/") - len("/pull/")
-    return id_chars >= _ID_CHARS_MIN and metadata.get("summary") == f"{_OLD_SUMMARY}{told}"
+    url = task_url.partition("#")[0][:_OLD_URL_CHARS]
+    id_chars = len(url) - task_url.find("/pull/") - len("/pull/")
+    return id_chars >= _ID_CHARS_MIN and metadata.get("summary") == f"{_OLD_SUMMARY}{url}"
+
+
+def run_command(command: str | Sequence[str], task: str, timeout_s: float) -> str:
+    """Run a command that reads a task from stdin; what it prints. A text is run by the shell.
+
+    Raises:
+        RelayError: it failed, or did not end in time.
+    """
+    running = subprocess.Popen(
+        command,
+        shell=isinstance(command, str),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        printed, complained = running.communicate(task, timeout_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.communicate()
+        raise Unavailable(f"the command did not end in {timeout_s:g} s", "allow more") from None
+    if running.returncode:
+        raise RelayError(
+            f"the command ended with {running.returncode}: {complained[-_STDERR_CHARS:].strip()}"
+        )
+    return printed

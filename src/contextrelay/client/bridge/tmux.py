@@ -64,8 +64,8 @@ class TmuxPane:
         Raises:
             Unavailable: it is a shell.
         """
-        told = self._tmux("display-message", "-t", self._target, "-p", _ABOUT).strip("\n")
-        program, _, flag = told.rpartition(" ")
+        about = self._tmux("display-message", "-t", self._target, "-p", _ABOUT).strip("\n")
+        program, _, flag = about.rpartition(" ")
         # A login shell has a dash before its name.
         if program.removeprefix("-") in SHELLS:
             raise Unavailable(

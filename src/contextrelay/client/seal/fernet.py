@@ -9,8 +9,6 @@ import re
 from base64 import b64decode, urlsafe_b64encode
 from binascii import Error
 
-from contextrelay.errors import TooLarge
-from contextrelay.limits import SEAL_WHOLE_BYTES_MAX
 from contextrelay.logic.seal import keys
 from contextrelay.logic.seal.keys import CANNOT_OPEN, SealKey, cannot_open
 
@@ -56,7 +54,7 @@ def unseal(ciphertext: str, key: str) -> str:
         assert read is not None
         return open_bytes(ciphertext.encode("ascii"), read).decode()
     except ValueError:
-        # Whatever it was, it is told in the same words, and without what led to it.
+        # One message for every cause, so that it gives nothing away.
         raise ValueError(CANNOT_OPEN) from None
 
 
@@ -93,27 +91,3 @@ def _is_one_spelling(token: bytes) -> bool:
 
 def _spelled(key: SealKey) -> bytes:
     return urlsafe_b64encode(key.secret)
-
-
-class Collected:
-    """A body that comes in pieces, and is needed whole.
-
-    Raises (when added to):
-        TooLarge: it is longer than what may be in memory.
-    """
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size_bytes = 0
-
-    def add(self, part: bytes) -> None:
-        self._size_bytes += len(part)
-        if self._size_bytes > SEAL_WHOLE_BYTES_MAX:
-            raise TooLarge(
-                f"the body is over {SEAL_WHOLE_BYTES_MAX} bytes, and k1 seals it in one piece",
-                "seal it as k2, which has no such limit",
-            )
-        self._parts.append(part)
-
-    def whole(self) -> bytes:
-        return b"".join(self._parts)

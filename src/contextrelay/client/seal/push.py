@@ -15,8 +15,8 @@ from msgspec.structs import asdict, replace
 
 from contextrelay.client.seal import fernet
 from contextrelay.client.transport.local import AsyncBody, brought
-from contextrelay.errors import Failed, Invalid
-from contextrelay.limits import CHUNK_BYTES
+from contextrelay.errors import Failed, Invalid, TooLarge
+from contextrelay.limits import CHUNK_BYTES, SEAL_WHOLE_BYTES_MAX
 from contextrelay.logic.content.artifact_type import declared_type
 from contextrelay.logic.seal.keys import KEY_BYTES, SEAL_ID_BYTES, SealKey, hide_keys
 from contextrelay.logic.seal.stream import (
@@ -46,8 +46,8 @@ class Pushed(Artifact, frozen=True, kw_only=True):
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={value!r}" for name, value in asdict(self).items())
-        return f"{type(self).__name__}({hide_keys(told)})"
+        fields = ", ".join(f"{name}={value!r}" for name, value in asdict(self).items())
+        return f"{type(self).__name__}({hide_keys(fields)})"
 
 
 _DESCRIBED = Artifact.__struct_fields__
@@ -77,7 +77,7 @@ class Sealing:
         if seal is False:
             return
         if seal not in (True, *get_args(SealFormat)):
-            # Not told back: somebody may take it for the place of a password.
+            # Not repeated in the message: somebody may take it for the place of a password.
             raise Invalid("seal is no format", 'seal=True, "k1" or "k2"; the key is made here')
         if verb.sealed is not None:
             raise Invalid("it is sealed already", "give seal or sealed, not both")
@@ -86,14 +86,15 @@ class Sealing:
         self.key = new_key(format)
         # What comes asynchronously is awaited from the thread that sends it.
         here = brought(body)
-        self.body = _fernet(here, self.key) if format == "k1" else _chunked(here, *self._by())
-
-    def _by(self) -> tuple[SealKey, bytes, bytes]:
-        assert self.key is not None
-        return self.key, os.urandom(PREFIX_BYTES), describing(self.verb)
+        if format == "k1":
+            whole = isinstance(here, bytes)
+            self.body = fernet.seal_bytes(here, self.key) if whole else _fernet(here, self.key)
+        else:
+            prefix, described = os.urandom(PREFIX_BYTES), describing(self.verb)
+            self.body = _chunked(here, self.key, prefix, described)
 
     def pushed(self, artifact: Artifact, url: str) -> Pushed:
-        """What came of it, for who pushed.
+        """The artifact with its URL, and with the key in that.
 
         Raises:
             Failed: the server has another description than the one that was sealed.
@@ -101,7 +102,7 @@ class Sealing:
         if self.key is not None:
             if self.key.format == "k2" and describing(artifact) != describing(self.verb):
                 raise Failed(
-                    f"the relay describes {artifact.ref} otherwise than it was told to, "
+                    f"the relay describes {artifact.ref} otherwise than it was pushed, "
                     "so that it cannot be opened",
                     "push it again, with a name, type and metadata that it keeps as they are",
                 )
@@ -134,8 +135,8 @@ def _described(verb: Push, format: SealFormat) -> Push:
 
     The content is not looked at: its type is what the caller says, or what the name says.
     """
-    told, media_type = declared_type(verb.type, verb.name, verb.media_type)
-    return replace(verb, type=told, media_type=media_type, sealed=format)
+    type, media_type = declared_type(verb.type, verb.name, verb.media_type)
+    return replace(verb, type=type, media_type=media_type, sealed=format)
 
 
 def _chunked(body: Body, key: SealKey, prefix: bytes, described: bytes) -> Body:
@@ -146,15 +147,16 @@ def _chunked(body: Body, key: SealKey, prefix: bytes, described: bytes) -> Body:
     return sealed(body, key, prefix, described)
 
 
-def _fernet(body: Body, key: SealKey) -> Body:
-    """Fernet seals a whole body only, which is collected when it is sent."""
-    if isinstance(body, bytes):
-        return fernet.seal_bytes(body, key)
-    return _whole(body, key)
-
-
-def _whole(body: Iterable[bytes], key: SealKey) -> Iterator[bytes]:
-    collected = fernet.Collected()
+def _fernet(body: Iterable[bytes], key: SealKey) -> Iterator[bytes]:
+    """Seal a whole body, which is collected when it is sent: Fernet has no chunks."""
+    parts: list[bytes] = []
+    size_bytes = 0
     for chunk in body:
-        collected.add(chunk)
-    yield fernet.seal_bytes(collected.whole(), key)
+        parts.append(chunk)
+        size_bytes += len(chunk)
+        if size_bytes > SEAL_WHOLE_BYTES_MAX:
+            raise TooLarge(
+                f"the body is over {SEAL_WHOLE_BYTES_MAX} bytes, and k1 seals it in one piece",
+                "seal it as k2, which has no such limit",
+            )
+    yield fernet.seal_bytes(b"".join(parts), key)

@@ -1,4 +1,4 @@
-"""Servers: where a relay is reached over HTTP, and what may be told to it.
+"""Servers: where a relay is reached over HTTP, and the key that goes there.
 
 Rule: a key belongs to one origin. It is sent nowhere else, and redirects are not followed.
 """

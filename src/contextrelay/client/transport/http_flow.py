@@ -1,6 +1,6 @@
 """Asking over HTTP: what is sent, when it is sent again, and what the reply says.
 
-A flow is a generator that yields what has to be done (send, read on, pause) and is told what came
+A flow is a generator that yields what has to be done (send, read on, pause) and is sent what came
 of it; remote.py does these things, blocking or awaited. So there is one copy of every rule.
 
 Rule: a request is sent again only if that cannot do it twice: it only reads, or it carries a key by
@@ -156,10 +156,9 @@ def _pause_s(count: int, asked_s: float | None) -> float:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    told = headers.get("retry-after", "").strip()
-    if told.isascii() and told.isdigit() and len(told) < 10:
-        return float(told)
-    return None
+    seconds = headers.get("retry-after", "").strip()
+    is_number = seconds.isascii() and seconds.isdigit() and len(seconds) < 10
+    return float(seconds) if is_number else None
 
 
 # Verbs
@@ -260,7 +259,8 @@ def _with_body(
     value = decoded(reply_type(route.verb), line)
     if not isinstance(verb, verbs.Pull):
         return Coming(value, answer, first, None)
-    size_bytes = _asked_bytes(verb, value)
+    stop = value.size_bytes if verb.stop is None else min(verb.stop, value.size_bytes)
+    size_bytes = max(0, stop - verb.start)
     if size_bytes > HELD_BODY_BYTES_MAX:
         return Coming(value, answer, first, size_bytes)
     body = first + (yield from whole(answer, size_bytes + 1))
@@ -268,11 +268,6 @@ def _with_body(
         raise Lost(cut_short(size_bytes, len(body)))
     held.keep(verb, value, body)
     return in_hand(value, body)
-
-
-def _asked_bytes(verb: verbs.Pull, artifact: Artifact) -> int:
-    stop = artifact.size_bytes if verb.stop is None else min(verb.stop, artifact.size_bytes)
-    return max(0, stop - verb.start)
 
 
 def in_hand(value: Any, body: bytes) -> verbs.Stream[Any]:
@@ -309,7 +304,7 @@ def whole(answer: Answer, bytes_max: int) -> Flow[bytes]:
 
 
 def refuse_error(answer: Answer) -> Flow[None]:
-    """Let a good answer pass; raise the error that any other one tells of."""
+    """Let a good answer pass; raise the error that any other one holds."""
     if not 200 <= answer.status < 300:
         raise (yield from _error_in(answer))
 
@@ -321,12 +316,18 @@ def _error_in(answer: Answer) -> Flow[RelayError]:
             f"the server sends us on to {answer.headers.get('location', '')[:200]!r}",
             "redirects are not followed; if that is the relay, use its address",
         )
-    return told_error(_told(raw, answer.headers.get("content-type", "")), answer.status)
+    try:
+        problem = decode(raw, type=dict[str, Any])
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        # Plain text, as on the routes of seed 000; anything else is from no relay.
+        is_text = answer.headers.get("content-type", "").startswith("text/plain")
+        problem = {"error": raw[:1000].decode(errors="replace").strip()} if is_text else {}
+    return server_error(problem, answer.status)
 
 
-def told_error(told: Mapping[str, Any], status: int) -> RelayError:
-    """The error that a server tells of: in one line each, bounded, and nothing hidden in it."""
-    error = from_problem(told, status)
+def server_error(problem: Mapping[str, Any], status: int) -> RelayError:
+    """The error in a server's answer: one line each, bounded, and nothing hidden in it."""
+    error = from_problem(problem, status)
     message, hint = map(_in_one_line, (error.message, error.hint))
     return type(error)(message, hint, error.details, error.status)
 
@@ -336,16 +337,6 @@ def _in_one_line(text: str) -> str:
     if len(line) <= SERVER_ERROR_CHARS_MAX:
         return line
     return line[: SERVER_ERROR_CHARS_MAX - 1] + "…"
-
-
-def _told(raw: bytes, media_type: str) -> dict[str, Any]:
-    """What an error says: a problem, or plain text as on the routes of seed 000."""
-    try:
-        return decode(raw, type=dict[str, Any])
-    except (DecodeError, UnicodeDecodeError, RecursionError):
-        if media_type.startswith("text/plain"):
-            return {"error": raw[:1000].decode(errors="replace").strip()}
-        return {}
 
 
 def decoded(kind: Any, raw: bytes) -> Any:

@@ -1,7 +1,6 @@
 """The remote transports: verbs asked over HTTP, blocking or awaited.
 
-Both only do what a flow (asking.py) tells them to: send, read on, pause. Here foreign errors become
-ours.
+Both do the steps of a flow (http_flow.py): send, read on, pause. Errors of httpx2 become ours here.
 """
 
 from __future__ import annotations
@@ -195,7 +194,8 @@ class AsyncRemote(_Remote):
     async def _sent_in_thread(self, verb: Verb[Reply], body: AsyncBody, key: str) -> Reply:
         """Send a large body from a thread.
 
-        An event loop that is told to stop sending does not read the answer which says why.
+        On an event loop, a server that stops the sending is not heard: the answer which says why is
+        lost.
         """
         if not self._senders:
             self._senders.append(Remote(self.server, self._timeout_s))
@@ -275,7 +275,7 @@ class AsyncRemote(_Remote):
 
 
 class _Streamed(Stream[Any], frozen=True):
-    """A reply whose body is awaited; `open` is for a thread beside the event loop."""
+    """A reply whose body is awaited; `open` is for a thread other than that of the event loop."""
 
     awaited: Callable[[int], AsyncIterator[bytes]]
 
@@ -342,19 +342,19 @@ def _is_closed() -> NoReturn:
 
 def _lost(server: Server, error: httpx2.HTTPError) -> Lost:
     """Our error for one of httpx2's, and whether the request may be sent again."""
-    told = str(error) or type(error).__name__
+    cause = str(error) or type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         failed = Unavailable(
-            f"no relay answers at {server.url}: {told}", "see whether it runs, and its address"
+            f"no relay answers at {server.url}: {cause}", "see whether it runs, and its address"
         )
-        lost = Lost(failed, 1 if "certificate" in told.lower() else UNHEARD_SENDS_MAX)
+        lost = Lost(failed, 1 if "certificate" in cause.lower() else UNHEARD_SENDS_MAX)
     elif isinstance(error, httpx2.TimeoutException):
         failed = Unavailable(
             f"{server.url} did not answer in time", "ask again, or allow it more time"
         )
         lost = Lost(failed, 1)
     else:
-        failed = Unavailable(f"the connection to {server.url} broke: {told}", "ask again")
+        failed = Unavailable(f"the connection to {server.url} broke: {cause}", "ask again")
         lost = Lost(failed, SENDS_MAX if isinstance(error, httpx2.TransportError) else 1)
     lost.__cause__ = error
     return lost

@@ -1,7 +1,7 @@
-"""Subscriptions: the signals of a channel as they come, over a WebSocket, in order, each once.
+"""Subscriptions: the signals of a channel as they come, in order, each once.
 
-Where the server numbers its signals, a subscription that lost its connection goes on where it was:
-even before the first signal, for the server tells at the handshake how far the channel is.
+A server sends them over a WebSocket. Where it numbers them, a subscription that lost its connection
+goes on where it was: even before the first signal, for the handshake says how far the channel is.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from urllib.parse import quote
 from msgspec import DecodeError
 from msgspec.json import decode
 
+from contextrelay.client.relay import Relay
 from contextrelay.client.transport.address import Server
-from contextrelay.client.transport.http_flow import told_error
+from contextrelay.client.transport.http_flow import server_error
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import CONNECT_S_MAX, KEEPALIVE_S, MESSAGE_BYTES_MAX, RECONNECT_S_MIN
+from contextrelay.model.signal import Signal
 
 SEQ_HEADER = "x-relay-seq"
 FRAME_BYTES_MAX = 2 * MESSAGE_BYTES_MAX
+# How soon a local subscription sees that it was closed.
+_CLOSING_S_MAX = 0.5
 
 Frame = dict[str, Any]
 
@@ -42,7 +46,7 @@ class Subscription:
         self._lock = threading.Lock()
 
     def run(self, hear: Callable[[Frame], object], on_open: Callable[[], object]) -> None:
-        """Hear until closed; whatever breaks is set up again, after 1, 2, 4 ... seconds.
+        """Call `hear` with each signal, until closed; reconnect after 1, 2, 4 ... seconds.
 
         Raises:
             RelayError: the server refuses, so that trying again cannot help.
@@ -68,12 +72,16 @@ class Subscription:
             delay_s = min(delay_s * 2, self._reconnect_s_max)
 
     def _opened(self) -> Any:
-        from contextrelay.client.signals.dial import Dialing
+        from websockets.sync.client import reconnect
+
+        class Connecting(reconnect):
+            def process_redirect(self, exc: Exception) -> Exception | str:
+                return exc  # Followed, it would lead our key, or our trust, to somebody else.
 
         place = "" if self._seq is None else f"?after={self._seq}"
         headers = self._server.headers()
         headers.pop("accept-encoding")
-        connection = Dialing(
+        connection = Connecting(
             f"ws{self._server.url[4:]}/ws/{quote(self._channel, safe='')}{place}",
             additional_headers=headers,
             proxy=None if self._server.is_loopback else True,
@@ -89,9 +97,9 @@ class Subscription:
         if self._closed.is_set():
             connection.close()
         assert connection.response is not None, "the handshake is done"
-        told = connection.response.headers.get(SEQ_HEADER, "")
-        if self._seq is None and told.isascii() and told.isdigit():
-            self._seq = int(told)
+        seq = connection.response.headers.get(SEQ_HEADER, "")
+        if self._seq is None and seq.isascii() and seq.isdigit():
+            self._seq = int(seq)
         return connection
 
     def _take(self, raw: str | bytes, hear: Callable[[Frame], object]) -> None:
@@ -126,6 +134,46 @@ class Subscription:
                 connection.close()
 
 
+class LocalSubscription:
+    """One channel of the embedded store, with the interface of a `Subscription`."""
+
+    def __init__(self, relay: Relay, channel: str) -> None:
+        self._relay = relay
+        self._channel = channel
+        self._closed = threading.Event()
+        self._ended = threading.Event()
+        self._thread = 0
+
+    def run(self, hear: Callable[[Frame], object], on_open: Callable[[], object]) -> None:
+        """Call `hear` with each signal, until closed."""
+        self._thread = threading.get_ident()
+        try:
+            place = self._relay.signals(self._channel).head
+            on_open()
+            while not self._closed.is_set():
+                page = self._relay.wait(self._channel, place, _CLOSING_S_MAX)
+                place = page.gap[1] if page.gap else place
+                for signal in page.signals:
+                    place = signal.seq
+                    hear(self._frame(signal))
+                    if self._closed.is_set():
+                        return
+        finally:
+            self._ended.set()
+
+    def _frame(self, signal: Signal) -> Frame:
+        fields: Frame = {"ts": signal.ts, "seq": signal.seq, "from": signal.by}
+        if signal.ref is None:
+            return {"message": signal.message, **fields}
+        return {"url": self._relay.transport.url_of(signal.ref), **fields}
+
+    def close(self) -> None:
+        """End it, from any thread; the store may be closed after that."""
+        self._closed.set()
+        if self._thread not in (0, threading.get_ident()):
+            self._ended.wait(10 * _CLOSING_S_MAX)
+
+
 def _refusal(response: Any) -> RelayError:
     """The error that a handshake was answered with."""
     status: int = response.status_code
@@ -135,5 +183,5 @@ def _refusal(response: Any) -> RelayError:
             f"the server sends us on to {place!r}",
             "redirects are not followed; if that is the relay, use its address",
         )
-    told = bytes(response.body or b"")[:1000].decode(errors="replace").strip()
-    return told_error({"error": told}, status)
+    text = bytes(response.body or b"")[:1000].decode(errors="replace").strip()
+    return server_error({"error": text}, status)
