@@ -1,4 +1,4 @@
-"""Troubles: what the file system complains of, and the next step.
+"""File errors: what the file system complains of, as our errors with the next step.
 
 Rule: no message names a file: it may travel further than this machine. `place` does (errors.py).
 """
@@ -6,49 +6,46 @@ Rule: no message names a file: it may travel further than this machine. `place` 
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 from contextrelay.errors import Broken, Full, Invalid, RelayError, Unavailable
 
 
-def no_room(path: Path | str, why: object) -> RelayError:
-    return Full(
-        f"the store has no room to grow: {why}",
-        "free some: relay artifact rm REF, then relay gc; reads still work",
-        place=path,
-    )
+def _trouble(kind: type[RelayError], message: str, hint: str) -> Callable[..., RelayError]:
+    """A maker of errors, from a file and what was complained of."""
+
+    def made(path: Path | str, why: object) -> RelayError:
+        return kind(f"{message}: {why}", hint, place=path)
+
+    return made
 
 
-def read_only(path: Path | str, why: object) -> RelayError:
-    return Full(
-        f"the store cannot be written: {why}",
-        "reads still work; make the disk or folder writable, or set RELAY_HOME to another",
-        place=path,
-    )
-
-
-def cannot_open(path: Path | str, why: object) -> RelayError:
-    return Broken(
-        f"the store cannot be opened: {why}",
-        "check that the folder exists and is yours, or set RELAY_HOME to another",
-        place=path,
-    )
-
-
-def damaged(path: Path | str, why: object) -> RelayError:
-    return Broken(
-        f"the store is damaged: {why}",
-        "see what with: relay verify; go back to a backup with: relay restore FILE",
-        place=path,
-    )
-
-
-def busy(path: Path | str, why: object) -> RelayError:
-    return Unavailable(
-        f"the store is being written by another program: {why}",
-        "try again; if it lasts, look for a stuck process with: relay doctor",
-        place=path,
-    )
+no_room = _trouble(
+    Full,
+    "the store has no room to grow",
+    "free some: relay artifact rm REF, then relay gc; reads still work",
+)
+read_only = _trouble(
+    Full,
+    "the store cannot be written",
+    "reads still work; make the disk or folder writable, or set RELAY_HOME to another",
+)
+cannot_open = _trouble(
+    Broken,
+    "the store cannot be opened",
+    "check that the folder exists and is yours, or set RELAY_HOME to another",
+)
+damaged = _trouble(
+    Broken,
+    "the store is damaged",
+    "see what with: relay verify; go back to a backup with: relay restore FILE",
+)
+busy = _trouble(
+    Unavailable,
+    "the store is being written by another program",
+    "try again; if it lasts, look for a stuck process with: relay doctor",
+)
 
 
 def locked() -> RelayError:

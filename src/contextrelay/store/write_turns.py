@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from types import TracebackType
 
 try:
     import fcntl
@@ -18,66 +17,66 @@ except ImportError:  # Windows: SQLite's busy handler alone decides, without fai
     fcntl = None
 
 
+class _FileLock:
+    """A lock between processes, which ends with the process that holds it."""
+
+    def __init__(self, path: Path) -> None:
+        # A lock is a file of the store; a link would make one elsewhere.
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        self._handle = os.open(path, flags, 0o600)
+
+    def acquire(self) -> None:
+        if fcntl is not None:
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+
+    def release(self) -> None:
+        if fcntl is not None:
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
 class Turns:
     """A fair lock between processes. Within one process the caller must serialise itself."""
 
     def __init__(self, folder: Path) -> None:
-        self._gate = _open(folder / "turn.gate")
-        self._work = _open(folder / "turn.work")
+        self._gate = _FileLock(folder / "turn.gate")
+        self._work = _FileLock(folder / "turn.work")
 
     def __enter__(self) -> None:
-        if fcntl is None:
-            return
-        fcntl.flock(self._gate, fcntl.LOCK_EX)
+        self._gate.acquire()
         try:
-            fcntl.flock(self._work, fcntl.LOCK_EX)
+            self._work.acquire()
         finally:
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            self._gate.release()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if fcntl is not None:
-            fcntl.flock(self._work, fcntl.LOCK_UN)
+    def __exit__(self, *_: object) -> None:
+        self._work.release()
 
     def close(self) -> None:
-        os.close(self._gate)
-        os.close(self._work)
+        self._gate.close()
+        self._work.close()
 
 
 class Patience:
-    """A lock between all threads of all processes, for who needs to be alone for a moment."""
+    """A lock between all threads of all processes, for a writer that lost a race."""
 
     def __init__(self, folder: Path) -> None:
         self._inside = threading.Lock()
-        self._between = _open(folder / "turn.patience")
+        self._between = _FileLock(folder / "turn.patience")
 
     def __enter__(self) -> None:
         self._inside.acquire()
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._between, fcntl.LOCK_EX)
-            except BaseException:
-                self._inside.release()
-                raise
+        try:
+            self._between.acquire()
+        except BaseException:
+            self._inside.release()
+            raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if fcntl is not None:
-            fcntl.flock(self._between, fcntl.LOCK_UN)
+    def __exit__(self, *_: object) -> None:
+        self._between.release()
         self._inside.release()
 
     def close(self) -> None:
-        os.close(self._between)
-
-
-def _open(path: Path) -> int:
-    # A lock is a file of the store; a link would make one elsewhere.
-    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        self._between.close()

@@ -206,10 +206,10 @@ def _priors(blocks: Sequence[Block], now_ms: int | None) -> list[float]:
     """What each is worth without a query, from 0 to 1: its maker's view of it, less with age."""
     newest_ms = max((block.timestamp for block in blocks), default=0)
     at_ms = newest_ms if now_ms is None else now_ms
-    worth = [max(0.0, block.relevance_score) * _freshness(block, at_ms) for block in blocks]
+    worth = [
+        max(0.0, block.relevance_score)
+        * (decay(at_ms - block.timestamp) if block.timestamp else 1.0)
+        for block in blocks
+    ]
     highest = max(worth, default=0.0) or 1.0
     return [each / highest for each in worth]
-
-
-def _freshness(block: Block, at_ms: int) -> float:
-    return decay(at_ms - block.timestamp) if block.timestamp else 1.0

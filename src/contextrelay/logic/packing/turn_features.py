@@ -1,4 +1,4 @@
-"""Turns: who says a block, in which talk, when, and what words ask for or tell of a time."""
+"""Features of turns: the speaker, group and day of a block, and words that name a time."""
 
 from __future__ import annotations
 

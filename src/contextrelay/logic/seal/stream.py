@@ -130,49 +130,31 @@ def first_stop(stop: int | None) -> int | None:
 # Sealing
 
 
-class Sealer:
-    """Seals a body that is fed piece by piece."""
-
-    def __init__(self, key: SealKey, prefix: bytes, described: bytes) -> None:
-        assert len(prefix) == PREFIX_BYTES
-        self._cipher = _cipher(key)
-        self._nonce = prefix
-        self._data = key.seal_id + described
-        self._pieces = Pieces()
-        self._index = 0
-        self.header = _START + prefix
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Take in the next piece; the chunks that are full, and not the last."""
-        self._pieces.add(chunk)
-        # A full chunk may be the last one: it waits until more comes.
-        while self._pieces.size_bytes > SEAL_CHUNK_BYTES:
-            yield self._seal(self._pieces.take(SEAL_CHUNK_BYTES), is_last=False)
-
-    def finish(self) -> bytes:
-        """The last chunk."""
-        return self._seal(self._pieces.take(self._pieces.size_bytes), is_last=True)
-
-    def _seal(self, chunk: bytes | memoryview, is_last: bool) -> bytes:
-        if self._index >= SEAL_CHUNKS_MAX:
-            raise TooLarge(
-                "the body has too many chunks to be sealed",
-                f"at most {SEAL_CHUNKS_MAX:,} chunks of {SEAL_CHUNK_BYTES:,} bytes; split it",
-            )
-        nonce = _nonce(self._nonce, self._index, is_last)
-        self._index += 1
-        return self._cipher.encrypt(nonce, chunk, self._data)
-
-
 def sealed(
     chunks: Iterable[bytes], key: SealKey, prefix: bytes, described: bytes
 ) -> Iterator[bytes]:
-    """A body, sealed as it is read."""
-    sealer = Sealer(key, prefix, described)
-    yield sealer.header
+    """A body, sealed as it is read.
+
+    Raises (when read):
+        TooLarge: it has too many chunks.
+    """
+    assert len(prefix) == PREFIX_BYTES
+    cipher, authenticated, pieces, index = _cipher(key), key.seal_id + described, Pieces(), 0
+    yield _START + prefix
     for chunk in chunks:
-        yield from sealer.feed(chunk)
-    yield sealer.finish()
+        pieces.add(chunk)
+        # A full chunk may be the last one: it waits until more comes.
+        while pieces.size_bytes > SEAL_CHUNK_BYTES:
+            nonce = _nonce(prefix, index, is_last=False)
+            yield cipher.encrypt(nonce, pieces.take(SEAL_CHUNK_BYTES), authenticated)
+            index += 1
+            if index >= SEAL_CHUNKS_MAX:
+                raise TooLarge(
+                    "the body has too many chunks to be sealed",
+                    f"at most {SEAL_CHUNKS_MAX:,} chunks of {SEAL_CHUNK_BYTES:,} bytes; split it",
+                )
+    rest = pieces.take(pieces.size_bytes)
+    yield cipher.encrypt(_nonce(prefix, index, is_last=True), rest, authenticated)
 
 
 class SealedBody:

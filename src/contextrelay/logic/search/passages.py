@@ -22,6 +22,7 @@ from contextrelay.limits import (
     PASSAGE_LINES_MAX,
     POINTER_CHARS_MAX,
 )
+from contextrelay.logic.document.pointer import escape
 from contextrelay.logic.search.bm25 import length_of
 from contextrelay.logic.search.words import words
 from contextrelay.model.artifact import ArtifactType
@@ -205,7 +206,7 @@ class _Level:
             return None
         if self._is_list:
             return f"{self._parent}/{self._entries}"
-        return f"{self._parent}/{_escaped(self.key)}" if self.key else self._parent
+        return f"{self._parent}/{escape(decode(self.key, type=str))}" if self.key else self._parent
 
     def end_entry(self, stop: int) -> None:
         """An entry ends: a span of its own, several by what is in it, or one of some small ones."""
@@ -237,11 +238,6 @@ class _Level:
     def ended(self) -> list[Span]:
         self._end_small(self._start)
         return self._spans
-
-
-def _escaped(key: str) -> str:
-    """A key, as it is quoted in the document, as a part of a pointer."""
-    return decode(key, type=str).replace("~", "~0").replace("/", "~1")
 
 
 # What a search index takes in
