@@ -74,6 +74,7 @@ def fill(relay: Relay, key: IssuedKey, channel: str = CHANNEL, thread: str = THR
     handed = made.hand_off("scout", SECRET, refs=(artifact.ref,), channel=channel)
     relay.publish(channel, {"secret": SECRET})
     relay.use_thread(made.id, "/work")
+    relay.transport.ask(verbs.RememberPush(artifact.ref, "/work"))
     return Things(artifact.ref, made.id, channel, key.key.id, handed.ref)
 
 
@@ -99,6 +100,8 @@ VALUES: dict[str, Any] = {
     "to": "scout",
     "ask": "go",
     "run": "r1",
+    "place": "/work",
+    "blocks": [{"id": "b1", "content": "one"}],
     "action": "asked a model",
 }
 # What else has to be said, so that it is asked rightly.

@@ -123,6 +123,7 @@ class Kind:
     LOOKED = "looked"
     ONCE = "once"
     PENDING = "pending"
+    PUSHED = "pushed"
     READ = "read"
     REF = "ref"
     RESULT = "result"
@@ -331,7 +332,14 @@ LOGS: tuple[Log, ...] = (
         LAST_USED,
         "none",
         "never",
-        (Rows(Kind.FOLDER, "key, path", "the thread last used there", "threads/threads", "never"),),
+        (
+            Rows(
+                Kind.FOLDER, "key, path", "the thread last used there", "threads/threads", "never"
+            ),
+            Rows(
+                Kind.PUSHED, "key, place", "the ref last pushed there", "artifacts/records", "never"
+            ),
+        ),
     ),
     Log(
         f"{RESULTS}<cache key>",

@@ -10,12 +10,13 @@ from contextrelay import Gone, NotFound, Settings
 from contextrelay.core.artifacts.catalog import ADDED
 from contextrelay.wire.verbs import (
     Extend,
+    LastPush,
     List,
-    NewThread,
     Peek,
     Pin,
     Pull,
     Push,
+    RememberPush,
     Remove,
     Survey,
     Sweep,
@@ -179,14 +180,13 @@ def test_what_was_pinned_may_expire_again() -> None:
     assert core.ask(Verify()).problem_count == 0
 
 
-def test_a_listing_is_filtered_by_name_type_time_and_thread() -> None:
+def test_a_listing_is_filtered_by_name_type_and_time() -> None:
     clock = Clock()
     core = local(clock)
-    thread = core.ask(NewThread("work")).thread_id
     old = core.ask(Push(name="Report.md"), b"# old")
     clock.pass_ms(1000)
     since_ms = clock.at_ms
-    table = core.ask(Push(name="rows.csv", thread=thread), b"a,b\n1,2\n")
+    table = core.ask(Push(name="rows.csv"), b"a,b\n1,2\n")
     clock.pass_ms(1)
     new = core.ask(Push(name="my report.md"), b"# new")
 
@@ -196,7 +196,6 @@ def test_a_listing_is_filtered_by_name_type_time_and_thread() -> None:
     assert found(List(name="report")) == [new.ref, old.ref]
     assert found(List(type=table.type)) == [table.ref]
     assert found(List(since_ms=since_ms)) == [new.ref, table.ref]
-    assert found(List(thread=thread)) == [table.ref]
     first = core.ask(List(1, name="report"))
     assert found(List(1, first.next, name="report")) == [old.ref]
 
@@ -216,3 +215,19 @@ def test_a_filter_that_passes_over_many_goes_on_where_it_stopped(
 
     assert [artifact.ref for page in pages for artifact in page.artifacts] == [wanted]
     assert len(pages) == 3
+
+
+def test_what_was_pushed_last_from_a_place_is_never_another() -> None:
+    """Each place and each key has its own; when it is gone, that is the answer."""
+    clock = Clock()
+    core = local(clock)
+    here, there = core.ask(Push(name="a.txt"), b"here").ref, core.ask(Push(), b"there").ref
+    core.ask(RememberPush(here, "/work\nada"))
+    core.ask(RememberPush(there, "/work\nbob"))
+
+    assert [each.ref for each in core.ask(LastPush("/work\nada"))] == [here]
+    assert [each.ref for each in core.ask(LastPush("/work\nbob"))] == [there]
+    core.ask(Remove(here))
+    with pytest.raises(Gone, match=f"a.txt was pushed last from here; {here} was removed"):
+        core.ask(LastPush("/work\nada"))
+    assert core.ask(LastPush("/elsewhere")) == []

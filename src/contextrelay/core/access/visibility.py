@@ -118,7 +118,9 @@ class VisibleReads:
     def _is_row_there(self, log: str, row: Row) -> bool:
         """Whether a row of an index, or between two things, names what is there."""
         if log == LAST_USED:
-            return self._has_thread((row.body or b"").decode())
+            ref = (row.body or b"").decode()
+            is_pushed = row.kind == Kind.PUSHED
+            return self._has_artifact(artifact_log(ref)) if is_pushed else self._has_thread(ref)
         if log.startswith(INDEXES):
             # The ref of what is meant ends the key.
             ref = row.key[-_REF_CHARS:]

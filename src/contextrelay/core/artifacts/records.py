@@ -20,14 +20,14 @@ from msgspec.json import Decoder, Encoder
 from contextrelay.core.access.visibility import known_refs
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import Entry, entries
-from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log, walk_logs, walk_rows
+from contextrelay.core.schema import ARTIFACTS, LAST_USED, Kind, artifact_log, walk_logs, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import FIND_ITEMS_MAX, LIST_LOOKED_AT_MAX
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, spell
 from contextrelay.model.reports import Lineage, Listing
-from contextrelay.store.ledger import ONLY, Reads, Row
-from contextrelay.wire.verbs import Body, Find, List, Trace
+from contextrelay.store.ledger import ONLY, Reads, Row, Write
+from contextrelay.wire.verbs import Body, Find, LastPush, List, RememberPush, Trace
 
 Described = TypeVar("Described", Artifact, Tombstone)
 
@@ -186,12 +186,42 @@ def _listed(stores: Stores, entry: Entry) -> Artifact | None:
 
 def _matches(artifact: Artifact, verb: List) -> bool:
     is_named = verb.name is None or verb.name.casefold() in (artifact.name or "").casefold()
-    is_typed = verb.type in (None, artifact.type)
-    return is_named and is_typed and verb.thread in (None, artifact.thread)
+    return is_named and verb.type in (None, artifact.type)
 
 
 def is_over(artifact: Artifact, now_ms: int) -> bool:
     return artifact.expires_at is not None and in_ms(artifact.expires_at) <= now_ms
+
+
+@answers(RememberPush)
+def remember_push(stores: Stores, verb: RememberPush, body: Body) -> Artifact:
+    artifact = live(stores, verb.ref)
+    row = Row(Kind.PUSHED, place_key(stores, verb.place), verb.ref.encode())
+    stores.ledger.commit(Write(LAST_USED, rows=(row,)))
+    return artifact
+
+
+@answers(LastPush)
+def last_push(stores: Stores, verb: LastPush, body: Body) -> list[Artifact]:
+    row = stores.ledger.get(LAST_USED, Kind.PUSHED, place_key(stores, verb.place))
+    if row is None:
+        return []
+    ref = row.decode()
+    try:
+        return [live(stores, ref)]
+    except Gone as error:
+        was = find(stores.ledger, ref) or find_tombstone(stores.ledger, ref)
+        name = was.name or was.type if was else "something"
+        message = f"{name} was pushed last from here; {error.message}"
+        raise Gone(message, error.hint, error.details) from error
+
+
+def place_key(stores: Stores, place: str) -> str:
+    """The key of a row about a place: each access key has its own, so that none misleads another.
+
+    The owner's is the place alone; that of an access key begins with its id and a new line.
+    """
+    return place if stores.caller is None else f"{stores.caller.key.id}\n{place}"
 
 
 @answers(Find)

@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.holds import held, hold_writes, is_held, unhold_write
 from contextrelay.core.artifacts.lifetime import bury
-from contextrelay.core.artifacts.records import find
+from contextrelay.core.artifacts.records import find, place_key
 from contextrelay.core.idempotency import answered_before, once_rows, step
 from contextrelay.core.schema import (
     LAST_USED,
@@ -254,7 +254,7 @@ def _shown(stores: Stores, threads: Any) -> list[ThreadView]:
 @answers(UseThread)
 def use_thread(stores: Stores, verb: UseThread, body: Body) -> ThreadView:
     view = show(stores, verb.thread)
-    place = _used_by(stores, verb.folder)
+    place = place_key(stores, verb.folder)
     if stores.ledger.get(LAST_USED, Kind.FOLDER, place) != verb.thread.encode():
         row = Row(Kind.FOLDER, place, verb.thread.encode())
         stores.ledger.commit(Write(LAST_USED, rows=(row,)))
@@ -263,16 +263,8 @@ def use_thread(stores: Stores, verb: UseThread, body: Body) -> ThreadView:
 
 @answers(LastUsedThread)
 def last_used_thread(stores: Stores, verb: LastUsedThread, body: Body) -> list[ThreadView]:
-    thread = stores.ledger.get(LAST_USED, Kind.FOLDER, _used_by(stores, verb.folder))
+    thread = stores.ledger.get(LAST_USED, Kind.FOLDER, place_key(stores, verb.folder))
     return [] if thread is None else _shown(stores, [thread.decode()])
-
-
-def _used_by(stores: Stores, folder: str) -> str:
-    """What a folder's row is called: each key has its own, so that none leads another astray.
-
-    The owner's is the folder alone; a key's begins with its id and a new line.
-    """
-    return folder if stores.caller is None else f"{stores.caller.key.id}\n{folder}"
 
 
 @answers(ListThreadArtifacts)

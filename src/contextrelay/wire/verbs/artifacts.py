@@ -27,6 +27,7 @@ from contextrelay.wire.verbs.verb import (
     Verb,
 )
 
+Place = Annotated[str, Meta(min_length=1, max_length=4096)]
 Offset = Annotated[int, Meta(ge=0)]
 """A place in a body; one after its end is its end, however far."""
 
@@ -203,7 +204,33 @@ class List(Verb[Listing], frozen=True):
     name: Name | None = None
     type: ArtifactType | None = None
     since_ms: Index | None = None
-    thread: Ref | None = None
+
+
+class RememberPush(Verb[Artifact], frozen=True):
+    """Remember which artifact was last pushed from a place: a folder, maybe a terminal or agent."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="artifacts.records",
+        http="POST /v1/artifacts/last",
+        fails=(404, 410, 422),
+    )
+
+    ref: Ref
+    place: Place
+
+
+class LastPush(Verb[list[Artifact]], frozen=True):
+    """The artifact that this caller last pushed from a place, if any; gone once that is gone."""
+
+    traits = Traits(
+        needs="read",
+        answered_in="artifacts.records",
+        http="GET /v1/artifacts/last",
+        fails=(410,),
+    )
+
+    place: Place
 
 
 class Find(Verb[list[Artifact]], frozen=True):
