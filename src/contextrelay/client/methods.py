@@ -41,8 +41,8 @@ from contextrelay.logic.seal.keys import SealKey, split_key
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import parse_ref
 from contextrelay.model.thread import ThreadView
-from contextrelay.wire.validation import wrong
 from contextrelay.wire.verbs import Pull, Push, Verb
+from contextrelay.wire.verbs.verb import wrong
 
 if TYPE_CHECKING:
     from inspect import Signature

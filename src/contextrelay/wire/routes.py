@@ -22,8 +22,8 @@ from msgspec.structs import fields as fields_of
 
 from contextrelay.errors import Invalid
 from contextrelay.wire import verbs
-from contextrelay.wire.validation import takes, wrong
 from contextrelay.wire.verbs import Stream, Verb
+from contextrelay.wire.verbs.verb import takes, wrong
 
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 

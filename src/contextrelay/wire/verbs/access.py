@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
@@ -9,6 +10,8 @@ from msgspec import Meta
 from contextrelay.limits import KEY_RATE_MAX, LIST_ITEMS_MAX
 from contextrelay.model.key import IssuedKey, Key, KeyId, KeyListing, Prefixes, Scope, Tenant, Usage
 from contextrelay.wire.verbs.verb import Cursor, Index, Label, Traits, TtlS, Verb
+
+_keys = partial(Traits, needs="admin", answered_in="access.keys")
 
 
 class NewKey(Verb[IssuedKey], frozen=True, kw_only=True):
@@ -18,7 +21,7 @@ class NewKey(Verb[IssuedKey], frozen=True, kw_only=True):
     see nothing of others. `threads`, `channels`: only those whose names begin so.
     """
 
-    traits = Traits(needs="admin", answered_in="access.keys", http="POST /v1/keys", status=201)
+    traits = _keys(http="POST /v1/keys", status=201)
 
     name: Label | None = None
     scope: Scope = "write"
@@ -35,7 +38,7 @@ class NewKey(Verb[IssuedKey], frozen=True, kw_only=True):
 class ListKeys(Verb[KeyListing], frozen=True):
     """List keys by id, also those revoked or expired; `after` is the `next` of the page before."""
 
-    traits = Traits(needs="admin", answered_in="access.keys", http="GET /v1/keys")
+    traits = _keys(http="GET /v1/keys")
 
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
     after: Cursor = ""
@@ -44,7 +47,7 @@ class ListKeys(Verb[KeyListing], frozen=True):
 class RevokeKey(Verb[Key], frozen=True):
     """Revoke a key, from now on and on every server of the store."""
 
-    traits = Traits(needs="admin", answered_in="access.keys", http="DELETE /v1/keys/{id}")
+    traits = _keys(http="DELETE /v1/keys/{id}")
 
     id: KeyId
 
@@ -52,6 +55,6 @@ class RevokeKey(Verb[Key], frozen=True):
 class ReadUsage(Verb[Usage], frozen=True):
     """What was done with a key."""
 
-    traits = Traits(needs="admin", answered_in="access.keys", http="GET /v1/keys/{id}/usage")
+    traits = _keys(http="GET /v1/keys/{id}/usage")
 
     id: KeyId

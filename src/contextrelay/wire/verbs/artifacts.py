@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
@@ -31,6 +32,20 @@ Place = Annotated[str, Meta(min_length=1, max_length=4096)]
 Offset = Annotated[int, Meta(ge=0)]
 """A place in a body; one after its end is its end, however far."""
 
+_pushes = partial(
+    Traits,
+    needs="write",
+    answered_in="push.push",
+    status=201,
+    takes_body=True,
+    keyed=True,
+    fills="sent",
+    sweeps=True,
+    fails=(404, 409, 410),
+)
+_lives = partial(Traits, needs="write", answered_in="artifacts.lifetime")
+_reads = partial(Traits, needs="read", answered_in="artifacts.records")
+
 
 class Push(Verb[Artifact], frozen=True, kw_only=True):
     """Store a body once and get back the artifact with its ref.
@@ -38,17 +53,7 @@ class Push(Verb[Artifact], frozen=True, kw_only=True):
     `ttl_s` unset: a day, or what the store is set to; None pins it.
     """
 
-    traits = Traits(
-        needs="write",
-        answered_in="push.push",
-        http="POST /v1/artifacts",
-        status=201,
-        takes_body=True,
-        keyed=True,
-        fills="sent",
-        sweeps=True,
-        fails=(404, 409, 410),
-    )
+    traits = _pushes(http="POST /v1/artifacts")
 
     name: Name | None = None
     type: ArtifactType | None = None
@@ -72,18 +77,7 @@ class PushMany(Verb[list[Artifact]], frozen=True):
     The bodies follow each other in the stream; `sizes` says where each ends.
     """
 
-    traits = Traits(
-        needs="write",
-        answered_in="push.push",
-        http="POST /v1/artifacts/many",
-        status=201,
-        takes_body=True,
-        long=True,
-        keyed=True,
-        fills="sent",
-        sweeps=True,
-        fails=(404, 409, 410),
-    )
+    traits = _pushes(http="POST /v1/artifacts/many", long=True)
 
     items: Annotated[list[Push], Meta(max_length=PUSH_MANY_ITEMS_MAX)]
     sizes: Annotated[list[Index], Meta(max_length=PUSH_MANY_ITEMS_MAX)]
@@ -135,12 +129,7 @@ class Peek(Verb[Artifact], frozen=True):
 class Pin(Verb[Artifact], frozen=True):
     """Keep an artifact until it is removed by hand."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="artifacts.lifetime",
-        http="POST /v1/artifacts/{ref}/pin",
-        fails=(409, 422),
-    )
+    traits = _lives(http="POST /v1/artifacts/{ref}/pin", fails=(409, 422))
 
     ref: Ref
 
@@ -151,12 +140,7 @@ class Unpin(Verb[Artifact], frozen=True):
     One that expires already stays as it is.
     """
 
-    traits = Traits(
-        needs="write",
-        answered_in="artifacts.lifetime",
-        http="POST /v1/artifacts/{ref}/unpin",
-        fails=(409, 422),
-    )
+    traits = _lives(http="POST /v1/artifacts/{ref}/unpin", fails=(409, 422))
 
     ref: Ref
     ttl_s: TtlS | None = None
@@ -165,12 +149,7 @@ class Unpin(Verb[Artifact], frozen=True):
 class Extend(Verb[Artifact], frozen=True):
     """Let an artifact live for `ttl_s` seconds from now; never shortens its life."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="artifacts.lifetime",
-        http="POST /v1/artifacts/{ref}/extend",
-        fails=(409, 422),
-    )
+    traits = _lives(http="POST /v1/artifacts/{ref}/extend", fails=(409, 422))
 
     ref: Ref
     ttl_s: TtlS
@@ -179,13 +158,7 @@ class Extend(Verb[Artifact], frozen=True):
 class Remove(Verb[Artifact], frozen=True):
     """Remove an artifact; a tombstone stays for 30 days, the bytes go with the last ref to them."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="artifacts.lifetime",
-        http="DELETE /v1/artifacts/{ref}",
-        keyed=True,
-        fails=(409,),
-    )
+    traits = _lives(http="DELETE /v1/artifacts/{ref}", keyed=True, fails=(409,))
 
     ref: Ref
 
@@ -197,7 +170,7 @@ class List(Verb[Listing], frozen=True):
     since 1970) or later. Where few match, a page may have less than `limit`, and a `next`.
     """
 
-    traits = Traits(needs="read", answered_in="artifacts.records", http="GET /v1/artifacts")
+    traits = _reads(http="GET /v1/artifacts")
 
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
     after: Cursor = ""
@@ -236,9 +209,7 @@ class LastPush(Verb[list[Artifact]], frozen=True):
 class Find(Verb[list[Artifact]], frozen=True):
     """Artifacts whose ref starts with a prefix of six characters or more, at most ten."""
 
-    traits = Traits(
-        needs="read", answered_in="artifacts.records", http="GET /v1/artifacts/find", inline=True
-    )
+    traits = _reads(http="GET /v1/artifacts/find", inline=True)
 
     prefix: Annotated[str, Meta(pattern=r"^[0-9a-f-]{6,36}$")]
 
@@ -246,11 +217,6 @@ class Find(Verb[list[Artifact]], frozen=True):
 class Trace(Verb[Lineage], frozen=True):
     """What an artifact was made from, and what was made from it."""
 
-    traits = Traits(
-        needs="read",
-        answered_in="artifacts.records",
-        http="GET /v1/artifacts/{ref}/lineage",
-        inline=True,
-    )
+    traits = _reads(http="GET /v1/artifacts/{ref}/lineage", inline=True)
 
     ref: Ref

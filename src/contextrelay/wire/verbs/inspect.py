@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
@@ -32,6 +33,9 @@ SpanText = Annotated[str, Meta(min_length=1, max_length=SPAN_CHARS_MAX)]
 """A:B, half open; either end may be missing, or count from the end: -20:"""
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_CHARS_MAX)]
 
+_looks = partial(Traits, needs="read", looks=True, counted=True)
+_scans = partial(Traits, needs="read", slow=True, counted=True, fails=(404, 410, 413, 423))
+
 
 class Slice(Verb[Piece], frozen=True):
     """A bounded piece of a body: exactly one of the ways says which; `columns` go with `rows`.
@@ -41,13 +45,8 @@ class Slice(Verb[Piece], frozen=True):
     such as `Class.method`.
     """
 
-    traits = Traits(
-        looks=True,
-        needs="read",
-        answered_in="inspect.slice",
-        http="GET /v1/artifacts/{ref}/slice",
-        counted=True,
-        fails=(413, 423),
+    traits = _looks(
+        answered_in="inspect.slice", http="GET /v1/artifacts/{ref}/slice", fails=(413, 423)
     )
 
     ref: Ref
@@ -70,14 +69,8 @@ class Grep(Verb[Found], frozen=True):
     `after_line`: only after that line of the one ref. `is_count`: only count them.
     """
 
-    traits = Traits(
-        needs="read",
-        answered_in="inspect.grep",
-        http="GET /v1/grep",
-        also="GET /v1/artifacts/{ref}/grep",
-        slow=True,
-        counted=True,
-        fails=(404, 410, 413, 423),
+    traits = _scans(
+        answered_in="inspect.grep", http="GET /v1/grep", also="GET /v1/artifacts/{ref}/grep"
     )
 
     pattern: Annotated[str, Meta(min_length=1, max_length=GREP_PATTERN_CHARS_MAX)]
@@ -95,13 +88,8 @@ class Grep(Verb[Found], frozen=True):
 class Outline(Verb[Outlined], frozen=True):
     """The shape of a body, by its kind, the most useful things first, within a budget."""
 
-    traits = Traits(
-        looks=True,
-        needs="read",
-        answered_in="inspect.outline",
-        http="GET /v1/artifacts/{ref}/outline",
-        counted=True,
-        fails=(423,),
+    traits = _looks(
+        answered_in="inspect.outline", http="GET /v1/artifacts/{ref}/outline", fails=(423,)
     )
 
     ref: Ref
@@ -111,13 +99,8 @@ class Outline(Verb[Outlined], frozen=True):
 class Digest(Verb[Digested], frozen=True):
     """Head, tail, error lines and outline of a body, within a budget."""
 
-    traits = Traits(
-        looks=True,
-        needs="read",
-        answered_in="inspect.outline",
-        http="GET /v1/artifacts/{ref}/digest",
-        counted=True,
-        fails=(423,),
+    traits = _looks(
+        answered_in="inspect.outline", http="GET /v1/artifacts/{ref}/digest", fails=(423,)
     )
 
     ref: Ref
@@ -127,14 +110,7 @@ class Digest(Verb[Digested], frozen=True):
 class DiffRefs(Verb[Differing], frozen=True):
     """What differs between two bodies, as a unified diff; of JSON also where."""
 
-    traits = Traits(
-        needs="read",
-        answered_in="inspect.slice",
-        http="GET /v1/diff",
-        slow=True,
-        counted=True,
-        fails=(404, 410, 413, 423),
-    )
+    traits = _scans(answered_in="inspect.slice", http="GET /v1/diff")
 
     old: Ref
     new: Ref

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -33,6 +34,10 @@ from contextrelay.wire.verbs.verb import (
     Version,
 )
 
+_blocks = partial(Traits, needs="write", answered_in="packing.blocks", keyed=True)
+_hands = partial(Traits, needs="write", answered_in="packing.handoffs")
+_reads = partial(Traits, needs="read", answered_in="packing.handoffs")
+
 
 class Pack(Verb[Package], frozen=True):
     """Choose what of a thread goes into a window of so many tokens: its state, blocks and refs.
@@ -62,14 +67,7 @@ class Pack(Verb[Package], frozen=True):
 class AddBlocks(Verb[list[Artifact]], frozen=True):
     """Add blocks to a thread's context, each as an artifact of the thread; many at once."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="packing.blocks",
-        http="POST /v1/threads/{thread}/blocks",
-        status=201,
-        keyed=True,
-        fills="made",
-    )
+    traits = _blocks(http="POST /v1/threads/{thread}/blocks", status=201, fills="made")
 
     thread: Ref
     blocks: Annotated[list[Block], Meta(max_length=PUSH_MANY_ITEMS_MAX)]
@@ -82,13 +80,7 @@ class PruneContext(Verb[Pruned], frozen=True):
     They stay where they are, to be got by their refs; the state says which they are, and why.
     """
 
-    traits = Traits(
-        looks=True,
-        needs="write",
-        answered_in="packing.blocks",
-        http="POST /v1/threads/{thread}/prune",
-        keyed=True,
-    )
+    traits = _blocks(looks=True, http="POST /v1/threads/{thread}/prune")
 
     thread: Ref
     query: Annotated[str, Meta(max_length=QUERY_CHARS_MAX)] = ""
@@ -103,14 +95,8 @@ class GiveHandoff(Verb[HandoffView], frozen=True):
     The receiver hears of it on `channel`, or else on `handoff/<to>`.
     """
 
-    traits = Traits(
-        looks=True,
-        needs="write",
-        answered_in="packing.handoffs",
-        http="POST /v1/threads/{thread}/handoffs",
-        status=201,
-        keyed=True,
-        fills="made",
+    traits = _hands(
+        looks=True, http="POST /v1/threads/{thread}/handoffs", status=201, keyed=True, fills="made"
     )
 
     thread: Ref
@@ -131,9 +117,7 @@ class GiveHandoff(Verb[HandoffView], frozen=True):
 class AcceptHandoff(Verb[HandoffView], frozen=True):
     """Take a handoff, which the giver can see; taking it again gives the same reply."""
 
-    traits = Traits(
-        needs="write", answered_in="packing.handoffs", http="POST /v1/handoffs/{ref}/accept"
-    )
+    traits = _hands(http="POST /v1/handoffs/{ref}/accept")
 
     ref: Ref
     by: Label = "you"
@@ -145,10 +129,8 @@ class ReturnHandoff(Verb[Artifact], frozen=True):
     The giver hears of it on `handoff/<from>`, or on `channel`.
     """
 
-    traits = Traits(
+    traits = _hands(
         looks=True,
-        needs="write",
-        answered_in="packing.handoffs",
         http="POST /v1/handoffs/{ref}/return",
         status=201,
         takes_body=True,
@@ -167,7 +149,7 @@ class ReturnHandoff(Verb[Artifact], frozen=True):
 class ShowHandoff(Verb[HandoffView], frozen=True):
     """Look at a handoff without taking it."""
 
-    traits = Traits(needs="read", answered_in="packing.handoffs", http="GET /v1/handoffs/{ref}")
+    traits = _reads(http="GET /v1/handoffs/{ref}")
 
     ref: Ref
 
@@ -175,7 +157,7 @@ class ShowHandoff(Verb[HandoffView], frozen=True):
 class ListHandoffs(Verb[HandoffListing], frozen=True):
     """List handoffs, newest first; `is_open`: only those that nobody has taken."""
 
-    traits = Traits(needs="read", answered_in="packing.handoffs", http="GET /v1/handoffs")
+    traits = _reads(http="GET /v1/handoffs")
 
     to: Label | None = None
     thread: Ref | None = None

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from contextrelay.model.ref import Ref
 from contextrelay.model.thread import Changes, HeaderView, Patched, StateView
 from contextrelay.wire.verbs.verb import Label, Traits, Verb, Version
 
+_reads = partial(Traits, needs="read", answered_in="threads.state")
+_changes = partial(Traits, needs="write", answered_in="threads.state", keyed=True, fails=(409,))
+
 
 class ReadState(Verb[StateView], frozen=True):
     """A whole state, as it is or was at a version."""
 
-    traits = Traits(
-        needs="read", answered_in="threads.state", http="GET /v1/threads/{thread}/state"
-    )
+    traits = _reads(http="GET /v1/threads/{thread}/state")
 
     thread: Ref
     version: Version | None = None
@@ -23,9 +25,7 @@ class ReadState(Verb[StateView], frozen=True):
 class ReadHeader(Verb[HeaderView], frozen=True):
     """The bounded view of a state that goes into a prompt."""
 
-    traits = Traits(
-        needs="read", answered_in="threads.state", http="GET /v1/threads/{thread}/header"
-    )
+    traits = _reads(http="GET /v1/threads/{thread}/header")
 
     thread: Ref
     version: Version | None = None
@@ -38,13 +38,7 @@ class PatchState(Verb[Patched], frozen=True):
     touch what this patch touches.
     """
 
-    traits = Traits(
-        needs="write",
-        answered_in="threads.state",
-        http="PATCH /v1/threads/{thread}/state",
-        keyed=True,
-        fails=(409,),
-    )
+    traits = _changes(http="PATCH /v1/threads/{thread}/state")
 
     thread: Ref
     operations: list[Any]
@@ -70,7 +64,7 @@ class TryPatch(Verb[Patched], frozen=True):
 class DiffState(Verb[Changes], frozen=True):
     """What leads from one version to another."""
 
-    traits = Traits(needs="read", answered_in="threads.state", http="GET /v1/threads/{thread}/diff")
+    traits = _reads(http="GET /v1/threads/{thread}/diff")
 
     thread: Ref
     old_version: Version
@@ -80,13 +74,7 @@ class DiffState(Verb[Changes], frozen=True):
 class RestoreState(Verb[Patched], frozen=True):
     """Make an old version the newest one."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="threads.state",
-        http="POST /v1/threads/{thread}/restore",
-        keyed=True,
-        fails=(409,),
-    )
+    traits = _changes(http="POST /v1/threads/{thread}/restore")
 
     thread: Ref
     version: Version
@@ -96,13 +84,7 @@ class RestoreState(Verb[Patched], frozen=True):
 class CompactState(Verb[Patched], frozen=True):
     """Compact a state now, as every patch does when it has to."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="threads.state",
-        http="POST /v1/threads/{thread}/compact",
-        keyed=True,
-        fails=(409,),
-    )
+    traits = _changes(http="POST /v1/threads/{thread}/compact")
 
     thread: Ref
     by: Label = "you"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -12,18 +13,20 @@ from contextrelay.model.ref import Ref
 from contextrelay.model.thread import EventPage, Mirrored, Numbered, ThreadListing, ThreadView
 from contextrelay.wire.verbs.verb import Cursor, Index, Label, Traits, Verb, Version
 
+_reads = partial(Traits, needs="read", answered_in="threads.threads")
+_makes = partial(
+    Traits, needs="write", answered_in="threads.threads", keyed=True, makes_thread=True
+)
+_ends = partial(Traits, needs="write", answered_in="threads.threads", keyed=True, fails=(409,))
+_notes = partial(
+    Traits, needs="write", answered_in="threads.events", status=201, keyed=True, fails=(409,)
+)
+
 
 class NewThread(Verb[ThreadView], frozen=True):
     """Make a thread, its state at version 1."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="threads.threads",
-        http="POST /v1/threads",
-        status=201,
-        keyed=True,
-        makes_thread=True,
-    )
+    traits = _makes(http="POST /v1/threads", status=201)
 
     name: Label | None = None
     by: Label = "you"
@@ -32,13 +35,7 @@ class NewThread(Verb[ThreadView], frozen=True):
 class OpenThread(Verb[ThreadView], frozen=True):
     """The newest thread of a name, which is made if there is none."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="threads.threads",
-        http="POST /v1/threads/open",
-        keyed=True,
-        makes_thread=True,
-    )
+    traits = _makes(http="POST /v1/threads/open")
 
     name: Label
     by: Label = "you"
@@ -47,7 +44,7 @@ class OpenThread(Verb[ThreadView], frozen=True):
 class ShowThread(Verb[ThreadView], frozen=True):
     """A thread: its name, its version, and how much it holds."""
 
-    traits = Traits(needs="read", answered_in="threads.threads", http="GET /v1/threads/{thread}")
+    traits = _reads(http="GET /v1/threads/{thread}")
 
     thread: Ref
 
@@ -55,7 +52,7 @@ class ShowThread(Verb[ThreadView], frozen=True):
 class FindThreads(Verb[list[ThreadView]], frozen=True):
     """Threads of a name, newest first, or whose id starts so (six characters or more)."""
 
-    traits = Traits(needs="read", answered_in="threads.threads", http="GET /v1/threads/find")
+    traits = _reads(http="GET /v1/threads/find")
 
     text: Label
 
@@ -63,7 +60,7 @@ class FindThreads(Verb[list[ThreadView]], frozen=True):
 class ListThreads(Verb[ThreadListing], frozen=True):
     """List threads, newest first; `after` is the `next` of the page before."""
 
-    traits = Traits(needs="read", answered_in="threads.threads", http="GET /v1/threads")
+    traits = _reads(http="GET /v1/threads")
 
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
     after: Cursor = ""
@@ -72,14 +69,7 @@ class ListThreads(Verb[ThreadListing], frozen=True):
 class ForkThread(Verb[ThreadView], frozen=True):
     """Make a thread that begins with the state of another, at any version."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="threads.threads",
-        http="POST /v1/threads/{thread}/fork",
-        status=201,
-        keyed=True,
-        makes_thread=True,
-    )
+    traits = _makes(http="POST /v1/threads/{thread}/fork", status=201)
 
     thread: Ref
     version: Version | None = None
@@ -90,13 +80,7 @@ class ForkThread(Verb[ThreadView], frozen=True):
 class CloseThread(Verb[ThreadView], frozen=True):
     """Close a thread: it can be read, and no longer changed."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="threads.threads",
-        http="POST /v1/threads/{thread}/close",
-        keyed=True,
-        fails=(409,),
-    )
+    traits = _ends(http="POST /v1/threads/{thread}/close")
 
     thread: Ref
     by: Label = "you"
@@ -105,13 +89,7 @@ class CloseThread(Verb[ThreadView], frozen=True):
 class RemoveThread(Verb[ThreadView], frozen=True):
     """Remove a thread with its history, and the artifacts that only it holds."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="threads.threads",
-        http="DELETE /v1/threads/{thread}",
-        keyed=True,
-        fails=(409,),
-    )
+    traits = _ends(http="DELETE /v1/threads/{thread}")
 
     thread: Ref
 
@@ -133,7 +111,7 @@ class UseThread(Verb[ThreadView], frozen=True):
 class LastUsedThread(Verb[list[ThreadView]], frozen=True):
     """The thread that was last used in a folder, if any."""
 
-    traits = Traits(needs="read", answered_in="threads.threads", http="GET /v1/threads/used")
+    traits = _reads(http="GET /v1/threads/used")
 
     folder: Annotated[str, Meta(min_length=1, max_length=4096)]
 
@@ -141,9 +119,7 @@ class LastUsedThread(Verb[list[ThreadView]], frozen=True):
 class ListThreadArtifacts(Verb[list[Artifact]], frozen=True):
     """The artifacts that were put into a thread, newest first."""
 
-    traits = Traits(
-        needs="read", answered_in="threads.threads", http="GET /v1/threads/{thread}/artifacts"
-    )
+    traits = _reads(http="GET /v1/threads/{thread}/artifacts")
 
     thread: Ref
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 200
@@ -168,14 +144,7 @@ class ReadEvents(Verb[EventPage], frozen=True):
 class AddEvent(Verb[Numbered], frozen=True):
     """Add an event of the caller's own type to a thread's log."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="threads.events",
-        http="POST /v1/threads/{thread}/events",
-        status=201,
-        keyed=True,
-        fails=(409,),
-    )
+    traits = _notes(http="POST /v1/threads/{thread}/events")
 
     thread: Ref
     type: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$", max_length=64)]
@@ -186,14 +155,7 @@ class AddEvent(Verb[Numbered], frozen=True):
 class MakeCheckpoint(Verb[Numbered], frozen=True):
     """Label the newest version of the state, to find it again."""
 
-    traits = Traits(
-        needs="write",
-        answered_in="threads.events",
-        http="POST /v1/threads/{thread}/checkpoints",
-        status=201,
-        keyed=True,
-        fails=(409,),
-    )
+    traits = _notes(http="POST /v1/threads/{thread}/checkpoints")
 
     thread: Ref
     label: Label

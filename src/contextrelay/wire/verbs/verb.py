@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
+from contextrelay.errors import Invalid
 from contextrelay.limits import (
     BODY_BYTES_MAX,
     BUDGET_TOKENS_MAX,
@@ -113,6 +114,20 @@ class Stream(Struct, Generic[Streamed], frozen=True):
 
     def whole(self) -> bytes:
         return b"".join(self.open(BODY_BYTES_MAX))
+
+
+# Errors in the values of a verb
+
+
+def wrong(verb: type[Verb[Any]], complaint: str) -> Invalid:
+    """Say which field is wrong, and how: `ttl_s: expected int >= 1`."""
+    reason, _, place = complaint.replace("`", "").partition(" - at $.")
+    what = place.partition("[")[0] or verb.__name__.lower()
+    return Invalid(f"{what}: {reason[:1].lower()}{reason[1:]}", takes(verb))
+
+
+def takes(verb: type[Verb[Any]]) -> str:
+    return f"{verb.__name__} takes {', '.join(verb.__struct_fields__) or 'nothing'}"
 
 
 # Types that the fields of several verbs have

@@ -5,32 +5,18 @@ Errors here are plain text, with the seed's own words where it has some.
 
 from __future__ import annotations
 
-import codecs
 import json
-from collections.abc import AsyncIterator
 from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
-from msgspec.json import Decoder, decode, encode
+from msgspec.json import Decoder, decode
 
 from contextrelay.client.transport.local import in_thread
-from contextrelay.doors.http.routes.send_artifact import (
-    CHOSEN,
-    OWN,
-    chunks,
-    gzipped,
-    has_tag,
-    packed_headers,
-    send_artifact,
-    tag_in,
-    tag_of,
-    wants_gzip,
-    whole,
-)
+from contextrelay.doors.http.routes.send_artifact import ENVELOPE_FORM, send_artifact
 from contextrelay.doors.http.routes.v1 import count
-from contextrelay.doors.http.server.request import TEXT, Exchange, Headers
+from contextrelay.doors.http.server.request import Exchange
 from contextrelay.doors.http.server.request_body import Upload
 from contextrelay.errors import Gone, Invalid, NotFound, TooLarge
 from contextrelay.limits import (
@@ -49,7 +35,7 @@ from contextrelay.logic.seal.stream import is_k1
 from contextrelay.model.artifact import Artifact, Preview
 from contextrelay.model.ref import is_ref
 from contextrelay.wire.routes import FROM_HEADER
-from contextrelay.wire.verbs import Peek, Pull, Push, Stream
+from contextrelay.wire.verbs import Peek, Pull, Push
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import Door
@@ -254,65 +240,10 @@ async def pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     query = exchange.query() if exchange.scope["query_string"] else {}
     verb = Pull(_ref(values))
     try:
-        if query.get("raw") == "1" or exchange.accepts("application/octet-stream"):
-            await send_artifact(door, exchange, verb)
-            return
-        stream = await exchange.relay.ask(verb)
-        if not stream.value.is_text:
-            await send_artifact(door, exchange, verb)
-            return
-        await _send_envelope(door, exchange, stream)
+        offers = () if query.get("raw") == "1" else (ENVELOPE_FORM,)
+        await send_artifact(door, exchange, verb, *offers)
     except (NotFound, Gone) as error:
         await _refuse_gone(exchange, query, error)
-
-
-async def _send_envelope(door: Door, exchange: Exchange, stream: Stream[Artifact]) -> None:
-    """Answer with `{"data": "...", "metadata": {...}}`."""
-    artifact = stream.value
-    headers = envelope_headers(artifact)
-    is_packed = wants_gzip(exchange, headers, artifact.size_bytes)
-    if is_packed:
-        headers = packed_headers(headers)
-    if not artifact.metadata and has_tag(exchange, tag_in(headers)):
-        await exchange.start(304, headers)
-        await exchange.send(b"", more=False)
-        return
-    if artifact.size_bytes <= INLINE_BODY_BYTES_MAX and not is_packed:
-        text = (await whole(door, stream)).decode()
-        body = b'{"data":' + encode(text) + metadata_end(artifact)
-        await exchange.start(200, [(b"content-length", b"%d" % len(body)), *headers])
-        await exchange.send(body, more=False)
-        return
-    parts = _envelope(chunks(door, stream, artifact.size_bytes), metadata_end(artifact))
-    if is_packed:
-        parts = gzipped(parts)
-    await exchange.start(200, headers)
-    if exchange.method != "HEAD":
-        async for part in parts:
-            await exchange.send(part)
-    await exchange.send(b"", more=False)
-
-
-def envelope_headers(artifact: Artifact) -> Headers:
-    headers: Headers = [(b"content-type", TEXT), CHOSEN, OWN]
-    if not artifact.metadata:  # The tag names the content, and metadata may differ for the same.
-        headers.append((b"etag", tag_of(artifact, b"-e")))
-    return headers
-
-
-def metadata_end(artifact: Artifact) -> bytes:
-    """What follows the text in an envelope."""
-    return b',"metadata":' + encode(artifact.metadata) + b"}"
-
-
-async def _envelope(parts: AsyncIterator[bytes], metadata: bytes) -> AsyncIterator[bytes]:
-    """The envelope in pieces: each piece of the text is escaped by itself."""
-    reader = codecs.getincrementaldecoder("utf-8")()
-    yield b'{"data":"'
-    async for part in parts:
-        if text := reader.decode(part):
-            yield encode(text)[1:-1]
-    yield b'"' + metadata
 
 
 async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
@@ -350,16 +281,16 @@ class Described(Struct):
 
 def described(artifact: Artifact) -> Described:
     return Described(
-        metadata=artifact.metadata,
-        size=artifact.size_bytes,
-        tokens=artifact.tokens,
-        token_basis=artifact.token_basis,
-        media_type=artifact.media_type,
-        sha256=artifact.sha256,
-        created_at=artifact.created_at,
-        expires_at=artifact.expires_at,
-        preview=artifact.preview,
-        outline=artifact.outline,
+        artifact.metadata,
+        artifact.size_bytes,
+        artifact.tokens,
+        artifact.token_basis,
+        artifact.media_type,
+        artifact.sha256,
+        artifact.created_at,
+        artifact.expires_at,
+        artifact.preview,
+        artifact.outline,
     )
 
 

@@ -15,8 +15,12 @@ from msgspec.json import encode
 
 from contextrelay.core.answer import answer
 from contextrelay.core.stores import Stores
-from contextrelay.doors.http.routes.seed000 import envelope_headers, metadata_end
-from contextrelay.doors.http.routes.send_artifact import is_worth_packing, raw_headers
+from contextrelay.doors.http.routes.send_artifact import (
+    envelope_headers,
+    is_worth_packing,
+    metadata_end,
+    raw_headers,
+)
 from contextrelay.doors.http.server.auth import token_of
 from contextrelay.doors.http.server.request import JSON, Headers
 from contextrelay.doors.http.server.security_headers import SAFE_LINES

@@ -6,20 +6,26 @@ not be guessed to be anything else, and runs nothing.
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
-from contextrelay.doors.http.server.request import Exchange, Headers
+from msgspec import Struct
+from msgspec.json import encode
+
+from contextrelay.doors.http.server.request import TEXT, Exchange, Headers
 from contextrelay.errors import RelayError
 from contextrelay.limits import COMPRESS_BYTES_MIN, INLINE_BODY_BYTES_MAX, SEND_CHUNK_BYTES
 from contextrelay.model.artifact import Artifact
+from contextrelay.wire.routes import FRAMED, framed_tag
 from contextrelay.wire.verbs import Pull, Stream
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import Door
 
+BYTES = "application/octet-stream"
 CHOSEN = (b"vary", b"accept, accept-encoding")
 """One URL has several forms, and these headers of a request choose. Each has a tag of its own."""
 OWN = (b"cache-control", b"private, no-cache")
@@ -35,50 +41,113 @@ class NoSuchRange(RelayError):
     code, status = "no_such_range", 416
 
 
-async def send_artifact(door: Door, exchange: Exchange, verb: Pull) -> None:
-    """Answer with a body: 200, 206 for a range, 304 if the client has it."""
-    stream = await exchange.relay.ask(verb)
-    artifact = stream.value
-    size = artifact.size_bytes
-    start, stop = min(verb.start, size), size if verb.stop is None else min(verb.stop, size)
-    headers = raw_headers(artifact)
-    # A range is one of the bytes as they are.
-    if b"range" not in exchange.headers and wants_gzip(exchange, headers, stop - start):
-        headers = packed_headers(headers)
-    tag = tag_in(headers)
-    if has_tag(exchange, tag):
-        await exchange.start(304, headers)
-        await exchange.send(b"", more=False)
-        return
-    status = 200
-    span = None if (verb.start or verb.stop is not None) else _range(exchange, tag, size)
-    if span is not None:
-        start, stop = span
-        status = 206
-        headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
-        stream = await exchange.relay.ask(Pull(verb.ref, start, stop))
-    await send_body(door, exchange, stream, status, headers, max(0, stop - start))
+# The ways in which a pull is answered
 
 
-def tag_of(artifact: Artifact, form: bytes = b"") -> bytes:
-    """The tag of a form of an artifact; bare bytes have none but their hash."""
-    return b'"%s%s"' % (artifact.sha256.encode(), form)
+class Form(Struct, frozen=True):
+    """How a body is answered: with which headers, a tag of its own, and around what."""
 
-
-def tag_in(headers: Headers) -> bytes:
-    """The tag that a reply will have; b"" where it has none."""
-    return next((value for name, value in headers if name == b"etag"), b"")
+    headers: Callable[[Artifact], Headers]
+    parts: Callable[[Artifact, AsyncIterator[bytes]], AsyncIterator[bytes]] | None = None
+    """What the bytes become; None: they are sent as they are, also by range."""
 
 
 def raw_headers(artifact: Artifact) -> Headers:
-    """The headers of bare bytes."""
+    media_type = BYTES if artifact.sealed else artifact.media_type
+    if artifact.is_text and media_type.startswith("text/") and "charset" not in media_type:
+        media_type += "; charset=utf-8"
     return [
-        (b"content-type", _media_type(artifact)),
-        (b"etag", tag_of(artifact)),
+        (b"content-type", media_type.encode("latin-1", "replace")),
+        (b"etag", b'"%s"' % artifact.sha256.encode()),
         (b"accept-ranges", b"bytes"),
         CHOSEN,
         *UNTRUSTED,
     ]
+
+
+def envelope_headers(artifact: Artifact) -> Headers:
+    headers: Headers = [(b"content-type", TEXT), CHOSEN, OWN]
+    if not artifact.metadata:  # The tag names the content, and metadata may differ for the same.
+        headers.append((b"etag", b'"%s-e"' % artifact.sha256.encode()))
+    return headers
+
+
+def metadata_end(artifact: Artifact) -> bytes:
+    """What follows the text in an envelope."""
+    return b',"metadata":' + encode(artifact.metadata) + b"}"
+
+
+async def _envelope(artifact: Artifact, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Each piece of the text is escaped by itself."""
+    reader = codecs.getincrementaldecoder("utf-8")()
+    yield b'{"data":"'
+    async for part in parts:
+        if text := reader.decode(part):
+            yield encode(text)[1:-1]
+    yield b'"' + metadata_end(artifact)
+
+
+def _framed_headers(artifact: Artifact) -> Headers:
+    tag = framed_tag(artifact.sha256).encode()
+    return [(b"content-type", FRAMED.encode()), (b"etag", tag), CHOSEN, OWN]
+
+
+async def _framed(artifact: Artifact, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield encode(artifact) + b"\n"
+    async for part in parts:
+        yield part
+
+
+BARE_FORM = Form(raw_headers)
+"""The bytes, with their media type."""
+ENVELOPE_FORM = Form(envelope_headers, _envelope)
+"""`{"data": "...", "metadata": {...}}`, for text."""
+FRAMED_FORM = Form(_framed_headers, _framed)
+"""A line of JSON, then the bytes: for our own clients."""
+
+
+def pull_form(exchange: Exchange, artifact: Artifact, offers: tuple[Form, ...]) -> Form:
+    """The form in which a pull is answered, of those that a route offers besides bare bytes."""
+    if FRAMED_FORM in offers and exchange.accepts(FRAMED):
+        return FRAMED_FORM
+    if ENVELOPE_FORM in offers and artifact.is_text and not exchange.accepts(BYTES):
+        return ENVELOPE_FORM
+    return BARE_FORM
+
+
+# Sending
+
+
+async def send_artifact(door: Door, exchange: Exchange, verb: Pull, *offers: Form) -> None:
+    """Answer with a body, bare or in a form that is offered and that the client asks for.
+
+    200, 206 for a range, 304 if the client has it.
+    """
+    stream = await exchange.relay.ask(verb)
+    artifact = stream.value
+    form = pull_form(exchange, artifact, offers)
+    size = artifact.size_bytes
+    start, stop = min(verb.start, size), size if verb.stop is None else min(verb.stop, size)
+    headers = form.headers(artifact)
+    is_bare = form is BARE_FORM
+    # A range is one of the bytes as they are.
+    is_range = is_bare and b"range" in exchange.headers
+    if not is_range and wants_gzip(exchange, headers, stop - start):
+        headers = packed_headers(headers)
+    tag = next((value for name, value in headers if name == b"etag"), b"")
+    if tag and has_tag(exchange, tag):
+        await exchange.start(304, headers)
+        await exchange.send(b"", more=False)
+        return
+    status = 200
+    if is_range and not verb.start and verb.stop is None:
+        span = _range(exchange, tag, size)
+        if span is not None:
+            start, stop = span
+            status = 206
+            headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
+            stream = await exchange.relay.ask(Pull(verb.ref, start, stop))
+    await _send_body(door, exchange, stream, form, status, headers, max(0, stop - start))
 
 
 def packed_headers(headers: Headers) -> Headers:
@@ -99,13 +168,6 @@ def has_tag(exchange: Exchange, tag: bytes) -> bool:
     return asked.strip() == b"*" or tag in [
         each.strip().removeprefix(b"W/") for each in asked.split(b",")
     ]
-
-
-def _media_type(artifact: Artifact) -> bytes:
-    media_type = "application/octet-stream" if artifact.sealed else artifact.media_type
-    if artifact.is_text and media_type.startswith("text/") and "charset" not in media_type:
-        media_type += "; charset=utf-8"
-    return media_type.encode("latin-1", "replace")
 
 
 def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
@@ -130,31 +192,37 @@ def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
     return start, stop
 
 
-async def send_body(
+async def _send_body(
     door: Door,
     exchange: Exchange,
-    stream: Stream[Any],
+    stream: Stream[Artifact],
+    form: Form,
     status: int,
     headers: Headers,
     size_bytes: int,
 ) -> None:
-    """Send a body of a known size, compressed where the headers say so."""
-    if PACKED in headers:
-        await exchange.start(status, headers)
-        if exchange.method != "HEAD":
-            async for part in gzipped(chunks(door, stream, size_bytes)):
-                await exchange.send(part)
-        await exchange.send(b"", more=False)
-        return
-    await exchange.start(status, [(b"content-length", b"%d" % size_bytes), *headers])
-    if exchange.method == "HEAD":
-        await exchange.send(b"", more=False)
+    """Send a body of so many bytes in a form: at once where it is small, else as it is read."""
+    parts = chunks(door, stream, size_bytes)
+    if form.parts is not None:
+        parts = form.parts(stream.value, parts)
+    is_head, is_packed = exchange.method == "HEAD", PACKED in headers
+    if is_packed:
+        parts = gzipped(parts)
+    elif form.parts is None:
+        headers = [(b"content-length", b"%d" % size_bytes), *headers]
     elif size_bytes <= INLINE_BODY_BYTES_MAX:
+        body = b"".join([part async for part in parts])
+        await exchange.start(status, [(b"content-length", b"%d" % len(body)), *headers])
+        await exchange.send(b"" if is_head else body, more=False)
+        return
+    await exchange.start(status, headers)
+    if not is_head and not is_packed and size_bytes <= INLINE_BODY_BYTES_MAX:
         await exchange.send(await whole(door, stream), more=False)
-    else:
-        async for chunk in chunks(door, stream, size_bytes):
-            await exchange.send(chunk)
-        await exchange.send(b"", more=False)
+        return
+    if not is_head:
+        async for part in parts:
+            await exchange.send(part)
+    await exchange.send(b"", more=False)
 
 
 async def whole(door: Door, stream: Stream[Any]) -> bytes:

@@ -9,14 +9,7 @@ from msgspec.json import encode
 
 from contextrelay.client.transport.local import in_thread
 from contextrelay.doors.http.metrics import PUSHES, SIGNALS
-from contextrelay.doors.http.routes.send_artifact import (
-    CHOSEN,
-    OWN,
-    has_tag,
-    send_artifact,
-    send_chunks,
-    whole,
-)
+from contextrelay.doors.http.routes.send_artifact import FRAMED_FORM, send_artifact, send_chunks
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.doors.http.server.request_body import Upload
 from contextrelay.errors import Invalid
@@ -27,8 +20,7 @@ from contextrelay.limits import (
     INLINE_BODY_BYTES_MAX,
     JSON_BODY_BYTES_MAX,
 )
-from contextrelay.model.artifact import Artifact
-from contextrelay.wire.routes import FRAMED, FROM_HEADER, Route, framed_tag, read, route_of, routes
+from contextrelay.wire.routes import FRAMED, FROM_HEADER, Route, read, route_of, routes
 from contextrelay.wire.verbs import (
     Body,
     PatchState,
@@ -207,19 +199,6 @@ async def _reply(door: Door, exchange: Exchange, route: Route, reply: Any) -> No
 
 async def _pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
     """A body: framed for our own clients, else bare, with ranges and tags."""
-    route = route_of(Pull)
-    verb = read(route, values, exchange.query(), None)
-    if not exchange.accepts(FRAMED):
-        await send_artifact(door, exchange, verb)  # pyright: ignore[reportArgumentType]
-        return
-    stream: Stream[Artifact] = await ask(door, exchange, verb)
-    tag = framed_tag(stream.value.sha256).encode()
-    headers = [(b"etag", tag), CHOSEN, OWN]
-    if has_tag(exchange, tag):
-        await exchange.start(304, headers)
-        await exchange.send(b"", more=False)
-    elif stream.value.size_bytes <= INLINE_BODY_BYTES_MAX:
-        framed = encode(stream.value) + b"\n" + await whole(door, stream)
-        await exchange.reply(route.status, framed, FRAMED.encode(), headers)
-    else:
-        await _reply(door, exchange, route, stream)
+    verb = read(route_of(Pull), values, exchange.query(), None)
+    assert isinstance(verb, Pull)
+    await send_artifact(door, exchange, verb, FRAMED_FORM)

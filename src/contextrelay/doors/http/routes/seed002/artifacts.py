@@ -30,7 +30,7 @@ from contextrelay.doors.http.routes.seed002.parsing import (
     query_of,
     thread_of,
 )
-from contextrelay.doors.http.routes.send_artifact import send_artifact
+from contextrelay.doors.http.routes.send_artifact import BYTES, send_artifact
 from contextrelay.doors.http.routes.v1 import ask
 from contextrelay.doors.http.server.multipart import (
     MULTIPART,
@@ -52,8 +52,6 @@ from contextrelay.wire.verbs import ListThreadArtifacts, Peek, Pull, Push
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import Door
-
-BYTES = "application/octet-stream"
 
 
 class NotAcceptable(RelayError):
