@@ -12,6 +12,7 @@ from contextrelay.wire.verbs import (
     Extend,
     LastPush,
     List,
+    NewThread,
     Peek,
     Pin,
     Pull,
@@ -180,13 +181,14 @@ def test_what_was_pinned_may_expire_again() -> None:
     assert core.ask(Verify()).problem_count == 0
 
 
-def test_a_listing_is_filtered_by_name_type_and_time() -> None:
+def test_a_listing_is_filtered_by_name_type_time_and_thread() -> None:
     clock = Clock()
     core = local(clock)
+    thread = core.ask(NewThread("work")).thread_id
     old = core.ask(Push(name="Report.md"), b"# old")
     clock.pass_ms(1000)
     since_ms = clock.at_ms
-    table = core.ask(Push(name="rows.csv"), b"a,b\n1,2\n")
+    table = core.ask(Push(name="rows.csv", thread=thread), b"a,b\n1,2\n")
     clock.pass_ms(1)
     new = core.ask(Push(name="my report.md"), b"# new")
 
@@ -196,6 +198,7 @@ def test_a_listing_is_filtered_by_name_type_and_time() -> None:
     assert found(List(name="report")) == [new.ref, old.ref]
     assert found(List(type=table.type)) == [table.ref]
     assert found(List(since_ms=since_ms)) == [new.ref, table.ref]
+    assert found(List(thread=thread)) == [table.ref]
     first = core.ask(List(1, name="report"))
     assert found(List(1, first.next, name="report")) == [old.ref]
 

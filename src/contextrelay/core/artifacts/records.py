@@ -20,7 +20,15 @@ from msgspec.json import Decoder, Encoder
 from contextrelay.core.access.visibility import known_refs
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import Entry, entries
-from contextrelay.core.schema import ARTIFACTS, LAST_USED, Kind, artifact_log, walk_logs, walk_rows
+from contextrelay.core.schema import (
+    ARTIFACTS,
+    LAST_USED,
+    Kind,
+    artifact_log,
+    thread_log,
+    walk_logs,
+    walk_rows,
+)
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import FIND_ITEMS_MAX, LIST_LOOKED_AT_MAX
@@ -160,6 +168,8 @@ def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) ->
 
 @answers(List)
 def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
+    if verb.thread and stores.ledger.get(thread_log(verb.thread), Kind.THREAD, ONLY) is None:
+        raise NotFound(f"thread not found: {verb.thread}", "see them with: relay thread list")
     found, last = list[Artifact](), ""
     # A filter may pass over many: what is left is looked at when the next page is asked for.
     for entry in islice(entries(stores.ledger, verb.after), LIST_LOOKED_AT_MAX):
@@ -169,7 +179,7 @@ def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
             return Listing(artifacts=found, next=last)
         last = entry.cursor
         artifact = _listed(stores, entry)
-        if artifact is not None and _matches(artifact, verb):
+        if artifact is not None and _matches(stores, artifact, verb):
             found.append(artifact)
     more = next(entries(stores.ledger, last), None) if last else None
     return Listing(artifacts=found, next=last if more else "")
@@ -184,9 +194,14 @@ def _listed(stores: Stores, entry: Entry) -> Artifact | None:
     return artifact if in_ms(artifact.created_at) == entry.created_ms else None
 
 
-def _matches(artifact: Artifact, verb: List) -> bool:
-    is_named = verb.name is None or verb.name.casefold() in (artifact.name or "").casefold()
-    return is_named and verb.type in (None, artifact.type)
+def _matches(stores: Stores, artifact: Artifact, verb: List) -> bool:
+    if verb.name is not None and verb.name.casefold() not in (artifact.name or "").casefold():
+        return False
+    if verb.thread is not None:
+        log = thread_log(verb.thread)
+        if stores.ledger.get(log, Kind.ARTIFACT, artifact.ref) is None:
+            return False
+    return verb.type in (None, artifact.type)
 
 
 def is_over(artifact: Artifact, now_ms: int) -> bool:

@@ -177,6 +177,7 @@ class List(Verb[Listing], frozen=True):
     name: Name | None = None
     type: ArtifactType | None = None
     since_ms: Index | None = None
+    thread: Ref | None = None
 
 
 class RememberPush(Verb[Artifact], frozen=True):
