@@ -52,8 +52,10 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "difflib",
         "importlib.metadata",
     ),
+    "core/inspect/bounded.py": ("contextrelay.logic.diff.unified",),
     "core/inspect/parser_child.py": (
         "contextrelay.logic.content.overview",
+        "contextrelay.logic.diff.unified",
         "contextrelay.logic.search.passages",
         "contextrelay.logic.slicing.slice",
         "contextrelay.logic.tokens",

@@ -495,6 +495,9 @@ DIFF_STEPS_MAX = 20_000_000
 DIFF_JSON_BYTES_MAX = MIB
 DIFF_CONTEXT_LINES_MAX = 20
 DIFF_CHANGES_MAX = 50
+# Of a processor for comparing two bodies, and on the clock for reading them.
+DIFF_CPU_S_MAX = 3.0
+DIFF_S_MAX = 10
 
 # Savings: how often what was read is written down, and of how many artifacts and threads at a time.
 SPENDING_EVERY_S = 1.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from random import Random
 from typing import Any, get_args
 
@@ -261,5 +262,5 @@ def _searched(content: bytes, kind: ArtifactType) -> None:
     """A text cut into passages and words, as the index does it."""
     text = content[:SEARCHED_BYTES_MAX].decode("utf-8", "replace")
     query_words(text[:10_000])
-    for passage in passages(text, kind)[:SEARCHED_PASSAGES_MAX]:
+    for passage in islice(passages(text, kind), SEARCHED_PASSAGES_MAX):
         words(passage.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from contextrelay.limits import PASSAGE_CHARS, PASSAGE_LINES_MAX
 from contextrelay.logic.document.pointer import find, parse
-from contextrelay.logic.search.passages import Passage, passages
+from contextrelay.logic.search.passages import Index, Passage, index_body, passages
 from contextrelay.model.artifact import ArtifactType
 
 KINDS: tuple[ArtifactType, ...] = ("text", "markdown", "code", "json", "log", "diff")
@@ -18,7 +19,7 @@ KINDS: tuple[ArtifactType, ...] = ("text", "markdown", "code", "json", "log", "d
 
 def check(text: str, kind: ArtifactType) -> list[Passage]:
     """Cut a text, and hold every passage against it."""
-    found = passages(text, kind)
+    found = list(passages(text, kind))
     body, lines = text.encode(), text.split("\n")
     assert "".join(each.text for each in found) == text
     for each in found:
@@ -96,3 +97,16 @@ def test_the_entries_of_json_on_one_line_have_pointers() -> None:
     for each in pointed:
         record = find(document, parse(each.pointer or ""))
         assert f'"id": {record["id"]}' in each.text
+
+
+def test_no_more_passages_are_cut_than_are_indexed() -> None:
+    """What indexing takes is bounded by what is searched, not by the text."""
+    body = b"a word\n\n" * 500_000
+    started = time.process_time()
+
+    indexed = index_body(Index("text", 3), body)
+
+    assert len(indexed.passages) == 3
+    assert indexed.is_cut
+    # To cut all of it takes 2 s.
+    assert time.process_time() - started < 0.3

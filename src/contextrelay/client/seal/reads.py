@@ -63,10 +63,11 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
             [_source(*bodies["ref"])], wanted, lambda: time.monotonic() > until_s, is_one=True
         )
     if isinstance(verb, DiffRefs):
+        from contextrelay.core.inspect.bounded import compare_within_bounds
         from contextrelay.logic.diff.unified import differ
 
         old, new = _source(*bodies["old"]), _source(*bodies["new"])
-        return differ(old, new, verb.context, verb.tokens_max)
+        return differ(old, new, verb.context, verb.tokens_max, compare_within_bounds)
     assert isinstance(verb, Outline | Digest)
     return _outlined(verb, bodies["ref"][0], bodies["ref"][1])
 

@@ -8,14 +8,17 @@ that does too, its lines are shown. The answer says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
-from msgspec.msgpack import Decoder
+from msgspec.msgpack import Decoder, decode
 from msgspec.structs import replace
 
 from contextrelay.core.inspect.parser_pool import Outcome, run
-from contextrelay.errors import Broken, TooLarge, Unavailable
+from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
+    DIFF_CPU_S_MAX,
     INDEX_CPU_S_MAX,
     LOOK_CPU_S_MAX,
     LOOK_INLINE_BYTES_MAX,
@@ -32,6 +35,9 @@ from contextrelay.logic.content.overview import Look, Seen, see, see_lines
 from contextrelay.logic.search.passages import Index, Indexing, index_body
 from contextrelay.logic.slicing.slice import Take, take_from
 from contextrelay.model.inspect import Piece
+
+if TYPE_CHECKING:
+    from contextrelay.logic.diff.unified import Compare, Compared
 
 Read = Callable[[int, int], Iterator[bytes]]
 """From start and stop to the bytes between, in chunks."""
@@ -90,11 +96,35 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
         return _piece.decode(outcome.value)
     message = f"{_why(outcome, SLICE_CPU_S_MAX)}: no {asked.selector.way} of {asked.ref}"
     hint = f"take lines or bytes: relay get {asked.ref[:8]} --lines 1:40"
+    raise _error(outcome, message, hint)
+
+
+def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> Compared:
+    """Compare two texts.
+
+    Raises:
+        TooLarge: that takes more time or memory than there is for it.
+        Unavailable: the readers are busy with others.
+        Broken: the reader failed.
+    """
+    from contextrelay.logic.diff.unified import Compared, compare
+
+    if sum(map(len, bodies)) <= LOOK_INLINE_BYTES_MAX:
+        return compare(asked, bodies)
+    opened = [(len(body), partial(iter, (body,))) for body in bodies]
+    outcome = run("diff", asked, opened, DIFF_CPU_S_MAX)
+    if outcome.stopped is None:
+        return decode(outcome.value, type=Compared)
+    message = f"{_why(outcome, DIFF_CPU_S_MAX)}: no diff of {' and '.join(asked.labels)}"
+    raise _error(outcome, message, "compare parts of them: relay get REF --lines 1:1000")
+
+
+def _error(outcome: Outcome, message: str, hint: str) -> RelayError:
     if outcome.stopped == "failed":
-        raise Broken(message, hint)
+        return Broken(message, hint)
     if outcome.is_certain:
-        raise TooLarge(message, hint)
-    raise Unavailable(message, f"ask again later, or {hint}")
+        return TooLarge(message, hint)
+    return Unavailable(message, f"ask again later, or {hint}")
 
 
 def index_within_bounds(asked: Index, size_bytes: int, read: Read) -> Indexing | None:

@@ -80,10 +80,17 @@ def _index(arguments: bytes, bodies: list[bytes]) -> object:
     return index_body(decode(arguments, type=Index), bodies[0])
 
 
+def _diff(arguments: bytes, bodies: list[bytes]) -> object:
+    from contextrelay.logic.diff.unified import Compare, compare
+
+    return compare(decode(arguments, type=Compare), bodies)
+
+
 _TASKS: dict[str, Callable[[bytes, list[bytes]], object]] = {
     "look": _look,
     "take": _take,
     "index": _index,
+    "diff": _diff,
 }
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 
 from msgspec import DecodeError
 from msgspec.msgpack import Decoder, encode
+from msgspec.structs import replace
 
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.pull import pull
-from contextrelay.core.inspect.bounded import take_within_bounds
+from contextrelay.core.inspect.bounded import compare_within_bounds, take_within_bounds
 from contextrelay.core.inspect.outline import known_tokens, refuse_sealed
 from contextrelay.core.schema import Kind, body_log
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Full, Refused, Unavailable
-from contextrelay.limits import CHUNK_BYTES, ROW_BODY_BYTES_MAX
+from contextrelay.errors import Full, Refused, TooLarge, Unavailable
+from contextrelay.limits import CHUNK_BYTES, DIFF_S_MAX, ROW_BODY_BYTES_MAX
 from contextrelay.logic.diff.unified import differ
 from contextrelay.logic.slicing.line_offsets import Marks, find_marks
 from contextrelay.logic.slicing.slice import Take, select, take
@@ -133,5 +135,21 @@ def marks_of(stores: Stores, artifact: Artifact) -> Marks:
 
 @answers(DiffRefs)
 def diff_two(stores: Stores, verb: DiffRefs, body: Body) -> Differing:
-    old, new = source_at(stores, verb.old), source_at(stores, verb.new)
-    return differ(old, new, verb.context, verb.tokens_max)
+    deadline_s = time.monotonic() + DIFF_S_MAX
+    old, new = (_read_until(deadline_s, source_at(stores, ref)) for ref in (verb.old, verb.new))
+    return differ(old, new, verb.context, verb.tokens_max, compare_within_bounds)
+
+
+def _read_until(deadline_s: float, source: Source) -> Source:
+    """The same source, which raises TooLarge where it is read later than this."""
+
+    def read(start: int, stop: int) -> Iterator[bytes]:
+        for chunk in source.read(start, stop):
+            if time.monotonic() > deadline_s:
+                raise TooLarge(
+                    f"reading {source.ref} and the other took more than {DIFF_S_MAX} s: no diff",
+                    f"compare parts of them: relay get {source.ref[:8]} --lines 1:1000",
+                )
+            yield chunk
+
+    return replace(source, read=read)

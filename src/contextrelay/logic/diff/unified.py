@@ -6,12 +6,13 @@ each side are compared, and the answer says when there was more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import AnyStr
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
@@ -33,84 +34,110 @@ from contextrelay.model.inspect import Change, Differing
 from contextrelay.model.tokens import Spent
 
 
-class _Middle(Struct, frozen=True):
-    """What lies between the same head and the same tail."""
+class Compare(Struct, frozen=True, kw_only=True):
+    """Two texts to compare: what lies between the same head and the same tail of two bodies."""
 
+    labels: tuple[str, str]
+    context: int
+    tokens_max: int
     start: int
-    """Where it begins in both, in bytes."""
+    """Where they begin in both bodies, in bytes."""
     lines_before: int
-    old: bytes
-    new: bytes
     is_cut: bool
-    """Whether there is more of it."""
+    """Whether there is more of them."""
     is_inside: bool
-    """Whether it begins within a long line."""
+    """Whether they begin within a long line."""
 
 
-def differ(old: Source, new: Source, context: int, tokens_max: int) -> Differing:
-    """What differs between two bodies."""
-    if old.sha256 == new.sha256 and old.sha256:
-        return _answer(old, new, is_same=True, text="")
-    try:
-        one, other = readable(old), readable(new)
-    except Invalid:
-        text = "".join(
-            f"{sign} {_label(each)}: {each.size_bytes:,} bytes, sha256 {each.sha256}\n"
-            for sign, each in (("-", old), ("+", new))
-        )
-        return _answer(old, new, is_text=False, text=text)
-    middle = _middle(one, other, context)
-    old_lines, new_lines = _lines(middle.old), _lines(middle.new)
+class Compared(Struct, frozen=True, kw_only=True):
+    """What differs between two texts."""
+
+    text: str = ""
+    added: int = 0
+    removed: int = 0
+    changes: list[Change] = []
+    left_out: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def compare(asked: Compare, bodies: Sequence[bytes]) -> Compared:
+    """Compare two texts, and, where they follow, the two JSON documents that they are of."""
+    old_lines, new_lines = _lines(bodies[0]), _lines(bodies[1])
     edits = find_edits(old_lines, new_lines)
-    lines = [f"--- {_label(old)}\n", f"+++ {_label(new)}\n"]
-    room, line_count = bytes_for(tokens_max), len(lines)
-    for hunk in unified(old_lines, edits, context):
+    lines = [f"--- {asked.labels[0]}\n", f"+++ {asked.labels[1]}\n"]
+    room, line_count = bytes_for(asked.tokens_max), len(lines)
+    for hunk in unified(old_lines, edits, asked.context):
         line_count += hunk.line_count
         if room <= 0:
             continue  # What is not shown is counted and not made.
-        for line in _folded(hunk.lines(old_lines, new_lines, middle.lines_before)):
+        for line in _folded(hunk.lines(old_lines, new_lines, asked.lines_before)):
             lines.append(f"{line}\n")
             room -= len(line) + 1
             if room <= 0:
                 break
-    text, count = fit_lines(lines, tokens_max)
-    return _answer(
-        old,
-        new,
+    text, count = fit_lines(lines, asked.tokens_max)
+    left_out = [f"{line_count - count:,} lines of the diff"] if line_count > count else []
+    notes: list[str] = []
+    if asked.is_cut:
+        left_out.append(f"what is behind the first {DIFF_MIDDLE_BYTES_MAX:,} bytes that differ")
+    if not edits and not asked.is_cut:
+        notes.append("they differ in the line end behind the last line alone")
+    elif asked.is_inside:
+        where = f"shown from byte {asked.start:,} on"
+        notes.append(f"line {asked.lines_before + 1:,} is long: {where}")
+    return Compared(
         text=text,
         added=sum(edit.new_stop - edit.new_start for edit in edits),
         removed=sum(edit.old_stop - edit.old_start for edit in edits),
-        changes=_changes(old, new),
-        left_out=_left_out(line_count - count, middle),
-        notes=(*one.notes, *other.notes, *_notes(middle, bool(edits))),
+        changes=_changes(*bodies[2:]) if len(bodies) == 4 else [],
+        left_out=", and ".join(left_out),
+        notes=tuple(notes),
     )
 
 
-def _answer(
+def differ(
     old: Source,
     new: Source,
-    *,
-    text: str,
-    is_same: bool = False,
-    is_text: bool = True,
-    added: int = 0,
-    removed: int = 0,
-    changes: list[Change] | None = None,
-    left_out: str = "",
-    notes: tuple[str, ...] = (),
+    context: int,
+    tokens_max: int,
+    compare: Callable[[Compare, Sequence[bytes]], Compared] = compare,
+) -> Differing:
+    """What differs between two bodies; `compare` is what may take long."""
+    if old.sha256 == new.sha256 and old.sha256:
+        return _answer(old, new, Compared(), is_same=True)
+    labels = f"{old.ref[:8]} {old.name or ''}".rstrip(), f"{new.ref[:8]} {new.name or ''}".rstrip()
+    try:
+        one, other = readable(old), readable(new)
+    except Invalid:
+        text = "".join(
+            f"{sign} {label}: {each.size_bytes:,} bytes, sha256 {each.sha256}\n"
+            for sign, label, each in zip("-+", labels, (old, new), strict=True)
+        )
+        return _answer(old, new, Compared(text=text), is_text=False)
+    asked, bodies = _middle(one, other, labels, context, tokens_max)
+    is_small = max(old.size_bytes, new.size_bytes) <= DIFF_JSON_BYTES_MAX
+    if old.type == new.type == "json" and is_small:
+        bodies += [each.bytes_of(0, each.size_bytes) for each in (old, new)]
+    compared = compare(asked, bodies)
+    notes = (*one.notes, *other.notes, *compared.notes)
+    return _answer(old, new, replace(compared, notes=notes))
+
+
+def _answer(
+    old: Source, new: Source, compared: Compared, is_same: bool = False, is_text: bool = True
 ) -> Differing:
     return Differing(
         old=old.ref,
         new=new.ref,
         is_same=is_same,
         is_text=is_text,
-        text=text,
-        added=added,
-        removed=removed,
-        changes=changes or [],
-        left_out=left_out,
-        notes=notes,
-        spent=_both_spent(count_tokens(text), old, new),
+        text=compared.text,
+        added=compared.added,
+        removed=compared.removed,
+        changes=compared.changes,
+        left_out=compared.left_out,
+        notes=compared.notes,
+        spent=_both_spent(count_tokens(compared.text), old, new),
     )
 
 
@@ -126,29 +153,12 @@ def _both_spent(tokens: int, old: Source, new: Source) -> Spent:
     )
 
 
-def _left_out(lines: int, middle: _Middle) -> str:
-    parts = [f"{lines:,} lines of the diff"] if lines else []
-    if middle.is_cut:
-        parts.append(f"what is behind the first {DIFF_MIDDLE_BYTES_MAX:,} bytes that differ")
-    return ", and ".join(parts)
-
-
-def _notes(middle: _Middle, has_edits: bool) -> tuple[str, ...]:
-    if not has_edits and not middle.is_cut:
-        return ("they differ in the line end behind the last line alone",)
-    if not middle.is_inside:
-        return ()
-    return (f"line {middle.lines_before + 1:,} is long: shown from byte {middle.start:,} on",)
-
-
-def _label(source: Source) -> str:
-    return f"{source.ref[:8]} {source.name or ''}".rstrip()
-
-
 # What is the same
 
 
-def _middle(old: Source, new: Source, context: int) -> _Middle:
+def _middle(
+    old: Source, new: Source, labels: tuple[str, str], context: int, tokens_max: int
+) -> tuple[Compare, list[bytes]]:
     """What lies between what both begin and end with, with some lines of both around it."""
     head = _same_head(old, new)
     start, is_inside = _back(old, head, context)
@@ -157,15 +167,19 @@ def _middle(old: Source, new: Source, context: int) -> _Middle:
     tail = _forward(old, tail, context)
     old_stop, new_stop = old.size_bytes - tail, new.size_bytes - tail
     room = DIFF_MIDDLE_BYTES_MAX
-    is_cut = max(old_stop, new_stop) - start > room
-    return _Middle(
-        start,
-        lines_before,
+    asked = Compare(
+        labels=labels,
+        context=context,
+        tokens_max=tokens_max,
+        start=start,
+        lines_before=lines_before,
+        is_cut=max(old_stop, new_stop) - start > room,
+        is_inside=is_inside,
+    )
+    return asked, [
         _whole_lines(old.bytes_of(start, min(old_stop, start + room)), start + room < old_stop),
         _whole_lines(new.bytes_of(start, min(new_stop, start + room)), start + room < new_stop),
-        is_cut,
-        is_inside,
-    )
+    ]
 
 
 def _same_head(old: Source, new: Source) -> int:
@@ -282,15 +296,10 @@ def _fold(line: str, other: str) -> str:
     return f"{line[0]}{'…' if first else ''}{text} [… {left:,} characters more]"
 
 
-def _changes(old: Source, new: Source) -> list[Change]:
-    """Where two JSON documents differ; nothing for what is none, or is large."""
-    if not old.type == new.type == "json":
-        return []
-    if max(old.size_bytes, new.size_bytes) > DIFF_JSON_BYTES_MAX:
-        return []
+def _changes(old: bytes, new: bytes) -> list[Change]:
+    """Where two JSON documents differ; nothing for what is none."""
     try:
-        one, other = (msgspec.json.decode(each.bytes_of(0, each.size_bytes)) for each in (old, new))
-        found = difference(one, other)
+        found = difference(msgspec.json.decode(old), msgspec.json.decode(new))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
     return [Change(op=each.op, path=each.path) for each in islice(found, DIFF_CHANGES_MAX)]

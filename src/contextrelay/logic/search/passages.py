@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import DecodeError, Struct
 from msgspec.json import decode
@@ -40,15 +41,15 @@ class Passage(Struct, frozen=True, gc=False):
     """Of the entry of a JSON document that it is, or is of."""
 
 
-def passages(text: str, kind: ArtifactType) -> list[Passage]:
-    """Cut a text of a kind into passages."""
+def passages(text: str, kind: ArtifactType) -> Iterator[Passage]:
+    """Cut a text of a kind into passages, one after the other, no further than they are taken."""
     begins = _BEGINS.get(kind)
     cutting = _Cutting()
     for line in _lines(text):
         if len(line) > PASSAGE_CHARS:
-            cutting.end()
+            yield from cutting.end()
             for piece, pointer in _pieces(line, kind):
-                cutting.add_piece(piece, pointer)
+                yield cutting.passage(piece, cutting.line, cutting.line + 1, pointer)
             cutting.line += 1
             continue
         if cutting.chars and (
@@ -57,10 +58,9 @@ def passages(text: str, kind: ArtifactType) -> list[Passage]:
             or (cutting.is_pausing and line.strip() and cutting.chars >= PASSAGE_CHARS_MIN)
             or (begins is not None and begins.match(line) and not cutting.is_heading)
         ):
-            cutting.end()
+            yield from cutting.end()
         cutting.add_line(line, is_heading=begins is not None and bool(begins.match(line)))
-    cutting.end()
-    return cutting.made
+    yield from cutting.end()
 
 
 # Where a passage begins anew, by kind.
@@ -78,7 +78,6 @@ class _Cutting:
     """Lines gathered until they are a passage."""
 
     def __init__(self) -> None:
-        self.made: list[Passage] = []
         self.lines: list[str] = []
         self.chars = 0
         self.line = 0
@@ -94,23 +93,19 @@ class _Cutting:
         # A decorator, or a heading right under another, belongs to what follows.
         self.is_heading = is_heading and (self.is_heading or len(self.lines) == 1)
 
-    def end(self) -> None:
-        """Make a passage of what was gathered."""
+    def end(self) -> Iterator[Passage]:
+        """Make a passage of what was gathered, if there is any."""
         if self.lines:
-            text = "".join(self.lines)
-            self._keep(text, self.line - len(self.lines), self.line, None)
+            yield self.passage("".join(self.lines), self.line - len(self.lines), self.line, None)
             self.lines = []
         self.chars = 0
         self.is_pausing = self.is_heading = False
 
-    def add_piece(self, text: str, pointer: str | None) -> None:
-        """Make a passage of a piece of the line that comes next."""
-        self._keep(text, self.line, self.line + 1, pointer)
-
-    def _keep(self, text: str, start: int, stop: int, pointer: str | None) -> None:
+    def passage(self, text: str, start: int, stop: int, pointer: str | None) -> Passage:
+        """The passage that follows the one before."""
         start_byte = self._byte
         self._byte += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
-        self.made.append(Passage(text, start, stop, start_byte, self._byte, pointer))
+        return Passage(text, start, stop, start_byte, self._byte, pointer)
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -271,11 +266,10 @@ class Indexing(Struct, frozen=True, array_like=True):
 
 
 def index_body(asked: Index, body: bytes) -> Indexing:
-    """The passages of the head of a body, with their words."""
+    """The passages of the head of a body, with their words; no more are cut than are kept."""
     found = passages(body.decode(errors="ignore"), asked.type)
-    return Indexing(
-        [_indexed(each) for each in found[: asked.passages_max]], len(found) > asked.passages_max
-    )
+    kept = [_indexed(each) for each in islice(found, asked.passages_max)]
+    return Indexing(kept, next(found, None) is not None)
 
 
 def _indexed(each: Passage) -> Indexed:
