@@ -35,6 +35,8 @@ PREFIX_CHARS_MIN = 6
 REF_CHARS = 36
 # Among how many of the newest artifacts is looked for one that was meant.
 RECENT_ITEMS = 200
+# How many threads of one name an error lists.
+SAME_NAME_ITEMS = 5
 _DIGITS = frozenset("0123456789abcdef-")
 _PLACE = re.compile(
     r"(?P<thread>.*?)(?:@v(?P<version>[0-9]{1,15}))?(?::(?P<pointer>/.*))?", re.DOTALL
@@ -109,11 +111,11 @@ def find_ref(text: str, door: Door) -> Flow[str]:
 
 
 def find_thread(text: str, door: Door) -> Flow[ThreadView]:
-    """A thread by its id, a beginning of one, or its name: the newest of that name.
+    """A thread by its id, a beginning of one, or its name.
 
     Raises:
         NotFound: there is none.
-        Invalid: several ids start so.
+        Invalid: several have this name, or ids that start so.
     """
     text = text.strip()
     if is_ref(text):
@@ -126,6 +128,8 @@ def find_thread(text: str, door: Door) -> Flow[ThreadView]:
     named = [view for view in found if view.name == text]
     if not found and text != text.lower():
         found = yield FindThreads(text.lower())
+    if len(named) > 1:
+        raise _same_name(text, named)
     if named or len(found) == 1:
         return (named or found)[0]
     if found:
@@ -165,6 +169,16 @@ def find_place(text: str) -> Flow[Place]:
 def _ambiguous(what: str, text: str, ids: list[str]) -> Invalid:
     some = ", ".join(each[: len(text) + 4] for each in ids[:3])
     return Invalid(f"{len(ids)} {what} start with {clean(text)}", f"say more of it: {some}")
+
+
+def _same_name(name: str, found: list[ThreadView]) -> Invalid:
+    """The error for a name that several threads have: it lists them, newest first."""
+    some = ", ".join(
+        f"{view.thread_id[:8]} (made {view.created_at:%Y-%m-%d %H:%M}, v{view.version})"
+        for view in found[:SAME_NAME_ITEMS]
+    )
+    more = "" if len(found) <= SAME_NAME_ITEMS else f" and {len(found) - SAME_NAME_ITEMS} more"
+    return Invalid(f"{len(found)} threads are called {clean(name)}", f"say which: {some}{more}")
 
 
 def _closest(text: str, names: Mapping[str, Item], ids: Mapping[str, Item]) -> Item | None:
