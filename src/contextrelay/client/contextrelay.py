@@ -20,6 +20,7 @@ from weakref import WeakSet
 from msgspec import DecodeError
 from msgspec.json import decode, encode
 
+from contextrelay.client.flow import Flow
 from contextrelay.client.methods import build
 from contextrelay.client.relay import Relay
 from contextrelay.client.seal import fernet
@@ -27,7 +28,6 @@ from contextrelay.client.subscription import Frame, LocalSubscription, Subscript
 from contextrelay.client.transport.address import URL_VARIABLE, Server, is_server, server_at
 from contextrelay.client.transport.http_flow import (
     Answer,
-    Flow,
     Send,
     decoded,
     fetched,

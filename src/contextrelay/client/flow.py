@@ -2,7 +2,7 @@
 
 A flow is a generator: it yields steps, is sent what came of each, and returns a value. A step is a
 verb (its reply is sent back), a reply with a body (all of its bytes), or one of the classes below.
-An error of a step is raised where a flow yielded it; one that gives items ends with it.
+An error of a step is raised where the flow yielded it.
 """
 
 from __future__ import annotations
@@ -54,13 +54,26 @@ class Work(Struct, frozen=True):
     act: Callable[[], Any]
 
 
+class HttpStep(Struct, frozen=True):
+    """A step that a remote transport does itself (transport/http_flow.py)."""
+
+
 class Give(Struct, Generic[ItemGiven], frozen=True):
     """Items for the one who iterates."""
 
     items: Iterable[ItemGiven]
 
 
-Step = Verb[Any] | Stream[Any] | Ask | Open | Next | Wait | Work
+class Lost(Exception):
+    """A request or its reply was lost on the way, and may be sent so often in all."""
+
+    def __init__(self, error: RelayError, sends_max: int) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.sends_max = sends_max
+
+
+Step = Verb[Any] | Stream[Any] | Ask | Open | Next | Wait | Work | HttpStep
 Flow = Generator[Step, Any, Result]
 Items = Generator[Step | Give[Item], Any, None]
 
@@ -73,12 +86,7 @@ def run(transport: Any, flow: Flow[Result]) -> Result:
     try:
         step = next(flow)
         while True:
-            try:
-                outcome = _do(transport, step)
-            except RelayError as error:
-                step = flow.throw(error)
-            else:
-                step = flow.send(outcome)
+            step = _advance(transport, flow, step)
     except StopIteration as done:
         return done.value
 
@@ -92,7 +100,7 @@ def iterate(transport: Any, flow: Items[Item]) -> Iterator[Item]:
     try:
         step = next(flow)
         if not isinstance(step, Give):
-            step = flow.send(_do(transport, step))
+            step = _advance(transport, flow, step)
     except StopIteration:
         return iter(())
     return _items(transport, flow, step)
@@ -105,9 +113,18 @@ def _items(transport: Any, flow: Items[Item], step: Step | Give[Item]) -> Iterat
                 yield from step.items
                 step = next(flow)
             else:
-                step = flow.send(_do(transport, step))
+                step = _advance(transport, flow, step)
     except StopIteration:
         return
+
+
+def _advance(transport: Any, flow: Any, step: Step) -> Any:
+    """Do a step; the flow's next one."""
+    try:
+        outcome = _do(transport, step)
+    except (RelayError, Lost) as error:
+        return flow.throw(error)
+    return flow.send(outcome)
 
 
 def _do(transport: Any, step: Step) -> Any:
@@ -126,6 +143,8 @@ def _do(transport: Any, step: Step) -> Any:
             return transport.wait_for(step.log, step.after, step.timeout_s)
         case Work():
             return step.act()
+        case HttpStep():
+            return transport.do(step)
 
 
 # Awaited
@@ -138,7 +157,7 @@ async def run_awaited(transport: Any, flow: Flow[Result]) -> Result:
         while True:
             try:
                 outcome = await _do_awaited(transport, step)
-            except RelayError as error:
+            except (RelayError, Lost) as error:
                 step = flow.throw(error)
             else:
                 step = flow.send(outcome)
@@ -155,8 +174,13 @@ async def iterate_awaited(transport: Any, flow: Items[Item]) -> AsyncIterator[It
                 for item in step.items:
                     yield item
                 step = next(flow)
+                continue
+            try:
+                outcome = await _do_awaited(transport, step)
+            except (RelayError, Lost) as error:
+                step = flow.throw(error)
             else:
-                step = flow.send(await _do_awaited(transport, step))
+                step = flow.send(outcome)
     except StopIteration:
         return
 
@@ -177,6 +201,8 @@ async def _do_awaited(transport: Any, step: Step) -> Any:
             return await transport.wait_for(step.log, step.after, step.timeout_s)
         case Work():
             return await in_thread(step.act)
+        case HttpStep():
+            return await transport.do(step)
 
 
 def collected(flow: Items[Item]) -> Flow[list[Item]]:

@@ -114,22 +114,12 @@ class ContextBenchmark:
             ) from error
         figure, axes = plots.subplots(1, 3, figsize=(18, 6))
         names = list(self.results)
-        for axis, title, unit, values in (
-            (
-                axes[0],
-                "Mean operation time",
-                "s",
-                [each.mean_time for each in self.results.values()],
-            ),
-            (axes[1], "p95 operation time", "s", [each.p95_time for each in self.results.values()]),
-            (
-                axes[2],
-                "Throughput",
-                "tokens/s",
-                [each.tokens_per_second for each in self.results.values()],
-            ),
+        for axis, title, unit, field in (
+            (axes[0], "Mean operation time", "s", "mean_time"),
+            (axes[1], "p95 operation time", "s", "p95_time"),
+            (axes[2], "Throughput", "tokens/s", "tokens_per_second"),
         ):
-            axis.bar(names, values)
+            axis.bar(names, [getattr(each, field) for each in self.results.values()])
             axis.set_title(title)
             axis.set_ylabel(unit)
         figure.tight_layout()

@@ -16,7 +16,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from contextrelay.client.bridge.tmux import TmuxPane
@@ -38,6 +39,7 @@ _SUMMARY_CHARS = 80
 _STDERR_CHARS = 2_000
 
 Dispatcher = Callable[[str], str]
+Urls = queue.SimpleQueue[str | RelayError]
 
 log = logging.getLogger("contextrelay.bridge")
 
@@ -143,9 +145,8 @@ class AgentBridge:
             RelayError: the other agent failed; the message says how.
         """
         correlation = secrets.token_hex(16)
-        urls: queue.SimpleQueue[str | RelayError] = queue.SimpleQueue()
         deadline_s = time.monotonic() + timeout
-        with _Listening(self.hub, self.done_channel, urls):
+        with _listening(self.hub, self.done_channel) as urls:
             task_url = self.send(task, correlation)
             while True:
                 try:
@@ -179,38 +180,37 @@ class AgentBridge:
         return answer
 
 
-class _Listening:
-    """A thread that listens to a channel while somebody waits."""
+@contextmanager
+def _listening(hub: ContextRelay, channel: str) -> Generator[Urls]:
+    """Listen to a channel in a thread; the URLs that come, or the error that ended it.
 
-    def __init__(
-        self, hub: ContextRelay, channel: str, urls: queue.SimpleQueue[str | RelayError]
-    ) -> None:
-        self._urls = urls
-        self._open = threading.Event()
-        self._hearing = hub.hearing(channel)
-        self._thread = threading.Thread(target=self._run, daemon=True, name=f"hears {channel}")
+    Raises:
+        Unavailable: it could not be listened to.
+    """
+    urls: Urls = queue.SimpleQueue()
+    is_open = threading.Event()
+    subscription = hub.hearing(channel)
 
-    def __enter__(self) -> None:
-        self._thread.start()
-        if not self._open.wait(2 * CONNECT_S_MAX):
-            self._hearing.close()
-            raise Unavailable("the channel could not be listened to", "see whether the relay runs")
+    def hear(frame: Frame) -> None:
+        if isinstance(url := frame.get("url"), str):
+            urls.put(url)
 
-    def _run(self) -> None:
+    def listen() -> None:
         try:
-            self._hearing.run(self._hear, self._open.set)
+            subscription.run(hear, is_open.set)
         except RelayError as error:
-            self._urls.put(error)
-            self._open.set()
+            urls.put(error)
+            is_open.set()
 
-    def _hear(self, frame: Frame) -> None:
-        url = frame.get("url")
-        if isinstance(url, str):
-            self._urls.put(url)
-
-    def __exit__(self, *ended: object) -> None:
-        self._hearing.close()
-        self._thread.join(CONNECT_S_MAX)
+    thread = threading.Thread(target=listen, daemon=True, name=f"hears {channel}")
+    thread.start()
+    try:
+        if not is_open.wait(2 * CONNECT_S_MAX):
+            raise Unavailable("the channel could not be listened to", "see whether the relay runs")
+        yield urls
+    finally:
+        subscription.close()
+        thread.join(CONNECT_S_MAX)
 
 
 def is_answer(metadata: dict[str, Any], correlation: str, task_url: str) -> bool:

@@ -1,7 +1,7 @@
 """Asking over HTTP: what is sent, when it is sent again, and what the reply says.
 
-A flow is a generator that yields what has to be done (send, read on, pause) and is sent what came
-of it; remote.py does these things, blocking or awaited. So there is one copy of every rule.
+These are flows (client/flow.py) whose steps are to send, read on, close and pause; remote.py does
+them, blocking or awaited.
 
 Rule: a request is sent again only if that cannot do it twice: it only reads, or it carries a key by
 which the server knows it.
@@ -12,12 +12,13 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode
 
+from contextrelay.client.flow import Flow, Give, HttpStep, Items, Lost
 from contextrelay.client.transport.address import Server
 from contextrelay.client.transport.request_body import Outgoing
 from contextrelay.core.memory_cache import BoundedCache
@@ -67,7 +68,7 @@ class Answer(Protocol):
     def headers(self) -> Mapping[str, str]: ...
 
 
-class Send(Struct, frozen=True):
+class Send(HttpStep, frozen=True):
     """Send a request; leads to an `Answer`."""
 
     method: str
@@ -78,31 +79,22 @@ class Send(Struct, frozen=True):
     """How long the reply may take to go on; None for the usual."""
 
 
-class ReadOn(Struct, frozen=True):
+class ReadOn(HttpStep, frozen=True):
     """Read on in an answer; leads to bytes, none at its end."""
 
     answer: Any
 
 
-class Close(Struct, frozen=True):
+class Close(HttpStep, frozen=True):
     """Read no more of an answer."""
 
     answer: Any
 
 
-class Pause(Struct, frozen=True):
+class Pause(HttpStep, frozen=True):
     """Wait; leads to nothing."""
 
     seconds: float
-
-
-class Lost(Exception):
-    """A request or its reply was lost on the way, and may be sent so often in all."""
-
-    def __init__(self, error: RelayError, sends_max: int = SENDS_MAX) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.sends_max = sends_max
 
 
 class Coming(Struct, frozen=True):
@@ -112,9 +104,6 @@ class Coming(Struct, frozen=True):
     answer: Any
     first: bytes
     size_bytes: int | None
-
-
-Flow = Generator[Send | ReadOn | Close | Pause, Any, Result]
 
 
 # Sending, and sending again
@@ -265,7 +254,7 @@ def _with_body(
         return Coming(value, answer, first, size_bytes)
     body = first + (yield from whole(answer, size_bytes + 1))
     if len(body) != size_bytes:
-        raise Lost(cut_short(size_bytes, len(body)))
+        raise Lost(_cut_short(size_bytes, len(body)), SENDS_MAX)
     held.keep(verb, value, body)
     return in_hand(value, body)
 
@@ -279,7 +268,21 @@ def in_hand(value: Any, body: bytes) -> verbs.Stream[Any]:
     return verbs.Stream(value, chunks)
 
 
-def cut_short(size_bytes: int, came_bytes: int) -> Unavailable:
+def rest_of(coming: Coming) -> Items[bytes]:
+    """The body of a reply that is read as it comes, and has to be whole in the end."""
+    size_bytes = len(coming.first)
+    yield Give((coming.first,) if coming.first else ())
+    try:
+        while part := (yield ReadOn(coming.answer)):
+            size_bytes += len(part)
+            yield Give((part,))
+    except Lost as lost:
+        raise lost.error from lost.__cause__
+    if coming.size_bytes not in (None, size_bytes):
+        raise _cut_short(coming.size_bytes or 0, size_bytes)
+
+
+def _cut_short(size_bytes: int, came_bytes: int) -> Unavailable:
     return Unavailable(
         f"the body has {size_bytes} bytes, and {came_bytes} came", "ask for it again"
     )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from threading import Event
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import ValidationError
 from msgspec.json import decode
@@ -30,6 +30,9 @@ from contextrelay.wire.verbs import (
     Sweep,
     Verb,
 )
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")
@@ -222,16 +225,19 @@ def brought(body: AsyncBody) -> Body:
     """A body as core reads it; one that comes asynchronously is awaited from core's thread."""
     if not isinstance(body, AsyncIterable):
         return body
-    from asyncio import get_running_loop, run_coroutine_threadsafe
+    from asyncio import get_running_loop
 
-    loop = get_running_loop()
-    source = aiter(body)
+    return from_thread(body, get_running_loop())
+
+
+def from_thread(chunks: AsyncIterable[bytes], loop: AbstractEventLoop) -> Iterator[bytes]:
+    """What an event loop awaits, to be read in another thread."""
+    from asyncio import run_coroutine_threadsafe
+
+    source = aiter(chunks)
 
     async def following() -> bytes | None:
         return await anext(source, None)
 
-    def read() -> Iterator[bytes]:
-        while (chunk := run_coroutine_threadsafe(following(), loop).result()) is not None:
-            yield chunk
-
-    return read()
+    while (chunk := run_coroutine_threadsafe(following(), loop).result()) is not None:
+        yield chunk

@@ -16,19 +16,26 @@ from typing import Any, NoReturn, Self, TypeVar
 import httpx2
 
 from contextrelay import __version__
+from contextrelay.client.flow import (
+    Flow,
+    HttpStep,
+    Lost,
+    iterate,
+    iterate_awaited,
+    run,
+    run_awaited,
+)
 from contextrelay.client.transport import http_flow
 from contextrelay.client.transport.address import Server
 from contextrelay.client.transport.http_flow import (
     Close,
     Coming,
-    Flow,
     Held,
-    Lost,
     Pause,
     ReadOn,
     Send,
 )
-from contextrelay.client.transport.local import AsyncBody, brought, in_thread
+from contextrelay.client.transport.local import AsyncBody, brought, from_thread, in_thread
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import (
@@ -112,7 +119,8 @@ class Remote(_Remote):
     def ask(self, verb: Verb[Reply], body: Body = b"", key: str = "") -> Reply:
         reply = self.run(self._asked(verb, body, key))
         if isinstance(reply, Coming):
-            return Stream(reply.value, self._opener(reply))  # pyright: ignore[reportReturnType]
+            chunks = _once(lambda chunk_bytes: self._chunks(reply))
+            return Stream(reply.value, chunks)  # pyright: ignore[reportReturnType]
         return reply
 
     def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
@@ -120,20 +128,16 @@ class Remote(_Remote):
         return any(self.run(self._news(log, after, wait_s)) for wait_s in _waits(timeout_s))
 
     def run(self, flow: Flow[Result]) -> Result:
-        """Do what a flow says, until it has a result."""
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    outcome = self._do(step)
-                except httpx2.HTTPError as error:
-                    step = flow.throw(_lost(self.server, error))
-                else:
-                    step = flow.send(outcome)
-        except StopIteration as done:
-            return done.value
+        """Do the steps of a flow; what it returns."""
+        return run(self, flow)
 
-    def _do(self, step: Send | ReadOn | Close | Pause) -> Any:
+    def do(self, step: HttpStep) -> Any:
+        try:
+            return self._do(step)
+        except httpx2.HTTPError as error:
+            raise _lost(self.server, error) from error
+
+    def _do(self, step: HttpStep) -> Any:
         match step:
             case Send():
                 content = None
@@ -149,24 +153,15 @@ class Remote(_Remote):
             case Pause():
                 if self._closed.wait(step.seconds):
                     _is_closed()
+            case _:
+                raise AssertionError(step)
         return None
 
-    def _opener(self, coming: Coming) -> Callable[[int], Iterator[bytes]]:
-        def chunks(chunk_bytes: int) -> Iterator[bytes]:
-            size_bytes = len(coming.first)
-            try:
-                if coming.first:
-                    yield coming.first
-                for part in coming.answer.parts:
-                    size_bytes += len(part)
-                    yield part
-            except httpx2.HTTPError as error:
-                raise _lost(self.server, error).error from error
-            finally:
-                coming.answer.response.close()
-            _check_size(coming, size_bytes)
-
-        return _once(chunks)
+    def _chunks(self, coming: Coming) -> Iterator[bytes]:
+        try:
+            yield from iterate(self, http_flow.rest_of(coming))
+        finally:
+            coming.answer.response.close()
 
     def close(self) -> None:
         self._closed.set()
@@ -187,8 +182,13 @@ class AsyncRemote(_Remote):
             return await self._sent_in_thread(verb, body, key)
         reply = await self.run(self._asked(verb, body, key))
         if isinstance(reply, Coming):
-            chunks = _once(lambda chunk_bytes: self._parts(reply))
-            return _Streamed(reply.value, _blocking(chunks), chunks)  # pyright: ignore[reportReturnType]
+            chunks = _once(lambda chunk_bytes: self._chunks(reply))
+            loop = asyncio.get_running_loop()
+
+            def blocking(chunk_bytes: int) -> Iterator[bytes]:
+                return from_thread(chunks(chunk_bytes), loop)
+
+            return _Streamed(reply.value, blocking, chunks)  # pyright: ignore[reportReturnType]
         return reply
 
     async def _sent_in_thread(self, verb: Verb[Reply], body: AsyncBody, key: str) -> Reply:
@@ -210,20 +210,16 @@ class AsyncRemote(_Remote):
         return False
 
     async def run(self, flow: Flow[Result]) -> Result:
-        """Do what a flow says, until it has a result."""
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    outcome = await self._do(step)
-                except httpx2.HTTPError as error:
-                    step = flow.throw(_lost(self.server, error))
-                else:
-                    step = flow.send(outcome)
-        except StopIteration as done:
-            return done.value
+        """Do the steps of a flow; what it returns."""
+        return await run_awaited(self, flow)
 
-    async def _do(self, step: Send | ReadOn | Close | Pause) -> Any:
+    async def do(self, step: HttpStep) -> Any:
+        try:
+            return await self._do(step)
+        except httpx2.HTTPError as error:
+            raise _lost(self.server, error) from error
+
+    async def _do(self, step: HttpStep) -> Any:
         match step:
             case Send():
                 content = None
@@ -238,21 +234,16 @@ class AsyncRemote(_Remote):
                 await step.answer.response.aclose()
             case Pause():
                 await asyncio.sleep(step.seconds)
+            case _:
+                raise AssertionError(step)
         return None
 
-    async def _parts(self, coming: Coming) -> AsyncIterator[bytes]:
-        size_bytes = len(coming.first)
+    async def _chunks(self, coming: Coming) -> AsyncIterator[bytes]:
         try:
-            if coming.first:
-                yield coming.first
-            async for part in coming.answer.parts:
-                size_bytes += len(part)
+            async for part in iterate_awaited(self, http_flow.rest_of(coming)):
                 yield part
-        except httpx2.HTTPError as error:
-            raise _lost(self.server, error).error from error
         finally:
             await coming.answer.response.aclose()
-        _check_size(coming, size_bytes)
 
     async def chunks(
         self, stream: Stream[object], chunk_bytes: int = CHUNK_BYTES
@@ -278,24 +269,6 @@ class _Streamed(Stream[Any], frozen=True):
     """A reply whose body is awaited; `open` is for a thread other than that of the event loop."""
 
     awaited: Callable[[int], AsyncIterator[bytes]]
-
-
-def _blocking(
-    awaited: Callable[[int], AsyncIterator[bytes]],
-) -> Callable[[int], Iterator[bytes]]:
-    """What is awaited on this event loop, for another thread to read."""
-    loop = asyncio.get_running_loop()
-
-    def chunks(chunk_bytes: int) -> Iterator[bytes]:
-        source = awaited(chunk_bytes)
-
-        async def following() -> bytes | None:
-            return await anext(source, None)
-
-        while (chunk := asyncio.run_coroutine_threadsafe(following(), loop).result()) is not None:
-            yield chunk
-
-    return chunks
 
 
 def _options(server: Server) -> dict[str, Any]:
@@ -356,13 +329,7 @@ def _lost(server: Server, error: httpx2.HTTPError) -> Lost:
     else:
         failed = Unavailable(f"the connection to {server.url} broke: {cause}", "ask again")
         lost = Lost(failed, SENDS_MAX if isinstance(error, httpx2.TransportError) else 1)
-    lost.__cause__ = error
     return lost
-
-
-def _check_size(coming: Coming, size_bytes: int) -> None:
-    if coming.size_bytes is not None and size_bytes != coming.size_bytes:
-        raise http_flow.cut_short(coming.size_bytes, size_bytes)
 
 
 def _once(chunks: Callable[[int], Result]) -> Callable[[int], Result]:
