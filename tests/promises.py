@@ -85,7 +85,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/client/test_channels.py::test_a_push_tells_its_channel_the_ref_and_nothing_more",
         "tests/doors/http/test_published.py::test_text_comes_back_as_it_was_pushed",
         "tests/doors/http/routes/test_seed000.py::test_a_push_into_a_thread_is_told_there",
-        "tests/doors/http/routes/test_seed000.py::test_a_field_that_is_nearly_one_of_ours_is_warned_of",
+        "tests/doors/http/routes/test_near_fields.py::test_a_field_that_is_nearly_one_of_ours_is_warned_of",
         "tests/doors/http/routes/test_seed000.py::test_a_push_is_answered_with_url_id_and_channel",
         "tests/doors/http/routes/test_seed000.py::test_the_url_has_the_name_by_which_the_client_called_us",
         "tests/doors/http/routes/test_seed000.py::test_the_url_has_the_public_name_where_there_is_one",

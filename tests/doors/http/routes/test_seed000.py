@@ -439,64 +439,6 @@ def test_a_body_that_turns_out_too_long_is_cut_off(small: Served) -> None:
     assert reply.status_code == 413
 
 
-@pytest.mark.parametrize(
-    ("field", "meant"),
-    [("chanel", "channel"), ("Channel", "channel"), ("meta", "metadata"), ("thread_id", "thread")],
-)
-def test_a_field_that_is_nearly_one_of_ours_is_warned_of(
-    web: httpx2.Client, field: str, meant: str
-) -> None:
-    """Promise R1: what the seed takes is taken, but nothing is lost in silence."""
-    reply = web.post("/push", json={"data": "x", "unrelated": 1, field: "ci"})
-
-    assert reply.status_code == 200
-    assert reply.json()["warnings"] == [f'there is no "{field}" here: did you mean "{meant}"?']
-    assert reply.headers["x-relay-warning"] == reply.json()["warnings"][0]
-
-
-def test_fields_of_the_seed_and_foreign_ones_are_not_warned_of(web: httpx2.Client) -> None:
-    """Promise R1."""
-    sent: dict[str, Any] = {"data": "x", "channel": "ci", "metadata": {"chanel": 1}, "ttl": 60}
-    for more in (
-        {},
-        {"date": "today"},
-        {"model": "m"},
-        {"channels": 0},
-        {str(n): n for n in range(999)},
-    ):
-        reply = web.post("/push", json={**sent, **more})
-
-        assert reply.json().keys() == {"url", "id", "channel"}
-        assert "x-relay-warning" not in reply.headers
-
-
-def test_a_warning_is_bounded_and_cannot_become_a_header(web: httpx2.Client) -> None:
-    """Promise R1. Promise Z3."""
-    odd = [
-        "channel\r\nset-cookie: a=b",
-        "channel" + "l" * 9_000,
-        "chännel",
-        *(f"ttl{n}" for n in range(99)),
-    ]
-    reply = web.post("/push", json={"data": "x", **dict.fromkeys(odd, "ci")})
-    many = web.post(
-        "/push", json={"data": "x", "chanel": "ci", **{str(n): 0 for n in range(50_000)}}
-    )
-
-    assert (reply.status_code, many.status_code) == (200, 200)
-    assert len(reply.content) < 2_000
-    assert len(reply.headers["x-relay-warning"]) < 2_000
-    assert "set-cookie" not in reply.headers
-
-
-def test_the_versioned_routes_refuse_it(web: httpx2.Client) -> None:
-    """Promise U1."""
-    reply = web.post("/v1/artifacts", params={"chanel": "ci"}, content=b"x")
-
-    assert reply.status_code == 400
-    assert "chanel" in reply.json()["error"]
-
-
 # Names
 
 
