@@ -1,0 +1,1 @@
+"""Providers: one file each, behind the protocol in client/run/provider.py."""
