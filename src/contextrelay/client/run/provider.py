@@ -56,7 +56,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     stable_messages: int = 0
-    """How many of the first messages stay the same from run to run: a prompt cache may end there."""
+    """How many of the first messages stay the same from run to run: a prompt cache ends there."""
     output_tokens_max: int
 
 
