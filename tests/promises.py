@@ -584,7 +584,14 @@ PROMISES: tuple[Promise, ...] = (
     ),
     not_yet("X2", "anthropic, openai, ollama; retries, streaming, tools to look into refs"),
     not_yet("X3", "wrap any LLM command line; exec any command, output to a ref, status kept"),
-    not_yet("X4", "pipelines in YAML: parallel, retried, cached, resumed after a crash"),
+    partly(
+        "X4",
+        "pipelines in YAML: parallel, retried, cached, resumed after a crash",
+        "tests/logic/pipeline/test_language.py::test_a_pipeline_is_read_with_all_that_it_says",
+        "tests/logic/pipeline/test_language.py::test_what_is_wrong_is_refused_with_its_place_and_what_was_meant",
+        "tests/logic/pipeline/test_values.py::test_what_comes_next_follows_from_what_was",
+        missing="running them: the language, the graph and the order are there",
+    ),
     not_yet("X5", "traces as a tree and as OpenTelemetry; byte-identical replay"),
     # K  Packing
     kept(

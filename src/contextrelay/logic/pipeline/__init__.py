@@ -1,0 +1,1 @@
+"""Pipelines: their language, checked, and what is to be done next; nothing here runs anything."""

@@ -1,0 +1,187 @@
+"""YAML with places: a document becomes nodes that know their line and column.
+
+Rule: a document means what it shows. Aliases, anchors, tags, duplicate keys and second documents
+are refused, `yes` and `on` are words, and size, depth and number of nodes are bounded before
+anything is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple, NoReturn
+
+import yaml
+from msgspec import Struct
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+
+from contextrelay.errors import Invalid, TooLarge
+from contextrelay.limits import PIPELINE_BYTES_MAX, PIPELINE_DEPTH_MAX, PIPELINE_NODES_MAX
+from contextrelay.logic.document.values import shown
+
+_parse: Any = yaml.parse  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)?\.?[0-9]+([eE][-+]?[0-9]+)?")
+_WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
+
+
+class Place(NamedTuple):
+    """Where something stands, counted from 1."""
+
+    line: int
+    column: int
+
+
+class Node(Struct, frozen=True):
+    """A value and its place: a scalar, a list of nodes, or a mapping of names to nodes."""
+
+    value: Any
+    place: Place
+    keys: dict[str, Place] = {}
+    """Where the names of a mapping stand."""
+
+    def plain(self) -> Any:
+        """The value without places."""
+        if isinstance(self.value, dict):
+            return {name: node.plain() for name, node in self.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.nodes()]
+        return self.value
+
+    def items(self) -> list[tuple[str, Node]]:
+        return list(self.value.items())
+
+    def nodes(self) -> list[Node]:
+        return list(self.value)
+
+
+def refuse(file: str, place: Place, message: str, hint: str) -> NoReturn:
+    """Refuse a document at a place of it.
+
+    Raises:
+        Invalid: always; the message begins with file, line and column.
+    """
+    where = {"file": file, "line": place.line, "column": place.column}
+    raise Invalid(f"{file}:{place.line}:{place.column}: {message}", hint, where)
+
+
+def read_yaml(text: str, file: str) -> Node:
+    """Read a document that is a mapping.
+
+    Raises:
+        Invalid: it is no YAML, or has what is refused here; with file, line and column.
+        TooLarge: it is too long, too deep or has too many values.
+    """
+    if len(text.encode(errors="replace")) > PIPELINE_BYTES_MAX:
+        raise TooLarge(f"{file} is longer than {PIPELINE_BYTES_MAX:,} bytes", "make it two files")
+    try:
+        node = _Builder(file).build(_parse(text, yaml.CSafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+        if _has_tab(text, place):
+            refuse(file, place, "a tab in the indentation", "indent with spaces")
+        problem = getattr(error, "problem", None) or str(error)
+        refuse(file, place, f"no YAML: {problem}", "mend the line; quote texts with : or # in them")
+    if node is None or not isinstance(node.value, dict):
+        place = node.place if node else Place(1, 1)
+        refuse(file, place, "this is no pipeline", "begin with name: and steps:")
+    return node
+
+
+def _has_tab(text: str, place: Place) -> bool:
+    line = text.split("\n")[place.line - 1 : place.line]
+    return any("\t" in each[: len(each) - len(each.lstrip())] for each in line)
+
+
+class _Builder:
+    """Builds nodes from a parser's events; depth and number are checked as they come."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._nodes = 0
+
+    def build(self, events: Iterator[Event]) -> Node | None:
+        root: Node | None = None
+        documents = 0
+        for event in events:
+            if isinstance(event, DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    refuse(self._file, _place(event), "a second document", "one pipeline a file")
+            elif isinstance(event, NodeEvent):
+                root = self._node(event, events, 1)
+        return root
+
+    def _node(self, event: Event, events: Iterator[Event], depth: int) -> Node:
+        place = _place(event)
+        self._nodes += 1
+        if self._nodes > PIPELINE_NODES_MAX or depth > PIPELINE_DEPTH_MAX:
+            raise TooLarge(
+                f"{self._file}:{place.line}:{place.column}: deeper than {PIPELINE_DEPTH_MAX}, "
+                f"or more than {PIPELINE_NODES_MAX:,} values",
+                "make it two pipelines",
+            )
+        self._refuse_marks(event, place)
+        match event:
+            case ScalarEvent():
+                return Node(_scalar(event), place)
+            case SequenceStartEvent():
+                return Node(self._list(events, depth), place)
+            case _:
+                return self._mapping(events, place, depth)
+
+    def _refuse_marks(self, event: Any, place: Place) -> None:
+        if isinstance(event, AliasEvent) or event.anchor:
+            refuse(self._file, place, "aliases and anchors are not taken", "write it out")
+        if getattr(event, "tag", None) and not isinstance(event, AliasEvent):
+            refuse(self._file, place, f"the tag {shown(event.tag)}", "leave it out: no tags here")
+
+    def _list(self, events: Iterator[Event], depth: int) -> list[Node]:
+        values: list[Node] = []
+        while not isinstance(event := next(events), SequenceEndEvent):
+            values.append(self._node(event, events, depth + 1))
+        return values
+
+    def _mapping(self, events: Iterator[Event], place: Place, depth: int) -> Node:
+        values: dict[str, Node] = {}
+        keys: dict[str, Place] = {}
+        while not isinstance(event := next(events), MappingEndEvent):
+            if not isinstance(event, ScalarEvent):
+                refuse(self._file, _place(event), "a key that is no word", "write name: value")
+            key = self._node(event, events, depth + 1)
+            name = event.value
+            if name in values:
+                again = f"{shown(name)} is there already, at line {keys[name].line}"
+                refuse(self._file, key.place, again, "keep one of the two")
+            values[name] = self._node(next(events), events, depth + 1)
+            keys[name] = key.place
+        return Node(values, place, keys)
+
+
+def _place(event: Any) -> Place:
+    return Place(event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _scalar(event: Any) -> Any:
+    """The value of a scalar: quoted ones are texts, plain ones as in JSON."""
+    text: str = event.value
+    if event.style:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    # A figure of many digits is a word: int() of it would take long, and nobody means it.
+    if len(text) <= 20 and _INTEGER.fullmatch(text):
+        return int(text)
+    if len(text) <= 30 and _FLOAT.fullmatch(text):
+        return float(text)
+    return text
