@@ -46,6 +46,9 @@ class Message(Struct, frozen=True, kw_only=True):
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
+    native: str = ""
+    """The assistant's message in its provider's own form, as JSON, where that says more than text
+    and calls do: signed or encrypted reasoning, which has to be sent back as it came."""
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
@@ -80,6 +83,12 @@ class Reply(Struct, frozen=True, kw_only=True):
     model: str
     """The model that answered, as the provider names it."""
     tokens: Tokens = Tokens()
+    native: str = ""
+    """See `Message.native`; empty where text and calls are all there is."""
+
+    def message(self) -> Message:
+        """The reply as a message of the conversation that goes on."""
+        return Message(role="assistant", text=self.text, calls=self.calls, native=self.native)
 
 
 class Provider(Protocol):
