@@ -337,6 +337,23 @@ BRIDGE_TASKS_MAX = 8
 BRIDGE_S_DEFAULT = 600
 BRIDGE_S_MAX = 3_600
 
+# Providers of models. A call that is refused for now is made again so often, after as long as the
+# provider asks for; where that is longer than this, it is not.
+PROVIDER_RETRIES_MAX = 5
+PROVIDER_PAUSE_S_MAX = 60
+PROVIDER_BACKOFF_S_MAX = 8
+# How long nothing may come: a model may think, or be loaded, before its first word.
+PROVIDER_IDLE_S = 300
+PROVIDER_KEY_BYTES_MAX = 4 * KIB
+PROVIDER_ERROR_CHARS_MAX = 500
+# What a model says in one call, text and tools together; longer text is cut, and marked so.
+ANSWER_BYTES_MAX = MIB
+ANSWER_CALLS_MAX = 64
+# The window that Ollama is asked for at least: its own default may be less than a bundle.
+OLLAMA_WINDOW_TOKENS_MIN = 8_192
+PRICED_MODELS_MAX = 1_000
+PRICES_BYTES_MAX = 256 * KIB
+
 # MCP. What one answer puts into a conversation; more comes as a preview and a link.
 MCP_TEXT_BYTES_MAX = 32 * KIB
 MCP_TOKENS_MAX = 8_000

@@ -1,0 +1,201 @@
+"""Prices: what a call of a model costs, in US dollars.
+
+Rule: a price that is not known is None, never 0. The table holds the vendors' own list prices, as
+of its date, of models whose price was found; `read_prices` puts an owner's prices over it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from msgspec import Struct, ValidationError
+from msgspec.json import decode
+
+from contextrelay.errors import Invalid
+from contextrelay.limits import LABEL_CHARS_MAX, PRICED_MODELS_MAX
+
+PRICES_DATE = "2026-11-16"
+MILLION = 1_000_000
+# What vendors append to a model's name: the day of the snapshot that answered.
+_SNAPSHOT = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})")
+
+
+class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Prices of one model, each for a million tokens."""
+
+    input: Decimal
+    output: Decimal
+    cache_read: Decimal | None = None
+    cache_write: Decimal | None = None
+    input_tokens_max: int | None = None
+    """Up to how long a prompt these hold for; a longer one pays `above`, for all of its tokens."""
+    above: Rates | None = None
+
+
+class Spent(Protocol):
+    """What a call took: `input` is all that was read, from a cache or not."""
+
+    @property
+    def input(self) -> int: ...
+    @property
+    def output(self) -> int: ...
+    @property
+    def cache_read(self) -> int: ...
+    @property
+    def cache_write(self) -> int: ...
+
+
+class Estimate(NamedTuple):
+    """What one call would cost: without a cache, and with one, the first time and later."""
+
+    uncached: Decimal | None
+    first: Decimal | None
+    later: Decimal | None
+
+
+def price(spent: Spent, model: str, table: Mapping[str, Rates]) -> Decimal | None:
+    """What a call cost; None where the price of the model, or of a part of it, is not known."""
+    rates = _rates(model, spent.input, table)
+    if rates is None:
+        return None
+    fresh = spent.input - spent.cache_read - spent.cache_write
+    total = max(fresh, 0) * rates.input + spent.output * rates.output
+    for count, rate in (
+        (spent.cache_read, rates.cache_read),
+        (spent.cache_write, rates.cache_write),
+    ):
+        if count and rate is None:
+            return None
+        total += count * (rate or 0)
+    return total / MILLION
+
+
+class _Guess(NamedTuple):
+    input: int
+    output: int
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+def estimate(
+    stable_tokens: int,
+    fresh_tokens: int,
+    output_tokens: int,
+    model: str,
+    table: Mapping[str, Rates],
+) -> Estimate:
+    """What a prompt would cost of which the first `stable_tokens` may come from a cache."""
+    whole = stable_tokens + fresh_tokens
+    return Estimate(
+        price(_Guess(whole, output_tokens), model, table),
+        price(_Guess(whole, output_tokens, cache_write=stable_tokens), model, table),
+        price(_Guess(whole, output_tokens, cache_read=stable_tokens), model, table),
+    )
+
+
+def read_prices(text: bytes) -> dict[str, Rates]:
+    """The table with an owner's prices over it: JSON, rates by the name of a model.
+
+    Raises:
+        Invalid: it is none such.
+    """
+    try:
+        own = decode(text, type=dict[str, Rates], strict=False)
+    except (ValidationError, ValueError) as error:
+        raise Invalid(
+            f"the prices cannot be read: {error}",
+            'write them as {"MODEL": {"input": "2.50", "output": "10"}}, dollars a million tokens',
+        ) from error
+    _check(own)
+    return {**PRICES, **own}
+
+
+def _check(own: Mapping[str, Rates]) -> None:
+    if len(own) > PRICED_MODELS_MAX:
+        raise Invalid(
+            f"{len(own):,} models have prices", f"keep to {PRICED_MODELS_MAX:,}: PRICED_MODELS_MAX"
+        )
+    for model, rates in own.items():
+        each = (rates.input, rates.output, rates.cache_read, rates.cache_write)
+        known = [rate for rate in each if rate is not None]
+        if (
+            not model
+            or len(model) > LABEL_CHARS_MAX
+            or not all(rate.is_finite() and 0 <= rate < MILLION for rate in known)
+        ):
+            raise Invalid(
+                f"{model[:LABEL_CHARS_MAX]!r} has a price that is none",
+                "give dollars for a million tokens, from 0 on",
+            )
+
+
+def _rates(model: str, input_tokens: int, table: Mapping[str, Rates]) -> Rates | None:
+    rates = table.get(model) or table.get(_SNAPSHOT.sub("", model))
+    while rates is not None and input_tokens > (rates.input_tokens_max or input_tokens):
+        rates = rates.above
+    return rates
+
+
+def _of(input_: str, output: str, cache_read: str, cache_write: str) -> Rates:
+    return Rates(
+        input=Decimal(input_),
+        output=Decimal(output),
+        cache_read=Decimal(cache_read),
+        cache_write=Decimal(cache_write),
+    )
+
+
+def _banded(low: Rates, input_tokens_max: int, above: Rates | None) -> Rates:
+    return Rates(
+        input=low.input,
+        output=low.output,
+        cache_read=low.cache_read,
+        cache_write=low.cache_write,
+        input_tokens_max=input_tokens_max,
+        above=above,
+    )
+
+
+# GPT-6: a prompt of more tokens pays twice for all input, and half as much again for output.
+_GPT_SHORT = 272_000
+
+# input, output, cache read, cache write (of a cache that holds for minutes). Sources: the vendors'
+# pages on prices and models; docs/providers.md names them.
+PRICES: Mapping[str, Rates] = MappingProxyType(
+    {
+        "claude-fable-5-1": _of("10", "50", "0.25", "12.50"),
+        "claude-fable-5": _of("10", "50", "1", "12.50"),
+        "claude-opus-5-5": _of("4", "20", "0.20", "5"),
+        "claude-opus-5": _of("5", "25", "0.50", "6.25"),
+        "claude-opus-4-8": _of("5", "25", "0.50", "6.25"),
+        "claude-opus-4-7": _of("5", "25", "0.50", "6.25"),
+        "claude-opus-4-6": _of("5", "25", "0.50", "6.25"),
+        "claude-opus-4-5": _of("5", "25", "0.50", "6.25"),
+        "claude-sonnet-5-5": _of("2", "10", "0.10", "2.50"),
+        "claude-sonnet-5": _of("2", "10", "0.20", "2.50"),
+        "claude-sonnet-4-6": _of("3", "15", "0.30", "3.75"),
+        "claude-sonnet-4-5": _of("3", "15", "0.30", "3.75"),
+        "claude-haiku-5-5": _banded(
+            _of("0.10", "0.50", "0.01", "0.125"), 100_000, _of("0.50", "2.50", "0.05", "0.625")
+        ),
+        "claude-haiku-4-5": _of("1", "5", "0.10", "1.25"),
+        "gpt-6-astra": _banded(
+            _of("10", "50", "1", "12.50"), _GPT_SHORT, _of("20", "75", "2", "25")
+        ),
+        "gpt-6.1-sol": _banded(
+            _of("2", "10", "0.10", "2.50"), _GPT_SHORT, _of("4", "15", "0.20", "5")
+        ),
+        "gpt-6-sol": _banded(
+            _of("2", "10", "0.20", "2.50"), _GPT_SHORT, _of("4", "15", "0.40", "5")
+        ),
+        # Longer prompts cost more: how much was not found.
+        "gpt-6.1-terra": _banded(_of("1", "5", "0.05", "1.25"), _GPT_SHORT, None),
+        "gpt-6-luna": _banded(
+            _of("0.10", "0.50", "0.01", "0.125"), _GPT_SHORT, _of("0.20", "0.75", "0.02", "0.25")
+        ),
+    }
+)
