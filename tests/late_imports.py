@@ -17,6 +17,10 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "client/methods.py": ("contextrelay.client.signatures",),
     "client/names.py": ("difflib",),
     "client/relay.py": ("contextrelay.client.transport", "contextrelay.core.idempotency"),
+    "client/run/providers/anthropic.py": ("anthropic", "httpx2"),
+    "client/run/providers/ollama.py": ("httpx", "ollama"),
+    "client/run/providers/openai/client.py": ("openai",),
+    "client/run/providers/openai/responses.py": ("openai",),
     "client/seal/fernet.py": ("cryptography.fernet",),
     "client/seal/reads.py": (
         "contextrelay.core.inspect.bounded",

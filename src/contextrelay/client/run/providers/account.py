@@ -1,0 +1,118 @@
+"""Accounts: where a provider is reached, and the key that it is asked with.
+
+Rule: a key is read when a model is asked, is sent to its provider, and goes nowhere else: it is in
+no repr and no error, and what a provider says of it is taken out.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from contextrelay.errors import Forbidden, Invalid
+from contextrelay.limits import PROVIDER_ERROR_CHARS_MAX, PROVIDER_KEY_BYTES_MAX
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+NO_KEY_NEEDED = "without a key: -m ollama for a model on this machine, -m echo to try it offline"
+# What a vendor may show of a key that it refuses: its beginning.
+_SHOWN_CHARS = 8
+
+
+class Account:
+    """One provider as it is reached from here."""
+
+    def __init__(
+        self, name: str, variable: str, url: str, own_host: str, environ: Mapping[str, str]
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise Invalid(f"{url!r} is no URL of {name}", "begin it with http:// or https://")
+        self.name = name
+        self.variable = variable
+        self.url = url
+        self.host = parts.hostname
+        self.is_own = self.host == own_host
+        """Whether it is the vendor itself, not somebody who speaks the same language."""
+        self._environ = environ
+        self._key: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine."""
+        return self.host in LOOPBACK
+
+    @property
+    def key_path(self) -> Path | None:
+        """The file that a key may be in; a vendor's is not for whoever is at another URL."""
+        home = self._environ.get("RELAY_HOME") or "~/.relay"
+        if ":" in home:  # An engine that is no folder.
+            return None
+        name = self.name if self.is_own else self.host.replace(":", "-")
+        return Path(home.replace("~", self._environ.get("HOME", "~"), 1)).expanduser() / (
+            f"{name}.key"
+        )
+
+    def key(self) -> str:
+        """The key.
+
+        Raises:
+            Forbidden: there is none, or others can read the file that it is in.
+        """
+        found = self.key_if_any()
+        if found:
+            return found
+        path = self.key_path
+        file = f", or put it into {path} (chmod 600)" if path else ""
+        raise Forbidden(
+            f"{self.name} asks for a key, and there is none",
+            f"set {self.variable}{file}; {NO_KEY_NEEDED}",
+            status=401,
+        )
+
+    def key_if_any(self) -> str:
+        """The key of the environment, else that in the file, else "".
+
+        Raises:
+            Forbidden: others can read the file that it is in.
+            Invalid: what is there is no key.
+        """
+        if self._key is None:
+            self._key = self._find_key()
+        return self._key
+
+    def _find_key(self) -> str:
+        key = self._environ.get(self.variable, "").strip()
+        path = None if key else self.key_path
+        if path is not None:
+            key = _key_in(path)
+        if not key.isascii() or not key.isprintable() or " " in key:
+            place = path or self.variable
+            raise Invalid(f"what is in {place} is no key", "it is one word of plain characters")
+        return key
+
+    def said(self, text: str) -> str:
+        """What the provider says, within bounds and without the key or parts of it."""
+        key = self._key
+        if key:
+            text = text.replace(key, "***")
+        words = ("***" if key and key[:_SHOWN_CHARS] in word else word for word in text.split())
+        return " ".join(words)[:PROVIDER_ERROR_CHARS_MAX]
+
+
+def _key_in(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
+                raise Forbidden(f"{path} can be read by others", f"chmod 600 {path}")
+            raw = file.read(PROVIDER_KEY_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise Forbidden(f"{path} cannot be read: {error.strerror}", "mend or delete it") from error
+    if len(raw) > PROVIDER_KEY_BYTES_MAX:
+        raise Invalid(f"{path} holds more than a key", f"at most {PROVIDER_KEY_BYTES_MAX:,} bytes")
+    return raw.decode(errors="replace").strip()

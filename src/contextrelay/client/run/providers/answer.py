@@ -1,0 +1,134 @@
+"""Answers: what a model says, put together from the pieces in which it comes, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from msgspec import DecodeError
+from msgspec.json import decode, encode
+
+from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens, ToolCall
+from contextrelay.errors import Failed
+from contextrelay.limits import ANSWER_BYTES_MAX, ANSWER_CALLS_MAX
+from contextrelay.logic.tokens import count_tokens
+
+Stop = Literal["end", "tools", "length", "refused"]
+
+
+class Answer:
+    """One answer while it comes. Text past the bound is cut, and the reply says `length`."""
+
+    def __init__(self, prompt: Prompt, provider: str) -> None:
+        self.is_cut = False
+        self.model = prompt.model
+        self._prompt = prompt
+        self._provider = provider
+        self._pieces: list[str] = []
+        self._calls: dict[object, _Call] = {}
+        self._room_bytes = ANSWER_BYTES_MAX
+
+    @property
+    def text(self) -> str:
+        """What was said until now."""
+        return "".join(self._pieces)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools that are asked for until now."""
+        return tuple(
+            ToolCall(each.id or f"call_{index}", each.name, "".join(each.arguments) or "{}")
+            for index, each in enumerate(self._calls.values(), 1)
+        )
+
+    def say(self, piece: str) -> str:
+        """Take a piece of text; as much of it as there is room for."""
+        raw = piece.encode(errors="replace")
+        if len(raw) > self._room_bytes:
+            self.is_cut = True
+            piece = raw[: self._room_bytes].decode(errors="ignore")
+        self._room_bytes -= min(len(raw), self._room_bytes)
+        self._pieces.append(piece)
+        return piece
+
+    def call(self, key: object, *, id: str = "", name: str = "", arguments: str = "") -> None:
+        """Take a piece of a tool call; pieces of one call have the same key.
+
+        Raises:
+            Failed: there are too many calls, or they are too long.
+        """
+        call = self._calls.setdefault(key, _Call())
+        call.id = call.id or id
+        call.name = call.name or name
+        call.arguments.append(arguments)
+        self._room_bytes -= len(arguments.encode(errors="replace"))
+        if len(self._calls) > ANSWER_CALLS_MAX or self._room_bytes < 0:
+            raise Failed(
+                f"{self._provider} asks for more tools at once than can be answered",
+                f"at most {ANSWER_CALLS_MAX} calls, {ANSWER_BYTES_MAX:,} bytes: run it again",
+            )
+
+    def reply(
+        self, stop: Stop | None, tokens: Tokens | None, native: Callable[[], object] | None = None
+    ) -> Reply:
+        """The whole answer. `stop` is None where the stream ended without a word of why.
+
+        Raises:
+            Failed: it ended too early.
+        """
+        if stop is None and not self.is_cut:
+            asked = " in the middle of a tool call" if self._calls else ""
+            raise Failed(f"the answer of {self._provider} broke off{asked}", "run it again")
+        if self.is_cut:
+            stop, tokens = "length", None
+        elif self._calls and stop == "end":
+            stop = "tools"
+        return Reply(
+            text=self.text,
+            calls=self.calls,
+            stop=stop or "end",
+            model=self.model or self._prompt.model,
+            tokens=self._estimated() if tokens is None or not tokens.input else tokens,
+            native=encode(native()).decode() if native and not self.is_cut else "",
+        )
+
+    def _estimated(self) -> Tokens:
+        """By our own count, where the provider gives none."""
+        said = [self.text, *(call.arguments for call in self.calls)]
+        return Tokens(input=tokens_in(self._prompt), output=_tokens(said), basis="estimated")
+
+
+class _Call:
+    def __init__(self) -> None:
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+
+
+def native_of(message: Message, model: str) -> Any:
+    """What a message holds in its provider's own form, if it was this model that said it."""
+    if not message.native:
+        return None
+    native = decode(message.native)
+    return native["content"] if native["model"] == model else None
+
+
+def parsed(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call as the object that vendors want, also where they are none."""
+    try:
+        return decode(call.arguments, type=dict[str, Any])
+    except (DecodeError, UnicodeEncodeError):
+        return {"arguments": call.arguments}
+
+
+def tokens_in(prompt: Prompt) -> int:
+    """About how many tokens a prompt takes, by our own count."""
+    texts = [prompt.system, *(encode(tool).decode() for tool in prompt.tools)]
+    for message in prompt.messages:
+        texts += [message.text, *(call.arguments for call in message.calls)]
+        texts += [result.text for result in message.results]
+    return _tokens(texts)
+
+
+def _tokens(texts: Iterable[str]) -> int:
+    return sum(map(count_tokens, filter(None, texts)))

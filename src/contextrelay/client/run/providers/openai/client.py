@@ -1,0 +1,101 @@
+"""What both languages of OpenAI share: the account, the SDK (the extra `openai`), the errors."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping
+from json import JSONDecodeError
+from typing import Any
+
+from contextrelay.client.run.provider import Prompt, Reply
+from contextrelay.client.run.providers.account import Account
+from contextrelay.client.run.providers.attempts import Refusal, answered, refused, unreached
+from contextrelay.errors import Failed, Invalid, Unavailable
+from contextrelay.limits import CONNECT_S_MAX, PROVIDER_IDLE_S
+
+MODEL = "gpt-6.1-sol"
+KEY_VARIABLE = "OPENAI_API_KEY"
+URL_VARIABLE = "OPENAI_BASE_URL"
+HOST = "api.openai.com"
+# Servers of one's own mostly want no key, but the SDK does.
+NO_KEY = "none"
+# Errors that come inside a stream have no HTTP status of their own.
+_STATUSES = {"rate_limit_exceeded": 429, "invalid_api_key": 401, "model_not_found": 404}
+
+
+def openai_account(environ: Mapping[str, str]) -> Account:
+    """OpenAI, or whoever is at OPENAI_BASE_URL."""
+    url = environ.get(URL_VARIABLE) or f"https://{HOST}/v1"
+    return Account("openai", KEY_VARIABLE, url, HOST, environ)
+
+
+class OpenAIProvider(ABC):
+    """A model behind one of the two languages."""
+
+    name = "openai"
+
+    def __init__(
+        self,
+        model: str,
+        environ: Mapping[str, str],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._account = openai_account(environ)
+        if not model and not self._account.is_own:
+            raise Invalid(
+                f"which model of {self._account.host} to ask is not said",
+                f"name it: -m openai:MODEL ({self._account.url}/models lists them)",
+            )
+        self.model = model or MODEL
+        self._sleep = sleep
+
+    def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
+        """Ask the model."""
+        sdk = _sdk()
+        account = self._account
+        client = sdk.OpenAI(
+            api_key=account.key() if account.is_own else account.key_if_any() or NO_KEY,
+            base_url=account.url,
+            max_retries=0,
+            timeout=sdk.Timeout(PROVIDER_IDLE_S, connect=CONNECT_S_MAX),
+        )
+        with client:
+            yield from answered(
+                lambda: self._asked(client, prompt),
+                (sdk.APIError, JSONDecodeError),
+                lambda error: self._explain(prompt.model, error),
+                self._sleep,
+            )
+
+    @abstractmethod
+    def _asked(self, client: Any, prompt: Prompt) -> Generator[str | Reply]: ...
+
+    def _explain(self, model: str, error: Any) -> Refusal:
+        sdk = _sdk()
+        if isinstance(error, sdk.APIConnectionError):
+            cause = error.__cause__
+            return unreached(self._account, cause if isinstance(cause, Exception) else error)
+        if not isinstance(error, sdk.APIError):
+            said = self._account.said(str(error))
+            return Refusal(
+                Failed(f"{self.name} answers with what is no answer: {said}", "run it again")
+            )
+        code, said = str(error.code or error.type or ""), error.message
+        if isinstance(error, sdk.APIStatusError):
+            refusal = refused(self._account, model, error.status_code, said, error.response.headers)
+        else:
+            refusal = refused(self._account, model, _STATUSES.get(code, 500), said, {})
+        if code == "insufficient_quota":  # A 429 that waiting does not mend.
+            return Refusal(refusal.error)
+        return refusal
+
+
+def _sdk() -> Any:
+    try:
+        import openai
+    except ImportError as error:
+        raise Unavailable(
+            "the package of OpenAI is not installed", "pip install 'contextrelay[openai]'"
+        ) from error
+    return openai
