@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.measure import Curve, Result, each, faster, interleaved, within
 from contextrelay import Relay
-from contextrelay.core.artifacts import bodies
+from contextrelay.core.artifacts import bodies, incoming
 
 SIZES = {"4 KB": (4_000, 200), "125 KB": (125_000, 100), "5 MB": (5_000_000, 12)}
 CROSSOVER_SIZES = tuple(1024 << power for power in range(10))
@@ -102,11 +102,13 @@ def crossover(folder: Path) -> Iterator[Curve]:
     before = bodies.ROW_BODY_BYTES_MAX
     for kind, limit in (("row", 1 << 30), ("blob", 0)):
         bodies.ROW_BODY_BYTES_MAX = limit  # pyright: ignore[reportConstantRedefinition]
+        incoming.ROW_BODY_BYTES_MAX = limit  # pyright: ignore[reportConstantRedefinition]
         found = {size: _put_get_us(folder / kind, size) for size in CROSSOVER_SIZES}
         for index, act in enumerate(("put", "get")):
             points = {f"{size // 1024} KiB": taken[index] for size, taken in found.items()}
             yield Curve(f"{act} as a {kind}, by size", "us", points, "", True)
     bodies.ROW_BODY_BYTES_MAX = before  # pyright: ignore[reportConstantRedefinition]
+    incoming.ROW_BODY_BYTES_MAX = before  # pyright: ignore[reportConstantRedefinition]
 
 
 def _put_get_us(folder: Path, size: int) -> tuple[float, float]:

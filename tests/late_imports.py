@@ -47,7 +47,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.core.idempotency",
         "contextrelay.core.push.push",
     ),
-    "core/artifacts/bodies.py": ("concurrent.futures",),
+    "core/artifacts/incoming.py": ("concurrent.futures",),
     "core/capabilities/http_fetch.py": (
         "http.client",
         "ssl",

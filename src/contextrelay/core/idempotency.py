@@ -13,8 +13,7 @@ key is either known with all that was done under it, or forgotten, and then asks
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from msgspec import DecodeError, Struct, msgpack
@@ -34,7 +33,8 @@ from contextrelay.errors import (
 )
 from contextrelay.limits import KEY_CHARS_MAX, KEY_KEPT_S, RETRIES_MAX, UNFINISHED_PUSH_S
 from contextrelay.model.ref import new_ref
-from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Stale, Write
+from contextrelay.store.ledger import ONLY, Ledger, Reads, Row, Stale, Write
+from contextrelay.store.ledger.view import LedgerView
 from contextrelay.wire.verbs import Body, Verb
 
 Reply = TypeVar("Reply")
@@ -204,14 +204,13 @@ def _find_asked(ledger: Reads, log: str) -> _Asked | None:
         raise Broken(f"{log} cannot be read: {error}", "use a new key") from error
 
 
-class _Claiming:
+class _Claiming(LedgerView):
     """A ledger whose first commit begins by writing down what was asked."""
 
     def __init__(self, inner: Ledger, log: str, asked: _Asked) -> None:
-        self.reads_wait = inner.reads_wait
+        super().__init__(inner)
         self.is_late = False
         """Whether another has written it down first."""
-        self._inner = inner
         row = Row(Kind.ASKED, ONLY, msgpack.encode(asked), asked.at_ms + KEY_KEPT_S * 1000)
         self._claim = Write(log, (b"",), (row,), expect=0)
         self._is_claimed = False
@@ -232,56 +231,3 @@ class _Claiming:
             ) from stale
         self._is_claimed = True
         return heads
-
-    # The rest is passed on.
-
-    def last(self, log: str) -> int:
-        return self._inner.last(log)
-
-    def read(self, log: str, after: int, limit: int) -> list[Fact]:
-        return self._inner.read(log, after, limit)
-
-    def get(self, log: str, kind: str, key: str) -> bytes | None:
-        return self._inner.get(log, kind, key)
-
-    def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
-        return self._inner.rows(log, kind, after, limit)
-
-    def kinds(self, log: str) -> list[str]:
-        return self._inner.kinds(log)
-
-    def logs(self, prefix: str, after: str, limit: int) -> list[str]:
-        return self._inner.logs(prefix, after, limit)
-
-    def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
-        return self._inner.due(now_ms, limit)
-
-    def trim(self, log: str, before: int) -> None:
-        self._inner.trim(log, before)
-
-    def drop(self, log: str, expect: int) -> None:
-        self._inner.drop(log, expect)
-
-    def locked_by(self) -> bytes:
-        return self._inner.locked_by()
-
-    def swap_lock(self, old: bytes, new: bytes) -> bool:
-        return self._inner.swap_lock(old, new)
-
-    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        return self._inner.tally(name, amounts)
-
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
-        return self._inner.listen(hear)
-
-    def patience(self) -> AbstractContextManager[None]:
-        return self._inner.patience()
-
-    def still(self) -> AbstractContextManager[Reads]:
-        return self._inner.still()
-
-    def check(self) -> list[str]:
-        return self._inner.check()
-
-    def close(self) -> None:
-        self._inner.close()

@@ -82,7 +82,10 @@ class Sealing:
         if verb.sealed is not None:
             raise Invalid("it is sealed already", "give seal or sealed, not both")
         format: SealFormat = "k2" if seal is True else seal
-        self.verb = _described(verb, format)
+        # A push that says everything which a server would find out otherwise. The content is not
+        # looked at: its type is what the caller says, or what the name says.
+        type, media_type = declared_type(verb.type, verb.name, verb.media_type)
+        self.verb = replace(verb, type=type, media_type=media_type, sealed=format)
         self.key = new_key(format)
         # What comes asynchronously is awaited from the thread that sends it.
         here = brought(body)
@@ -128,15 +131,6 @@ def describing(about: Artifact | Push) -> bytes:
         created_by=by.created_by,
         capability=by.capability,
     )
-
-
-def _described(verb: Push, format: SealFormat) -> Push:
-    """A push that says everything which a server would find out otherwise.
-
-    The content is not looked at: its type is what the caller says, or what the name says.
-    """
-    type, media_type = declared_type(verb.type, verb.name, verb.media_type)
-    return replace(verb, type=type, media_type=media_type, sealed=format)
 
 
 def _chunked(body: Body, key: SealKey, prefix: bytes, described: bytes) -> Body:

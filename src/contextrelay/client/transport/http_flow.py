@@ -125,7 +125,9 @@ def fetched(send: Send, read: Callable[[Any], Flow[Result]]) -> Flow[Result]:
             failed = yield from _error_in(answer)
             if isinstance(failed, Failed):
                 raise failed
-            asked_s = _retry_after_s(answer.headers)
+            seconds = answer.headers.get("retry-after", "").strip()
+            is_number = seconds.isascii() and seconds.isdigit() and len(seconds) < 10
+            asked_s = float(seconds) if is_number else None
         except Lost as lost:
             failed, asked_s, sends_max = lost.error, None, lost.sends_max
             failed.__cause__ = lost.__cause__
@@ -142,12 +144,6 @@ def _pause_s(count: int, asked_s: float | None) -> float:
     if asked_s is not None:
         return asked_s * (1 + random.random() / 4)
     return min(RESEND_PAUSE_S_MAX, 0.05 * 4**count / 4) * (0.5 + random.random() / 2)
-
-
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    seconds = headers.get("retry-after", "").strip()
-    is_number = seconds.isascii() and seconds.isdigit() and len(seconds) < 10
-    return float(seconds) if is_number else None
 
 
 # Verbs

@@ -128,7 +128,11 @@ class Caller:
         if not self.key.is_limited:
             return reply
         if isinstance(reply, Artifact):
-            return _with_known_sources(stores, reply)
+            sources = reply.provenance.source_refs
+            known = known_refs(stores.ledger, sources)
+            if len(known) == len(sources):
+                return reply
+            return replace(reply, provenance=replace(reply.provenance, source_refs=tuple(known)))
         if isinstance(reply, Stream):
             stream = cast("Stream[Any]", reply)
             return replace(stream, value=self.shown(stores, stream.value))
@@ -137,14 +141,6 @@ class Caller:
         if isinstance(reply, list):
             return [self.shown(stores, each) for each in cast("list[Any]", reply)]
         return reply
-
-
-def _with_known_sources(stores: Stores, artifact: Artifact) -> Artifact:
-    sources = artifact.provenance.source_refs
-    known = known_refs(stores.ledger, sources)
-    if len(known) == len(sources):
-        return artifact
-    return replace(artifact, provenance=replace(artifact.provenance, source_refs=tuple(known)))
 
 
 def _touched(verb: Verb[Any]) -> Touched:

@@ -12,13 +12,14 @@ store itself and goes through every space.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
 from contextrelay.core.schema import BODIES, tenant_prefix, tenants
 from contextrelay.core.stores import Count, Stores
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Stale, Write
+from contextrelay.store.ledger.view import LedgerView
 
 
 def space_of(stores: Stores, tenant: str | None) -> Stores:
@@ -81,13 +82,12 @@ class SpaceReads:
         return []
 
 
-class _SpaceLedger(SpaceReads):
+class _SpaceLedger(SpaceReads, LedgerView):
     """The ledger as a tenant has it."""
 
     def __init__(self, inner: Ledger, prefix: str) -> None:
-        super().__init__(inner, prefix)
-        self._inner = inner
-        self.reads_wait = inner.reads_wait
+        SpaceReads.__init__(self, inner, prefix)
+        LedgerView.__init__(self, inner)
 
     def commit(self, *writes: Write) -> list[int]:
         named = [replace(write, log=self._full(write.log)) for write in writes]
@@ -108,12 +108,6 @@ class _SpaceLedger(SpaceReads):
     def _renamed(self, stale: Stale) -> Stale:
         return Stale(self._own(stale.log), stale.head)
 
-    def locked_by(self) -> bytes:
-        return self._inner.locked_by()
-
-    def swap_lock(self, old: bytes, new: bytes) -> bool:
-        return self._inner.swap_lock(old, new)
-
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         return self._inner.tally(self._prefix + name, amounts)
 
@@ -125,9 +119,6 @@ class _SpaceLedger(SpaceReads):
                 hear(self._own(log))
 
         return self._inner.listen(heard)
-
-    def patience(self) -> AbstractContextManager[None]:
-        return self._inner.patience()
 
     @contextmanager
     def still(self) -> Generator[Reads]:

@@ -11,8 +11,8 @@ done, should a verb ever try.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 
 from msgspec import Struct
@@ -40,6 +40,7 @@ from contextrelay.logic.access.permissions import sees_channel, sees_thread
 from contextrelay.model.key import Key
 from contextrelay.model.ref import is_ref
 from contextrelay.store.ledger import ONLY, Fact, Ledger, Reads, Row, Write
+from contextrelay.store.ledger.view import LedgerView
 
 # Bodies, requests that have a key, cached results, indexes: they reveal nothing by themselves.
 _ANYBODYS = (BODIES, REQUESTS, RESULTS, INDEXES)
@@ -161,13 +162,12 @@ class VisibleReads:
         return []
 
 
-class VisibleLedger(VisibleReads):
+class VisibleLedger(VisibleReads, LedgerView):
     """The ledger as a limited key has it."""
 
     def __init__(self, inner: Ledger, key: Key) -> None:
-        super().__init__(inner, key)
-        self._inner = inner
-        self.reads_wait = inner.reads_wait
+        VisibleReads.__init__(self, inner, key)
+        LedgerView.__init__(self, inner)
 
     def commit(self, *writes: Write) -> list[int]:
         made = {write.log for write in writes if write.expect == 0}
@@ -191,23 +191,9 @@ class VisibleLedger(VisibleReads):
         self._check(log)
         self._inner.drop(log, expect)
 
-    def locked_by(self) -> bytes:
-        return self._inner.locked_by()
-
-    def swap_lock(self, old: bytes, new: bytes) -> bool:
-        return self._inner.swap_lock(old, new)
-
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         """Counters of the key's own: what others have done, also unseen, is in the space's."""
         return self._inner.tally(own_counters(name, self._key.id), amounts)
-
-    # The rest is passed on.
-
-    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
-        return self._inner.listen(hear)
-
-    def patience(self) -> AbstractContextManager[None]:
-        return self._inner.patience()
 
     @contextmanager
     def still(self) -> Generator[Reads]:

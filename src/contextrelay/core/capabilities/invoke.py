@@ -163,7 +163,7 @@ def _run(stores: Stores, asked: _Asked) -> Any:
             do again what it did until then. What is built in says so of the store, and only reads.
     """
     # A copy: what is given away may be changed, and these are what the cache key was made of.
-    call = Call(stores, _copied(asked.args), asked.thread)
+    call = Call(stores, deepcopy(asked.args), asked.thread)
     try:
         return asked.registered.run(call)
     except Unavailable as error:
@@ -177,10 +177,6 @@ def _run(stores: Stores, asked: _Asked) -> Any:
         raise Failed(
             f"{asked.name} failed: {ascii(said)[1:-1]}", "mend the capability, or its arguments"
         ) from error
-
-
-def _copied(args: dict[str, Any]) -> dict[str, Any]:
-    return deepcopy(args)
 
 
 def _result(name: str, brought: Any) -> Result:

@@ -92,7 +92,7 @@ def capability(
     """
 
     def register(function: Function) -> Function:
-        text = description or _first_line(function)
+        text = description or (function.__doc__ or "").strip().partition("\n")[0]
         described = _described(name, text, args_schema, cacheable, cache_ttl_s, version)
         add(Registered(described, lambda call: function(call.args), is_built_in=False))
         return function
@@ -205,7 +205,3 @@ def _described(
 
 
 _DESCRIPTION_CHARS_MAX = 1_000
-
-
-def _first_line(function: Callable[..., Any]) -> str:
-    return (function.__doc__ or "").strip().partition("\n")[0]

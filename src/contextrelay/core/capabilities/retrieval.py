@@ -16,14 +16,14 @@ from typing import Any
 
 from msgspec.json import encode
 
-from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.records import is_over
 from contextrelay.core.capabilities.registry import Call, Result
 from contextrelay.core.inspect.grep import newest
+from contextrelay.core.search.hits import snippet_of
 from contextrelay.core.search.index_sync import SEARCH as NAME
-from contextrelay.core.search.search import Asked, snippet_of
+from contextrelay.core.search.search import Asked
 from contextrelay.limits import (
-    CHUNK_BYTES,
     GREP_ARTIFACTS_MAX,
     GREP_S_MAX,
     SEARCH_CANDIDATES,
@@ -107,8 +107,7 @@ def _by_text(call: Call, query: str, limit: int) -> dict[str, Any]:
         if is_other or not artifact.is_text or is_over(artifact, call.stores.now_ms()):
             continue
         looked_at += 1
-        read = opener(call.stores, artifact.sha256, artifact.size_bytes, 0, artifact.size_bytes)
-        hits, snippet = _hits(read(CHUNK_BYTES), pattern, len(query))
+        hits, snippet = _hits(read_body(call.stores, artifact), pattern, len(query))
         if hits:
             found.append(_result(artifact, hits, snippet))
     found.sort(key=lambda each: -each["score"])

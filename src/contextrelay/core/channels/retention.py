@@ -73,7 +73,10 @@ def _forget_old(stores: Stores, log: str, row: Row) -> None:
     now_ms = stores.now_ms()
     # The head first: what comes after it is not old.
     head = stores.ledger.last(log)
-    oldest = _first_after(stores, log, now_ms - kept_ms)
+    # The first signal that is not old.
+    old_ms = now_ms - kept_ms
+    facts = walk_facts(stores.ledger, log)
+    oldest = next((fact for fact in facts if _sent_ms(fact, log) > old_ms), None)
     stores.ledger.trim(log, head + 1 if oldest is None else oldest.seq)
     done = Row(Kind.KEPT, row.key, None)
     end_ms = int(row.key)
@@ -86,12 +89,6 @@ def _forget_old(stores: Stores, log: str, row: Row) -> None:
         later_ms = sent_ms + kept_ms + kept_ms // SIGNAL_AGE_STEPS
         done = Row(Kind.KEPT, row.key, b"", later_ms)
     stores.ledger.commit(Write(log, rows=(done,)))
-
-
-def _first_after(stores: Stores, log: str, old_ms: int) -> Fact | None:
-    """The first signal that is not old."""
-    facts = walk_facts(stores.ledger, log)
-    return next((fact for fact in facts if _sent_ms(fact, log) > old_ms), None)
 
 
 def _sent_ms(fact: Fact, log: str) -> int:

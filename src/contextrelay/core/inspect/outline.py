@@ -9,21 +9,21 @@ Rule: it is a shortcut. Where it cannot be read or written, the body is looked i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.bodies import looked_key, opener
+from contextrelay.core.artifacts.bodies import looked_key, read_body
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import look_by_lines, look_within_bounds
 from contextrelay.core.schema import Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, Sealed, Unavailable
-from contextrelay.limits import CHUNK_BYTES, LOOK_INLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
+from contextrelay.limits import LOOK_INLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.logic.content.overview import Look, Seen, digested, outlined
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import Digested, Looked, Outlined
@@ -134,10 +134,7 @@ def _look(
         outline_tokens=outline_tokens,
         digest_tokens=digest_tokens,
     )
-
-    def read(start: int, stop: int) -> Iterator[bytes]:
-        return opener(stores, artifact.sha256, artifact.size_bytes, start, stop)(CHUNK_BYTES)
-
+    read = partial(read_body, stores, artifact)
     if is_late and artifact.size_bytes > LOOK_INLINE_BYTES_MAX:
         seen, is_kept = look_by_lines(asked, read, "too much was looked into before it"), False
     else:

@@ -292,7 +292,10 @@ class _Pool:
         else:
             with self._lock:
                 self._waiting.append(child)
-        return _outcome(reply)
+        if reply.status == ERROR:
+            problem = decode(reply.value)
+            raise from_problem(problem, int(problem["status"]))
+        return Outcome(reply.value) if reply.status == DONE else Outcome(stopped="memory")
 
     def _take(self) -> tuple[_Child, bool]:
         """A child that waits, or a new one."""
@@ -355,13 +358,6 @@ def _outcome_of(code: int, is_new: bool) -> Outcome | None:
         return Outcome(stopped="time", is_certain=False)
     # What is not Python ends its process where there is no room.
     return Outcome(stopped="memory" if -code == signal.SIGABRT else "failed")
-
-
-def _outcome(reply: Reply) -> Outcome:
-    if reply.status == ERROR:
-        problem = decode(reply.value)
-        raise from_problem(problem, int(problem["status"]))
-    return Outcome(reply.value) if reply.status == DONE else Outcome(stopped="memory")
 
 
 _pool = _Pool()

@@ -5,20 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 from msgspec import DecodeError
 from msgspec.msgpack import Decoder, encode
 from msgspec.structs import replace
 
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import compare_within_bounds, take_within_bounds
 from contextrelay.core.inspect.outline import known_tokens, refuse_sealed
 from contextrelay.core.schema import Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, TooLarge, Unavailable
-from contextrelay.limits import CHUNK_BYTES, DIFF_S_MAX, ROW_BODY_BYTES_MAX
+from contextrelay.limits import DIFF_S_MAX, ROW_BODY_BYTES_MAX
 from contextrelay.logic.diff.unified import differ
 from contextrelay.logic.slicing.line_offsets import Marks, find_marks
 from contextrelay.logic.slicing.slice import Take, select, take
@@ -83,11 +84,6 @@ def source_of(stores: Stores, artifact: Artifact) -> Source:
         Sealed: its key is not here.
     """
     refuse_sealed(artifact)
-
-    def read(start: int, stop: int) -> Iterator[bytes]:
-        opened = opener(stores, artifact.sha256, artifact.size_bytes, start, stop)
-        return opened(CHUNK_BYTES)
-
     return Source(
         ref=artifact.ref,
         type=artifact.type,
@@ -95,7 +91,7 @@ def source_of(stores: Stores, artifact: Artifact) -> Source:
         name=artifact.name,
         is_text=artifact.is_text,
         size_bytes=artifact.size_bytes,
-        read=read,
+        read=partial(read_body, stores, artifact),
         marks=lambda: marks_of(stores, artifact),
         line_count=artifact.preview.line_count if artifact.is_text else None,
         whole=lambda: _whole(stores, artifact),
@@ -108,8 +104,7 @@ def _whole(stores: Stores, artifact: Artifact) -> TokenCount | None:
     known = known_tokens(stores, artifact)
     if known is not None or not artifact.is_text or artifact.size_bytes > ROW_BODY_BYTES_MAX:
         return known
-    opened = opener(stores, artifact.sha256, artifact.size_bytes, 0, artifact.size_bytes)
-    return measure(b"".join(opened(CHUNK_BYTES)).decode(errors="replace"))
+    return measure(b"".join(read_body(stores, artifact)).decode(errors="replace"))
 
 
 def marks_of(stores: Stores, artifact: Artifact) -> Marks:
@@ -125,8 +120,7 @@ def marks_of(stores: Stores, artifact: Artifact) -> Marks:
             return _marks.decode(row)
     # Read before the body: where it is freed meanwhile, nothing is written.
     head = stores.ledger.last(log)
-    chunks = opener(stores, artifact.sha256, artifact.size_bytes, 0, artifact.size_bytes)
-    marks = find_marks(chunks(CHUNK_BYTES), artifact.size_bytes)
+    marks = find_marks(read_body(stores, artifact), artifact.size_bytes)
     with suppress(Stale, Full, Unavailable, Refused):
         kept = Row(Kind.LINES, ONLY, encode(marks))
         stores.ledger.commit(Write(log, rows=(kept,), expect=head))

@@ -37,7 +37,7 @@ from contextrelay.core.schema import (
 )
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
-from contextrelay.model.artifact import Artifact, Tombstone, in_ms
+from contextrelay.model.artifact import Tombstone, in_ms
 from contextrelay.model.reports import SweepReport
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import Body, Sweep
@@ -94,7 +94,11 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
     bodies_freed, bytes_freed = settle(stores, unsettled)
     # Not `is_released` alone: another removal may have settled its own since it was due.
-    old = [tombstone for tombstone in tombstones if _is_old(tombstone, now_ms)]
+    old = [
+        tombstone
+        for tombstone in tombstones
+        if (tombstone.is_released and in_ms(tombstone.gone_at) + TOMBSTONE_S * 1000 <= now_ms)
+    ]
     for tombstone in old:
         _forget(stores, tombstone)
     for log, row in page:
@@ -129,10 +133,6 @@ def _apply_retention(stores: Stores, page: list[tuple[str, Row]]) -> int:
     if not found:
         return 0
     return sum(apply_retention(stores, log, row) for log, row in found)
-
-
-def _is_old(tombstone: Tombstone, now_ms: int) -> bool:
-    return tombstone.is_released and in_ms(tombstone.gone_at) + TOMBSTONE_S * 1000 <= now_ms
 
 
 def _forget(stores: Stores, tombstone: Tombstone) -> None:
@@ -191,7 +191,12 @@ def _is_abandoned(stores: Stores, entry: Entry) -> bool:
     found = artifact or find_tombstone(stores.ledger, entry.ref)
     if found is not None and in_ms(found.created_at) != entry.created_ms:
         return True  # It was asked again, with a key, and done at another time.
-    if artifact is not None and artifact.thread is not None and not _is_put(stores, artifact):
+    # Not only into the thread it was made for: that may be gone, and a fork of it have this still.
+    if (
+        artifact is not None
+        and artifact.thread is not None
+        and not is_put(stores.ledger, artifact.ref)
+    ):
         # Stored for a thread, which a crash kept from hearing of it.
         bury(stores, [artifact], "removed")
     if found is not None:
@@ -208,11 +213,6 @@ def _is_body_of(stores: Stores, entry: Entry) -> bool:
     """Whether the artifact of a dead entry, done at another time, has the body that it names."""
     artifact = find(stores.ledger, entry.ref)
     return artifact is not None and artifact.sha256 == entry.sha256
-
-
-def _is_put(stores: Stores, artifact: Artifact) -> bool:
-    # Not only into the thread it was made for: that may be gone, and a fork of it have this still.
-    return is_put(stores.ledger, artifact.ref)
 
 
 # Bodies that nothing holds, blobs that nothing points to

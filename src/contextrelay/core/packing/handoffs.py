@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.access.tenants import space_behind
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import Entry, entries
 from contextrelay.core.artifacts.records import find, is_over, live
 from contextrelay.core.channels.channels import send_once
@@ -35,7 +35,6 @@ from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound, RelayError
 from contextrelay.limits import (
     ASK_SHOWN_CHARS_MAX,
-    CHUNK_BYTES,
     HANDOFF_OUTLINE_TOKENS_MAX,
     LOOKS_S_MAX,
     OUTLINE_TOKENS_MIN,
@@ -349,8 +348,7 @@ def _view(stores: Stores, ref: str) -> HandoffView:
 def _read(stores: Stores, artifact: Artifact) -> Handoff:
     if artifact.media_type != HANDOFF_MEDIA_TYPE:
         raise Invalid(f"{artifact.ref} is no handoff", "see them with: relay handoff list")
-    size = artifact.size_bytes
-    body = b"".join(opener(stores, artifact.sha256, size, 0, size)(CHUNK_BYTES))
+    body = b"".join(read_body(stores, artifact))
     try:
         return _decoder.decode(body)
     except (ValidationError, DecodeError) as error:

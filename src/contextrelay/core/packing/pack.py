@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.holds import held
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.inspect.outline import digested_within, looked_into, outlined_within
@@ -25,7 +25,6 @@ from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.state import state_of
 from contextrelay.errors import Broken, Invalid
 from contextrelay.limits import (
-    CHUNK_BYTES,
     LOOKS_S_MAX,
     OUTLINE_BYTES_MAX,
     PACK_ARTIFACTS_MAX,
@@ -219,9 +218,8 @@ def _line(artifact: Artifact, tokens: int | None) -> str:
 
 
 def _text(stores: Stores, artifact: Artifact) -> str:
-    size = artifact.size_bytes
     try:
-        return b"".join(opener(stores, artifact.sha256, size, 0, size)(CHUNK_BYTES)).decode()
+        return b"".join(read_body(stores, artifact)).decode()
     except UnicodeDecodeError as error:
         raise Broken(f"{artifact.ref} is described as text: {error}", "relay verify") from error
 

@@ -14,8 +14,8 @@ from datetime import timedelta
 from msgspec import UNSET
 
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.bodies import Incoming, check_size, held_each, receive
 from contextrelay.core.artifacts.catalog import index_writes
+from contextrelay.core.artifacts.incoming import Incoming, check_size, held_each, receive
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import artifact_row, description_hash, lease, live
 from contextrelay.core.channels.channels import (

@@ -6,7 +6,8 @@ that those who ask at once still find each other.
 
 from __future__ import annotations
 
-from contextrelay.core.artifacts.bodies import Incoming, release
+from contextrelay.core.artifacts.bodies import release
+from contextrelay.core.artifacts.incoming import Incoming
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find, find_tombstone, live
 from contextrelay.core.idempotency import answered_before, other_request, step
@@ -36,20 +37,15 @@ def find_pushed(stores: Stores, verb: Push, sha256: str, index: int) -> tuple[st
         if artifact is not None:
             if artifact.sha256 != sha256 and not once.takes_any:
                 raise other_request()
-            if not _is_dying(stores, verb, artifact):
+            old_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000 // 2
+            is_old = verb.thread is not None and in_ms(artifact.created_at) < old_ms
+            if not (is_old and not _was_whole(stores, verb, artifact.ref)):
                 return ref, artifact
             bury(stores, [artifact], "removed")
         if find_tombstone(stores.ledger, ref) is not None and _was_whole(stores, verb, ref):
             live(stores, ref)
         # A sweep took it for dead, or it was taken back because the rest of it failed: begin anew.
     raise Unavailable("this push was cut short too often", "push it with a new key")
-
-
-def _is_dying(stores: Stores, verb: Push, artifact: Artifact) -> bool:
-    """Whether an artifact is not in its thread for so long that a sweep may come for it."""
-    old_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000 // 2
-    is_old = verb.thread is not None and in_ms(artifact.created_at) < old_ms
-    return is_old and not _was_whole(stores, verb, artifact.ref)
 
 
 def _was_whole(stores: Stores, verb: Push, ref: str) -> bool:

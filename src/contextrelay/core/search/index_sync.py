@@ -16,13 +16,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import chain, islice, takewhile
 from pathlib import Path
 
 from msgspec.json import decode, encode
 
 from contextrelay.core.access.tenants import space_of
-from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import ADDED, Entry, added, entries
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.inspect.bounded import index_within_bounds
@@ -31,7 +32,6 @@ from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError
 from contextrelay.limits import (
     ADDED_KEPT,
-    CHUNK_BYTES,
     PAGE_ROWS_MAX,
     SEARCH_BATCH_S,
     SEARCH_BATCH_TEXTS,
@@ -293,10 +293,7 @@ def about(artifact: Artifact) -> str:
 
 def _indexing(stores: Stores, artifact: Artifact) -> Indexing | None:
     """What is searched of a text; None if nobody has time for it now."""
-
-    def read(start: int, stop: int) -> Iterator[bytes]:
-        return opener(stores, artifact.sha256, artifact.size_bytes, start, stop)(CHUNK_BYTES)
-
+    read = partial(read_body, stores, artifact)
     size_bytes = min(artifact.size_bytes, SEARCHED_BYTES_MAX)
     try:
         return index_within_bounds(Index(artifact.type, SEARCHED_PASSAGES_MAX), size_bytes, read)

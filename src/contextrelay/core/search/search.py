@@ -12,18 +12,16 @@ from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import islice
 
-from msgspec import Struct
 from msgspec.json import decode
 
 from contextrelay.core.access.tenants import space_behind
 from contextrelay.core.access.visibility import VisibleReads
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.holds import held
 from contextrelay.core.artifacts.records import find, is_over, live
+from contextrelay.core.search.hits import HitList, Place, Seen, left_out
 from contextrelay.core.search.index_sync import (
     PLACE,
-    about,
     catch_up,
     index_of,
     rebuild,
@@ -35,19 +33,14 @@ from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.errors import Broken, Full, RelayError, Unavailable
 from contextrelay.limits import (
-    CHUNK_BYTES,
     SEARCH_CANDIDATES,
     SEARCH_CATCH_UP_S,
     SEARCH_ROUNDS_MAX,
-    SEARCH_SNIPPET_CHARS,
     SEARCH_TERMS_MAX,
 )
-from contextrelay.logic.search.words import query_words, words
-from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
-from contextrelay.logic.untrusted.defuse import defuse
-from contextrelay.model.artifact import Artifact, moment
-from contextrelay.model.inspect import Hit, Hits, IndexState
-from contextrelay.model.tokens import Spent
+from contextrelay.logic.search.words import query_words
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.inspect import Hits, IndexState
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import SearchIndex, Spoiled
 from contextrelay.store.search.reads import Text
@@ -57,7 +50,7 @@ from contextrelay.wire.verbs import Body, RebuildSearch, Search
 @answers(Search)
 def search(stores: Stores, verb: Search, body: Body) -> Hits:
     asked = Asked(stores, verb.query, verb.limit * _REPEATED, verb.thread, verb.ref)
-    hits = _Hits(stores, asked.words, verb.tokens_max)
+    hits = HitList(stores, asked.words, verb.tokens_max)
     for each in asked.seen:
         if not hits.add(each) or len(hits.hits) == verb.limit:
             break
@@ -66,7 +59,7 @@ def search(stores: Stores, verb: Search, body: Body) -> Hits:
         scope=_scope(verb),
         hits=hits.hits,
         found=asked.found,
-        left_out=_left_out(asked.found, len(hits.hits), hits.repeated),
+        left_out=left_out(asked.found, len(hits.hits), hits.repeated),
         ignored=asked.ignored,
         notes=(*asked.notes, *hits.notes),
         index=asked.state,
@@ -85,44 +78,6 @@ _NEWER_MAX = 8
 @answers(RebuildSearch)
 def rebuild_search(stores: Stores, verb: RebuildSearch, body: Body) -> IndexState:
     return rebuild(space_behind(stores), index_of(stores))
-
-
-class Place(Struct, frozen=True):
-    """Where a passage stands in a body; lines and bytes count from 0."""
-
-    start_line: int
-    stop_line: int
-    start_byte: int
-    stop_byte: int
-    pointer: str | None
-    is_part: bool
-    """Whether it is a part of one line: then bytes tell more than the line."""
-
-    @property
-    def lines(self) -> str:
-        """As a slice takes them."""
-        return f"{self.start_line + 1}:{self.stop_line + 1}"
-
-    def next_args(self) -> dict[str, str]:
-        if self.pointer is not None:
-            return {"json_pointer": self.pointer}
-        if self.is_part:
-            return {"bytes": f"{self.start_byte}:{self.stop_byte}"}
-        return {"lines": self.lines}
-
-
-class Seen(Struct, frozen=True):
-    """A passage that may be shown to the caller."""
-
-    ranked: Ranked
-    artifact: Artifact
-    newer: str | None
-    """A newer artifact of the same name."""
-    score: float
-    place: Place | None
-    """None where it is about the artifact."""
-    words: tuple[str, ...]
-    """Those of the query that are in it or next to it."""
 
 
 class Asked:
@@ -329,121 +284,3 @@ class _Choosing:
                 self.gone.append(ref)
             self._artifacts[ref] = artifact
         return self._artifacts[ref]
-
-
-class _Hits:
-    """Hits, added one after the other within a number of tokens."""
-
-    def __init__(self, stores: Stores, stems: dict[str, str], tokens_max: int) -> None:
-        self.hits: list[Hit] = []
-        self.text = ""
-        self.repeated = 0
-        self.notes: list[str] = []
-        self._stores = stores
-        self._words = stems
-        self._tokens = 0
-        self._tokens_max = tokens_max
-        self._shown: set[tuple[str, int]] = set()
-        self._whole: dict[str, int] = {}
-
-    def add(self, each: Seen) -> bool:
-        """Add a hit; False if it does not fit any more."""
-        artifact, text = each.artifact, each.ranked.text
-        same = (artifact.sha256, each.ranked.number - text.start)
-        if each.place is not None and same in self._shown:
-            self.repeated += 1  # The same bytes were pushed twice: the newest is shown.
-            return True
-        self._shown.add(same)
-        hit = self._hit(each)
-        is_same_ref = bool(self.hits) and self.hits[-1].ref == hit.ref
-        line = _line(hit, is_same_ref)
-        tokens = count_tokens(line)
-        if self._tokens + tokens > self._tokens_max:
-            self.notes.append(f"cut at {self._tokens_max} tokens: ask with more")
-            return False
-        if text.is_cut and artifact.ref not in self._whole:
-            self.notes.append(f"{artifact.ref} is long: only its first part is searched; grep it")
-        self._tokens += tokens
-        self._whole[artifact.ref] = estimate_tokens(artifact.size_bytes)
-        self.text += line
-        self.hits.append(hit)
-        return True
-
-    @property
-    def spent(self) -> Spent:
-        return Spent(
-            tokens=self._tokens,
-            whole_tokens=sum(self._whole.values()),
-            basis="estimated",
-            tokenizer=TOKENIZER_DEFAULT,
-        )
-
-    def _hit(self, each: Seen) -> Hit:
-        artifact, place = each.artifact, each.place
-        return Hit(
-            ref=artifact.ref,
-            name=artifact.name,
-            type=artifact.type,
-            lines="" if place is None else place.lines,
-            pointer=None if place is None else place.pointer,
-            snippet=snippet_of(self._stores, each, self._words),
-            score=round(each.score, 3),
-            created_at=moment(each.ranked.text.created_ms),
-            why=tuple(self._words[word] for word in each.words),
-            newer=each.newer,
-            next_args={} if place is None else place.next_args(),
-        )
-
-
-def snippet_of(stores: Stores, each: Seen, stems: dict[str, str]) -> str:
-    """What stands around the words of a query in a passage, defused, on one line."""
-    if each.place is None:
-        text = about(each.artifact)
-    else:
-        text = _passage(stores, each.artifact, each.place)
-    start = max(0, _first_of(text, stems) - SEARCH_SNIPPET_CHARS // 4)
-    return defuse(" ".join(text[start : start + SEARCH_SNIPPET_CHARS].split())).text
-
-
-def _passage(stores: Stores, artifact: Artifact, place: Place) -> str:
-    start, stop = place.start_byte, place.stop_byte
-    opened = opener(stores, artifact.sha256, artifact.size_bytes, start, stop)
-    with suppress(Broken):
-        return b"".join(opened(CHUNK_BYTES)).decode(errors="replace")
-    return ""
-
-
-def _first_of(text: str, stems: dict[str, str]) -> int:
-    """Where the first word of a query is in a text, about; 0 if it is only next to it."""
-    low = text.lower()
-    found = [low.find(word[: max(3, len(stem) - 1)]) for stem, word in stems.items()]
-    there = [start for start in found if start >= 0]
-    if there or text.isascii():
-        return min(there, default=0)
-    # In other writings a word may be folded beyond recognition: look line by line.
-    start = 0
-    for line in text.splitlines(keepends=True):
-        if stems.keys() & set(words(line)):
-            return start
-        start += len(line)
-    return 0
-
-
-def _line(hit: Hit, is_same_ref: bool) -> str:
-    """A hit as it is read: where it is, and under it what stands there."""
-    at = hit.pointer or hit.lines
-    text = f"  {at or 'about it'}: {hit.snippet}\n"
-    if is_same_ref:
-        return text
-    name = f" {defuse(hit.name).text}" if hit.name else ""
-    stale = f" (stale: newer {hit.newer})" if hit.newer else ""
-    return f"{hit.ref}{name} {hit.created_at:%Y-%m-%d}{stale}\n{text}"
-
-
-def _left_out(found: int, shown: int, repeated: int) -> str:
-    parts: list[str] = []
-    if found - shown - repeated > 0:
-        parts.append(f"{found - shown - repeated:,} more passages, of less score")
-    if repeated:
-        parts.append(f"{repeated:,} of the same content")
-    return "; ".join(parts)

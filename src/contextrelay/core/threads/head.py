@@ -286,7 +286,7 @@ def take_snapshot_if_due(stores: Stores, thread: str, live: Live) -> None:
     if live.patch_bytes < live.due_bytes:
         return
     snapshot = Snapshot(live.seq, live.version, live.size_bytes, packed, live.uses)
-    row = Row(Kind.SNAPSHOT, _key(live.version), _pack(snapshot))
+    row = Row(Kind.SNAPSHOT, _key(live.version), msgpack.encode(snapshot))
     with suppress(RelayError):  # The patch is done whether or not there is room for this.
         stores.ledger.commit(Write(thread_log(thread), rows=(row,)))
         live.patch_bytes = 0
@@ -322,10 +322,6 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
 
 def _key(version: int) -> str:
     return f"{_END_VERSION - version:012d}"
-
-
-def _pack(snapshot: Snapshot) -> bytes:
-    return msgpack.encode(snapshot)
 
 
 def _read(row: bytes, kind: type[Any], thread: str) -> Any:

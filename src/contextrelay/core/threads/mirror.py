@@ -17,7 +17,7 @@ from typing import Any, cast
 from msgspec.json import encode
 
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.bodies import opener
+from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.holds import held
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.stores import Stores
@@ -37,7 +37,6 @@ from contextrelay.core.threads.patch import change, patched_before, unpatched
 from contextrelay.core.threads.state import plain_difference
 from contextrelay.core.threads.threads import show
 from contextrelay.errors import Conflict, Invalid, NotFound, RelayError
-from contextrelay.limits import CHUNK_BYTES
 from contextrelay.logic.content.artifact_type import extension
 from contextrelay.logic.document.values import read_json
 from contextrelay.logic.state.schema import check_patch
@@ -53,7 +52,10 @@ from contextrelay.wire.verbs import AdoptState, Body, MirrorThread
 def mirror_thread(stores: Stores, verb: MirrorThread, body: Body) -> Mirrored:
     view = show(stores, verb.thread)
     folder = mirror_folder(stores, verb.thread)
-    wanted = {_file_name(each): each for each in _artifacts(stores, verb.thread)}
+    wanted = {
+        f"{each.ref}{extension(each.type, each.media_type)}": each
+        for each in _artifacts(stores, verb.thread)
+    }
     text = spelled_state(stores, verb.thread, view.version)
     try:
         make_folder(folder / "artifacts")
@@ -72,8 +74,7 @@ def mirror_thread(stores: Stores, verb: MirrorThread, body: Body) -> Mirrored:
         path = folder / "artifacts" / name
         if sha256_of(path) != artifact.sha256:
             # A copy, so that an edit cannot reach the store.
-            content = opener(stores, artifact.sha256, artifact.size_bytes, 0, artifact.size_bytes)
-            write_whole(path, content(CHUNK_BYTES))
+            write_whole(path, read_body(stores, artifact))
     return Mirrored(thread_id=verb.thread, folder=str(folder), files=2 + len(wanted))
 
 
@@ -82,10 +83,6 @@ def _artifacts(stores: Stores, thread: str) -> Iterator[Artifact]:
         artifact = find(stores.ledger, ref)
         if artifact is not None and not is_over(artifact, stores.now_ms()):
             yield artifact
-
-
-def _file_name(artifact: Artifact) -> str:
-    return f"{artifact.ref}{extension(artifact.type, artifact.media_type)}"
 
 
 @answers(AdoptState)

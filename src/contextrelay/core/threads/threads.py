@@ -335,7 +335,8 @@ def settle_gone(stores: Stores, thread: str) -> None:
     if tombstone.get("is_settled"):
         # Not `is_settled` alone: another removal may have settled its own since it was due.
         if in_ms(datetime.fromisoformat(tombstone["gone_at"])) + _STAYS_MS <= stores.now_ms():
-            _forget(stores, log)
+            with suppress(Stale):  # Another sweep was faster.
+                stores.ledger.drop(log, expect=stores.ledger.last(log))
         return
     _let_go(stores, thread)
     settled = encode({**tombstone, "is_settled": True})
@@ -360,9 +361,3 @@ def _let_go(stores: Stores, thread: str) -> None:
             gone = tuple(Row(kind, row.key, None) for row in rows)
             stores.ledger.commit(Write(log, rows=gone))
     stores.ledger.trim(log, stores.ledger.last(log) + 1)
-
-
-def _forget(stores: Stores, log: str) -> None:
-    """Drop what is left of a thread that was removed long ago."""
-    with suppress(Stale):  # Another sweep was faster.
-        stores.ledger.drop(log, expect=stores.ledger.last(log))

@@ -62,7 +62,12 @@ class ForeignZip:
             raise ValueError("a name stands in it twice")
         self._left_bytes = _check_sizes(infos, size_bytes)
         for info in infos:
-            _check_entry(info, names)
+            name = info.orig_filename
+            is_plain = info.external_attr >> 28 in _PLAIN_KINDS
+            if not names.fullmatch(name) or name != info.filename or not is_plain:
+                raise ValueError(f"{name[:80]!r} has no place in it")
+            if info.flag_bits & _IS_ENCRYPTED or info.compress_type not in _METHODS:
+                raise ValueError(f"{name} is packed in a way that we do not read")
         _check_places(file, infos, self._zip.start_dir)
         self._counted: set[str] = set()
 
@@ -126,16 +131,6 @@ def _check_directory(file: IO[bytes], size_bytes: int, entries_max: int) -> None
         raise ValueError("it is larger than any export")  # Those have no need of zip64.
     if directory_bytes > entries_max * _DIRECTORY_ENTRY_BYTES_MAX:
         raise TooLarge("the archive has too many entries", f"at most {entries_max}")
-
-
-def _check_entry(info: zipfile.ZipInfo, names: re.Pattern[str]) -> None:
-    """Refuse an entry that could harm by its name or kind, or that is packed in another way."""
-    name = info.orig_filename
-    is_plain = info.external_attr >> 28 in _PLAIN_KINDS
-    if not names.fullmatch(name) or name != info.filename or not is_plain:
-        raise ValueError(f"{name[:80]!r} has no place in it")
-    if info.flag_bits & _IS_ENCRYPTED or info.compress_type not in _METHODS:
-        raise ValueError(f"{name} is packed in a way that we do not read")
 
 
 def _check_places(file: IO[bytes], infos: list[zipfile.ZipInfo], directory: int) -> None:

@@ -30,8 +30,15 @@ class Edit(Struct, frozen=True, gc=False):
 
 def find_edits(old: list[str], new: list[str]) -> list[Edit]:
     """The changes between two lists of lines, in order."""
-    head = _alike(old, new)
-    tail = _alike_at_end(old, new, head)
+    head = 0
+    for one, other in zip(old, new, strict=False):
+        if one != other:
+            break
+        head += 1
+    most = min(len(old), len(new)) - head
+    tail = 0
+    while tail < most and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
     edits: list[Edit] = []
     steps_left = DIFF_STEPS_MAX
     for area in _areas(old, new, head, len(old) - tail, head, len(new) - tail):
@@ -53,23 +60,6 @@ def _steps(old: list[str], new: list[str], area: Edit) -> int:
     in_new = Counter(new[area.new_start : area.new_stop])
     pairs = sum(count * in_new[line] for line, count in in_old.items() if line in in_new)
     return pairs * min(old_lines, new_lines)
-
-
-def _alike(old: list[str], new: list[str]) -> int:
-    count = 0
-    for one, other in zip(old, new, strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
-
-
-def _alike_at_end(old: list[str], new: list[str], head: int) -> int:
-    most = min(len(old), len(new)) - head
-    count = 0
-    while count < most and old[-1 - count] == new[-1 - count]:
-        count += 1
-    return count
 
 
 def _areas(

@@ -33,7 +33,12 @@ def read_decisions(text: str) -> list[Decision]:
     for place, (index, match) in enumerate(_headings(lines)):
         stop = starts[place + 1] if place + 1 < len(starts) else len(lines)
         found.append(_decision(match, lines[index:stop], index + 1))
-    return _with_successors(found)
+    successors = {old: each.number for each in found for old in each.supersedes}
+    for each in found:
+        if each.status.lower().startswith("superseded") and each.number not in successors:
+            named = _NUMBER.search(each.status)
+            successors[each.number] = int(named[1]) if named else each.number
+    return [each._replace(superseded_by=successors.get(each.number, 0)) for each in found]
 
 
 def _headings(lines: list[str]) -> Iterator[tuple[int, re.Match[str]]]:
@@ -75,15 +80,6 @@ def _decision(heading: re.Match[str], lines: list[str], line: int) -> Decision:
         line=line,
         text="\n".join(lines).rstrip(),
     )
-
-
-def _with_successors(found: list[Decision]) -> list[Decision]:
-    successors = {old: each.number for each in found for old in each.supersedes}
-    for each in found:
-        if each.status.lower().startswith("superseded") and each.number not in successors:
-            named = _NUMBER.search(each.status)
-            successors[each.number] = int(named[1]) if named else each.number
-    return [each._replace(superseded_by=successors.get(each.number, 0)) for each in found]
 
 
 def appended(

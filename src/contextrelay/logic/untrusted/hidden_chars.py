@@ -53,17 +53,13 @@ _SPELLED = re.compile(r"<U\+([0-9A-F]{4,6})>")
 
 def hidden_kinds(text: str) -> set[str]:
     """Name the kinds of hidden characters in a text."""
-    unusual = _unusual(text)
+    # Of each character that is not printable ASCII, a tab or a line feed, one: seen fast.
+    raw = text.encode("utf-8", "surrogatepass")
+    unusual = set(raw.translate(None, _USUAL).decode("utf-8", "surrogatepass"))
     kinds = {_kind(char) for char in unusual if char != "\r" and is_hidden(char)}
     if "\r" in unusual and _LONE.search(text):
         kinds.add(_kind("\r"))
     return kinds
-
-
-def _unusual(text: str) -> set[str]:
-    """Of each character that is not printable ASCII, a tab or a line feed, one: seen fast."""
-    raw = text.encode("utf-8", "surrogatepass")
-    return set(raw.translate(None, _USUAL).decode("utf-8", "surrogatepass"))
 
 
 _USUAL = bytes(code for code in range(128) if 32 <= code < 127 or chr(code) in "\t\n")

@@ -42,7 +42,8 @@ def connect(url: str) -> Client:
         Invalid: the address makes no sense.
         Unavailable: nobody answers there.
     """
-    address = _spelled_for_redis(url)
+    scheme, colon, rest = url.partition(":")
+    address = {"valkey": "redis", "valkeys": "rediss"}.get(scheme, scheme) + colon + rest
     options: dict[str, Any] = {
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
@@ -214,8 +215,3 @@ def _ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
         return Unavailable(message, "try again in a moment", place=address)
     message = f"the store's server refused a command: {words}"
     return Broken(message, "look for another use of these keys", place=address)
-
-
-def _spelled_for_redis(url: str) -> str:
-    scheme, colon, rest = url.partition(":")
-    return {"valkey": "redis", "valkeys": "rediss"}.get(scheme, scheme) + colon + rest

@@ -58,7 +58,9 @@ class Hints:
         while not self._stopped.is_set():
             try:
                 with self._client.subscribe(self._channel) as hearing:
-                    _await_confirmation(hearing)
+                    message = _next(hearing, READY_S_MAX)
+                    if message is None or message["type"] != "subscribe":
+                        raise RedisError("the subscription was not confirmed")
                     pause_s = FIRST_PAUSE_S
                     if missed:
                         self._hear(None)
@@ -75,12 +77,6 @@ class Hints:
             message = _next(hearing, POLL_S)
             if message is not None and message["type"] == "message" and not self._stopped.is_set():
                 self._hear(message["data"].decode())
-
-
-def _await_confirmation(hearing: PubSub) -> None:
-    message = _next(hearing, READY_S_MAX)
-    if message is None or message["type"] != "subscribe":
-        raise RedisError("the subscription was not confirmed")
 
 
 def _next(hearing: PubSub, timeout_s: float) -> dict[str, Any] | None:

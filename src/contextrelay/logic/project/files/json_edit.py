@@ -224,7 +224,7 @@ class _Changes:
         spelled = _spelled(value, self.style, indent, is_wide)
         if node.kind == "list":
             return spelled
-        return _string(name, self.style) + self.style.colon + spelled
+        return json.dumps(name, ensure_ascii=self.style.is_ascii) + self.style.colon + spelled
 
 
 def _paired(old: list[Any], new: list[Any]) -> dict[int, int] | None:
@@ -282,7 +282,3 @@ def _spelled(value: Any, style: Style, indent: str, is_wide: bool) -> str:
     except UnicodeEncodeError as error:
         raise Invalid("the text holds half a character", "write it as UTF-8") from error
     return text
-
-
-def _string(text: str, style: Style) -> str:
-    return json.dumps(text, ensure_ascii=style.is_ascii)

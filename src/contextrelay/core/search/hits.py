@@ -1,0 +1,176 @@
+"""Hits: what a search shows of the passages that it found, within a number of tokens."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from msgspec import Struct
+
+from contextrelay.core.artifacts.bodies import read_body
+from contextrelay.core.search.index_sync import about
+from contextrelay.core.search.ranking import Ranked
+from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken
+from contextrelay.limits import SEARCH_SNIPPET_CHARS
+from contextrelay.logic.search.words import words
+from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
+from contextrelay.logic.untrusted.defuse import defuse
+from contextrelay.model.artifact import Artifact, moment
+from contextrelay.model.inspect import Hit
+from contextrelay.model.tokens import Spent
+
+
+class Place(Struct, frozen=True):
+    """Where a passage stands in a body; lines and bytes count from 0."""
+
+    start_line: int
+    stop_line: int
+    start_byte: int
+    stop_byte: int
+    pointer: str | None
+    is_part: bool
+    """Whether it is a part of one line: then bytes tell more than the line."""
+
+    @property
+    def lines(self) -> str:
+        """As a slice takes them."""
+        return f"{self.start_line + 1}:{self.stop_line + 1}"
+
+    def next_args(self) -> dict[str, str]:
+        if self.pointer is not None:
+            return {"json_pointer": self.pointer}
+        if self.is_part:
+            return {"bytes": f"{self.start_byte}:{self.stop_byte}"}
+        return {"lines": self.lines}
+
+
+class Seen(Struct, frozen=True):
+    """A passage that may be shown to the caller."""
+
+    ranked: Ranked
+    artifact: Artifact
+    newer: str | None
+    """A newer artifact of the same name."""
+    score: float
+    place: Place | None
+    """None where it is about the artifact."""
+    words: tuple[str, ...]
+    """Those of the query that are in it or next to it."""
+
+
+class HitList:
+    """Hits, added one after the other within a number of tokens."""
+
+    def __init__(self, stores: Stores, stems: dict[str, str], tokens_max: int) -> None:
+        self.hits: list[Hit] = []
+        self.text = ""
+        self.repeated = 0
+        self.notes: list[str] = []
+        self._stores = stores
+        self._words = stems
+        self._tokens = 0
+        self._tokens_max = tokens_max
+        self._shown: set[tuple[str, int]] = set()
+        self._whole: dict[str, int] = {}
+
+    def add(self, each: Seen) -> bool:
+        """Add a hit; False if it does not fit any more."""
+        artifact, text = each.artifact, each.ranked.text
+        same = (artifact.sha256, each.ranked.number - text.start)
+        if each.place is not None and same in self._shown:
+            self.repeated += 1  # The same bytes were pushed twice: the newest is shown.
+            return True
+        self._shown.add(same)
+        hit = self._hit(each)
+        is_same_ref = bool(self.hits) and self.hits[-1].ref == hit.ref
+        line = _line(hit, is_same_ref)
+        tokens = count_tokens(line)
+        if self._tokens + tokens > self._tokens_max:
+            self.notes.append(f"cut at {self._tokens_max} tokens: ask with more")
+            return False
+        if text.is_cut and artifact.ref not in self._whole:
+            self.notes.append(f"{artifact.ref} is long: only its first part is searched; grep it")
+        self._tokens += tokens
+        self._whole[artifact.ref] = estimate_tokens(artifact.size_bytes)
+        self.text += line
+        self.hits.append(hit)
+        return True
+
+    @property
+    def spent(self) -> Spent:
+        return Spent(
+            tokens=self._tokens,
+            whole_tokens=sum(self._whole.values()),
+            basis="estimated",
+            tokenizer=TOKENIZER_DEFAULT,
+        )
+
+    def _hit(self, each: Seen) -> Hit:
+        artifact, place = each.artifact, each.place
+        return Hit(
+            ref=artifact.ref,
+            name=artifact.name,
+            type=artifact.type,
+            lines="" if place is None else place.lines,
+            pointer=None if place is None else place.pointer,
+            snippet=snippet_of(self._stores, each, self._words),
+            score=round(each.score, 3),
+            created_at=moment(each.ranked.text.created_ms),
+            why=tuple(self._words[word] for word in each.words),
+            newer=each.newer,
+            next_args={} if place is None else place.next_args(),
+        )
+
+
+def snippet_of(stores: Stores, each: Seen, stems: dict[str, str]) -> str:
+    """What stands around the words of a query in a passage, defused, on one line."""
+    if each.place is None:
+        text = about(each.artifact)
+    else:
+        text = _passage(stores, each.artifact, each.place)
+    start = max(0, _first_of(text, stems) - SEARCH_SNIPPET_CHARS // 4)
+    return defuse(" ".join(text[start : start + SEARCH_SNIPPET_CHARS].split())).text
+
+
+def _passage(stores: Stores, artifact: Artifact, place: Place) -> str:
+    with suppress(Broken):
+        passage = read_body(stores, artifact, place.start_byte, place.stop_byte)
+        return b"".join(passage).decode(errors="replace")
+    return ""
+
+
+def _first_of(text: str, stems: dict[str, str]) -> int:
+    """Where the first word of a query is in a text, about; 0 if it is only next to it."""
+    low = text.lower()
+    found = [low.find(word[: max(3, len(stem) - 1)]) for stem, word in stems.items()]
+    there = [start for start in found if start >= 0]
+    if there or text.isascii():
+        return min(there, default=0)
+    # In other writings a word may be folded beyond recognition: look line by line.
+    start = 0
+    for line in text.splitlines(keepends=True):
+        if stems.keys() & set(words(line)):
+            return start
+        start += len(line)
+    return 0
+
+
+def _line(hit: Hit, is_same_ref: bool) -> str:
+    """A hit as it is read: where it is, and under it what stands there."""
+    at = hit.pointer or hit.lines
+    text = f"  {at or 'about it'}: {hit.snippet}\n"
+    if is_same_ref:
+        return text
+    name = f" {defuse(hit.name).text}" if hit.name else ""
+    stale = f" (stale: newer {hit.newer})" if hit.newer else ""
+    return f"{hit.ref}{name} {hit.created_at:%Y-%m-%d}{stale}\n{text}"
+
+
+def left_out(found: int, shown: int, repeated: int) -> str:
+    """What is found and not shown, in words."""
+    parts: list[str] = []
+    if found - shown - repeated > 0:
+        parts.append(f"{found - shown - repeated:,} more passages, of less score")
+    if repeated:
+        parts.append(f"{repeated:,} of the same content")
+    return "; ".join(parts)

@@ -1,0 +1,70 @@
+"""A ledger over another one, which passes everything on; a view overrides what it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+
+from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
+
+
+class LedgerView:
+    """Passes everything on to the ledger behind it."""
+
+    def __init__(self, inner: Ledger) -> None:
+        self._inner = inner
+        self.reads_wait = inner.reads_wait
+
+    def last(self, log: str) -> int:
+        return self._inner.last(log)
+
+    def read(self, log: str, after: int, limit: int) -> list[Fact]:
+        return self._inner.read(log, after, limit)
+
+    def get(self, log: str, kind: str, key: str) -> bytes | None:
+        return self._inner.get(log, kind, key)
+
+    def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
+        return self._inner.rows(log, kind, after, limit)
+
+    def kinds(self, log: str) -> list[str]:
+        return self._inner.kinds(log)
+
+    def logs(self, prefix: str, after: str, limit: int) -> list[str]:
+        return self._inner.logs(prefix, after, limit)
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
+        return self._inner.due(now_ms, limit)
+
+    def commit(self, *writes: Write) -> list[int]:
+        return self._inner.commit(*writes)
+
+    def trim(self, log: str, before: int) -> None:
+        self._inner.trim(log, before)
+
+    def drop(self, log: str, expect: int) -> None:
+        self._inner.drop(log, expect)
+
+    def locked_by(self) -> bytes:
+        return self._inner.locked_by()
+
+    def swap_lock(self, old: bytes, new: bytes) -> bool:
+        return self._inner.swap_lock(old, new)
+
+    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+        return self._inner.tally(name, amounts)
+
+    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+        return self._inner.listen(hear)
+
+    def patience(self) -> AbstractContextManager[None]:
+        return self._inner.patience()
+
+    def still(self) -> AbstractContextManager[Reads]:
+        return self._inner.still()
+
+    def check(self) -> list[str]:
+        return self._inner.check()
+
+    def close(self) -> None:
+        self._inner.close()
