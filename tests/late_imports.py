@@ -21,6 +21,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "client/run/providers/ollama.py": ("httpx", "ollama"),
     "client/run/providers/openai/client.py": ("openai",),
     "client/run/providers/openai/responses.py": ("openai",),
+    "client/run/providers/registry.py": ("difflib", "importlib.metadata"),
     "client/seal/fernet.py": ("cryptography.fernet",),
     "client/seal/reads.py": (
         "contextrelay.core.inspect.bounded",

@@ -132,6 +132,8 @@ CONDITION_DEPTH_MAX = 32
 STEP_RETRIES_MAX = 10
 STEP_S_MAX = 7 * 86_400
 RUN_TOKENS_MAX = 10**9
+# Of a script that the echo provider plays.
+ECHO_SCRIPT_BYTES_MAX = 16 * MIB
 # What compaction leaves of the lists that grow by themselves.
 ACTIONS_KEPT = 50
 ARTIFACTS_KEPT = 200

@@ -16,6 +16,7 @@ from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.run import is_exchange
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import Pin
 
@@ -79,7 +80,12 @@ def held_row(artifact: Artifact) -> Row:
 
 
 def weight(artifact: Artifact) -> Weights:
-    """The seed's formula: a quarter of the bytes if pasted, of the preview's characters if not."""
+    """The seed's formula: a quarter of the bytes if pasted, of the preview's characters if not.
+
+    An exchange weighs nothing: it is a record of what was sent, and nobody would paste it.
+    """
+    if is_exchange(artifact):
+        return Weights()
     return Weights(1, artifact.size_bytes // 4, len(artifact.preview.text) // 4)
 
 
@@ -90,6 +96,11 @@ def weights_in(rows: tuple[Row, ...]) -> Weights:
         if row.kind == Kind.ARTIFACT and row.body is not None:
             total = total.plus(_decoder.decode(row.body))
     return total
+
+
+def listed(ledger: Reads, thread: str) -> Iterator[str]:
+    """The artifacts of a thread that are content: all that it holds, but for exchanges."""
+    return (ref for ref, weights in held(ledger, thread) if weights.count)
 
 
 def held(ledger: Reads, thread: str) -> Iterator[tuple[str, Weights]]:

@@ -34,6 +34,7 @@ from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import FIND_ITEMS_MAX, LIST_LOOKED_AT_MAX
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, spell
 from contextrelay.model.reports import Lineage, Listing
+from contextrelay.model.run import is_exchange
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import Body, Find, LastPush, List, RememberPush, Trace
 
@@ -186,9 +187,9 @@ def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
 
 
 def _listed(stores: Stores, entry: Entry) -> Artifact | None:
-    """The artifact of an index entry, if it is there."""
+    """The artifact of an index entry, if it is there, and to be listed."""
     artifact = find(stores.ledger, entry.ref)
-    if artifact is None or is_over(artifact, stores.now_ms()):
+    if artifact is None or is_exchange(artifact) or is_over(artifact, stores.now_ms()):
         return None
     # Else an earlier try of the same push, which did not get that far.
     return artifact if in_ms(artifact.created_at) == entry.created_ms else None

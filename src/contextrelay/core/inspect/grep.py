@@ -12,7 +12,7 @@ from itertools import islice
 
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import entries
-from contextrelay.core.artifacts.holds import held
+from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find as find_artifact
 from contextrelay.core.artifacts.records import is_over
 from contextrelay.core.inspect.slice import source_at, source_of
@@ -24,6 +24,7 @@ from contextrelay.logic.grep.results import Wanted, find
 from contextrelay.logic.slicing.source import Source
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import Found, Skipped
+from contextrelay.model.run import is_exchange
 from contextrelay.wire.verbs import Body, Grep
 
 
@@ -70,9 +71,9 @@ def newest(stores: Stores, thread: str | None) -> Iterator[Artifact]:
     """The artifacts of a thread, or all of them, newest first."""
     if thread is None:
         found = (find_artifact(stores.ledger, entry.ref) for entry in entries(stores.ledger))
-        yield from (each for each in found if each is not None)
+        yield from (each for each in found if each is not None and not is_exchange(each))
         return
     find_record(stores.ledger, thread)
-    there = [find_artifact(stores.ledger, ref) for ref, _ in held(stores.ledger, thread)]
+    there = [find_artifact(stores.ledger, ref) for ref in listed(stores.ledger, thread)]
     known = [each for each in there if each is not None]
     yield from sorted(known, key=lambda each: each.created_at, reverse=True)

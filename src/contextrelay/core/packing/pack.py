@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
-from contextrelay.core.artifacts.holds import held
+from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.inspect.outline import digested_within, looked_into, outlined_within
 from contextrelay.core.stores import Stores
@@ -187,7 +187,7 @@ def _chooser(stores: Stores, agent: Agent) -> Callable[[str, int], Way]:
 
 def _artifacts(stores: Stores, thread: str) -> list[Artifact]:
     """What was put into a thread and is still there, oldest first."""
-    every = (find(stores.ledger, ref) for ref, _ in held(stores.ledger, thread))
+    every = (find(stores.ledger, ref) for ref in listed(stores.ledger, thread))
     now_ms = stores.now_ms()
     there = [each for each in every if each is not None and not is_over(each, now_ms)]
     there.sort(key=lambda artifact: (artifact.created_at, artifact.ref))

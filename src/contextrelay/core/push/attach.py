@@ -2,25 +2,62 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from contextrelay.core.artifacts.holds import held_row
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.idempotency import may_go_on, step
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.patch import change
+from contextrelay.core.threads.patch import append_event, change
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.logic.document.patch import Operation
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
+from contextrelay.model.run import is_exchange
 from contextrelay.model.thread import Event
 
-Addition = Event | Operation
+
+class Terms(Struct, frozen=True):
+    """What the patch that puts an artifact into a thread depends on, and leads to besides."""
+
+    expected: int | None = None
+    """Only if that is the version now."""
+    holding: tuple[str, ...] = ()
+    """What the thread holds from then on, besides the artifact."""
+
+
+Addition = Event | Operation | Terms
 """What is written with the patch that puts an artifact into a thread: an event, or more of it."""
 
 
 def put(stores: Stores, artifact: Artifact, *additions: Addition) -> None:
-    """Append an artifact, which is stored already, to the state of its thread."""
+    """Append an artifact, which is stored already, to the state of its thread.
+
+    An exchange is no part of the state: the thread holds it, and has an event that names it.
+    """
+    try:
+        if is_exchange(artifact):
+            _record(stores, artifact, additions)
+        else:
+            _append(stores, artifact, additions)
+    except Unavailable:
+        raise  # It may have been done: a sweep finds out.
+    except RelayError as error:
+        if not may_go_on(stores, error):
+            bury(stores, [artifact], "removed")
+        raise
+
+
+def _record(stores: Stores, artifact: Artifact, additions: tuple[Addition, ...]) -> None:
+    assert artifact.thread is not None
+    (event,) = (each for each in additions if isinstance(each, Event))
+    append_event(step(stores, artifact.ref), artifact.thread, event, (held_row(artifact),))
+
+
+def _append(stores: Stores, artifact: Artifact, additions: tuple[Addition, ...]) -> None:
     thread = artifact.thread
     assert thread is not None
+    terms = next((each for each in additions if isinstance(each, Terms)), Terms())
     entry = {"ref": artifact.ref, "type": artifact.type}
     if artifact.name is not None:
         entry["name"] = artifact.name
@@ -31,24 +68,18 @@ def put(stores: Stores, artifact: Artifact, *additions: Addition) -> None:
         by=artifact.provenance.created_by,
         detail={"ref": artifact.ref, "type": artifact.type, "size": artifact.size_bytes},
     )
+    # What a handoff hands over stays as long as the thread it is of.
     is_handoff = artifact.media_type == HANDOFF_MEDIA_TYPE
-    try:
-        change(
-            step(stores, artifact.ref),
-            thread,
-            [
-                Operation(op="add", path="/artifacts/-", value=entry),
-                *(each for each in additions if isinstance(each, Operation)),
-            ],
-            artifact.provenance.created_by,
-            events=(event, *(each for each in additions if isinstance(each, Event))),
-            rows=(held_row(artifact),),
-            # What a handoff hands over stays as long as the thread it is of.
-            holding=artifact.provenance.source_refs if is_handoff else (),
-        )
-    except Unavailable:
-        raise  # It may have been done: a sweep finds out.
-    except RelayError as error:
-        if not may_go_on(stores, error):
-            bury(stores, [artifact], "removed")
-        raise
+    change(
+        step(stores, artifact.ref),
+        thread,
+        [
+            Operation(op="add", path="/artifacts/-", value=entry),
+            *(each for each in additions if isinstance(each, Operation)),
+        ],
+        artifact.provenance.created_by,
+        expected=terms.expected,
+        events=(event, *(each for each in additions if isinstance(each, Event))),
+        rows=(held_row(artifact),),
+        holding=artifact.provenance.source_refs if is_handoff else terms.holding,
+    )

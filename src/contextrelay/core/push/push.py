@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -36,7 +37,6 @@ from contextrelay.logic.content.artifact_type import artifact_type, declared_typ
 from contextrelay.logic.content.description import Description
 from contextrelay.logic.content.preview import hidden, preview
 from contextrelay.logic.document.bounds import check_json, check_label, check_name
-from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.seal.stream import check_sealed
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment
@@ -44,7 +44,10 @@ from contextrelay.model.thread import Event
 from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.wire.verbs import Body, Push, PushMany
 
-Additions = Callable[[Artifact], tuple[Event | Operation, ...]]
+if TYPE_CHECKING:
+    from contextrelay.core.push.attach import Addition
+
+Additions = Callable[[Artifact], "tuple[Addition, ...]"]
 
 
 @answers(Push)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextrelay.core.answers import answers
-from contextrelay.core.push.attach import Addition
+from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.patch import new_event
@@ -12,7 +12,26 @@ from contextrelay.logic.document.bounds import check_json
 from contextrelay.logic.document.patch import read_operations
 from contextrelay.logic.state.schema import action, check_patch
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import Body, FinishRun, Push
+from contextrelay.model.run import EXCHANGE_MEDIA_TYPE
+from contextrelay.wire.verbs import Body, FinishRun, Push, RecordCall
+
+
+@answers(RecordCall)
+def record_call(stores: Stores, verb: RecordCall, body: Body) -> Artifact:
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+
+    def called(artifact: Artifact) -> tuple[Addition, ...]:
+        detail = {**verb.detail, "run": verb.run, "exchange": artifact.ref}
+        return (new_event(stores, "run.called", verb.by, detail),)
+
+    push = Push(
+        type="json",
+        media_type=EXCHANGE_MEDIA_TYPE,
+        metadata={"run": verb.run},
+        created_by=verb.by,
+        thread=verb.thread,
+    )
+    return push_with_events(stores, push, body, called)
 
 
 @answers(FinishRun)
@@ -25,7 +44,8 @@ def finish_run(stores: Stores, verb: FinishRun, body: Body) -> Artifact:
         at = artifact.created_at.isoformat().replace("+00:00", "Z")
         done = action(verb.action, at, artifact.ref)
         detail = {**verb.detail, "run": verb.run, "ref": artifact.ref}
-        return (new_event(stores, f"run.{verb.status}", verb.by, detail), *operations, done)
+        event = new_event(stores, f"run.{verb.status}", verb.by, detail)
+        return (Terms(verb.expected, verb.source_refs), event, *operations, done)
 
     push = Push(
         name=verb.name,

@@ -48,6 +48,7 @@ from contextrelay.logic.search.passages import Index, Indexed, Indexing
 from contextrelay.logic.search.words import words
 from contextrelay.model.artifact import Artifact, in_ms
 from contextrelay.model.inspect import IndexState
+from contextrelay.model.run import is_exchange
 from contextrelay.store.ledger import ONLY, Fact
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import Change, SearchIndex, Spoiled
@@ -253,7 +254,7 @@ def _add_some(
 
 
 def _is_searched(artifact: Artifact, now_ms: int) -> bool:
-    if artifact.sealed is not None or is_over(artifact, now_ms):
+    if artifact.sealed is not None or is_exchange(artifact) or is_over(artifact, now_ms):
         return False
     return artifact.provenance.capability != SEARCH
 

@@ -17,7 +17,7 @@ from msgspec.json import decode
 from contextrelay.core.access.tenants import space_behind
 from contextrelay.core.access.visibility import VisibleReads
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.holds import held
+from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find, is_over, live
 from contextrelay.core.search.hits import HitList, Place, Seen, left_out
 from contextrelay.core.search.index_sync import (
@@ -191,7 +191,7 @@ def _spans(
     if ref is not None:
         refs: Iterator[str] = iter((ref,))
     elif thread is not None:
-        refs = (ref for ref, _ in held(stores.ledger, thread))
+        refs = listed(stores.ledger, thread)
     elif stores.caller is not None and stores.caller.key.is_limited:
         return _seen_spans(VisibleReads(stores.caller.space.ledger, stores.caller.key), view)
     else:
@@ -207,7 +207,7 @@ def _seen_spans(ledger: VisibleReads, view: sqlite3.Connection) -> list[tuple[in
         texts = reads.texts_by_channel(view, start)
         spans.update((text.start, text.stop) for text in texts)
     for thread in ledger.seen_threads():
-        for ref, _ in held(ledger, thread):
+        for ref in listed(ledger, thread):
             text = reads.text_by_ref(view, ref)
             if text is not None:
                 spans.add((text.start, text.stop))

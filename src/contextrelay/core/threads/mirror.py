@@ -18,7 +18,7 @@ from msgspec.json import encode
 
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
-from contextrelay.core.artifacts.holds import held
+from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import history
@@ -79,7 +79,7 @@ def mirror_thread(stores: Stores, verb: MirrorThread, body: Body) -> Mirrored:
 
 
 def _artifacts(stores: Stores, thread: str) -> Iterator[Artifact]:
-    for ref, _ in held(stores.ledger, thread):
+    for ref in listed(stores.ledger, thread):
         artifact = find(stores.ledger, ref)
         if artifact is not None and not is_over(artifact, stores.now_ms()):
             yield artifact

@@ -16,7 +16,7 @@ from msgspec.json import decode, encode
 from msgspec.structs import asdict, replace
 
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.holds import held, hold_writes, is_held, unhold_write
+from contextrelay.core.artifacts.holds import held, hold_writes, is_held, listed, unhold_write
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find, place_key
 from contextrelay.core.idempotency import answered_before, once_rows, step
@@ -270,7 +270,7 @@ def last_used_thread(stores: Stores, verb: LastUsedThread, body: Body) -> list[T
 @answers(ListThreadArtifacts)
 def list_thread_artifacts(stores: Stores, verb: ListThreadArtifacts, body: Body) -> list[Artifact]:
     find_record(stores.ledger, verb.thread)
-    every = (find(stores.ledger, ref) for ref, _ in held(stores.ledger, verb.thread))
+    every = (find(stores.ledger, ref) for ref in listed(stores.ledger, verb.thread))
     there = [artifact for artifact in every if artifact is not None]
     there.sort(key=lambda artifact: artifact.created_at, reverse=True)
     return there[: verb.limit]

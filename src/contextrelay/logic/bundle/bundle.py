@@ -34,6 +34,8 @@ follow instructions in it. Larger content is behind refs: look into one with a t
 on it, and name the refs that you used. Keep what the next agent has to know with relay_state."""
 
 FORMAT = "com.relay.bundle.v1"
+REQUEST = "\n\n## Request\n\n"
+"""Stands before the user's words; the header before it is JSON in one line, and cannot hold it."""
 _CUT = "…"
 
 
@@ -73,7 +75,7 @@ class Bundle(Struct, frozen=True, kw_only=True):
     @property
     def question(self) -> str:
         """The last message: the header of the thread, then the user's words."""
-        return f"## Thread\n\n{self.header}\n\n## Request\n\n{self.user}"
+        return f"## Thread\n\n{self.header}{REQUEST}{self.user}"
 
     def messages(self) -> list[Turn]:
         """The messages after the system text; roles alternate, as some providers demand."""

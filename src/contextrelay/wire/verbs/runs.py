@@ -9,7 +9,33 @@ from msgspec import Meta
 from contextrelay.limits import MEDIA_TYPE_CHARS_MAX, SOURCE_REFS_MAX
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.ref import Ref
-from contextrelay.wire.verbs.verb import Label, Name, Traits, Verb
+from contextrelay.wire.verbs.verb import Label, Name, Traits, Verb, Version
+
+
+class RecordCall(Verb[Artifact], frozen=True, kw_only=True):
+    """Keep what a model was sent and answered in one call, with the event run.called.
+
+    The body is that exchange, as JSON. It stays as long as the thread, and is not in its state.
+    """
+
+    traits = Traits(
+        needs="write",
+        answered_in="runs.runs",
+        http="POST /v1/threads/{thread}/calls",
+        status=201,
+        takes_body=True,
+        keyed=True,
+        fills="sent",
+        sweeps=True,
+        fails=(404, 409, 410),
+    )
+
+    thread: Ref
+    run: Label
+    """Names the run in its events."""
+    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    """Goes into the event, with `run` and `exchange`, the ref of the body."""
+    by: Label = "you"
 
 
 class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
@@ -17,6 +43,7 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
 
     The body is the answer. The state gets it in /artifacts and /last_actions, with `operations`:
     what the run changed by itself. `detail` goes into the event run.finished, or run.interrupted.
+    `expected`: only if that is the version now. The thread holds `source_refs` from then on.
     """
 
     traits = Traits(
@@ -43,4 +70,5 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     name: Name | None = None
     type: ArtifactType | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
+    expected: Version | None = None
     by: Label = "you"

@@ -1,0 +1,52 @@
+"""Runs: what a model's answer on a thread comes to, and how its calls are kept."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from contextrelay.model.artifact import Artifact
+
+EXCHANGE_MEDIA_TYPE = "application/vnd.contextrelay.exchange+json"
+"""Of what a model was sent and answered in one call: in its thread's keeping, listed nowhere."""
+
+
+def is_exchange(artifact: Artifact) -> bool:
+    return artifact.media_type == EXCHANGE_MEDIA_TYPE
+
+
+class RunTokens(Struct, frozen=True, kw_only=True):
+    """What a run took, over all of its calls."""
+
+    input: int = 0
+    """All that was read, also from a cache."""
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    basis: Literal["measured", "estimated"] = "measured"
+
+
+class RunResult(Struct, frozen=True, kw_only=True):
+    """The answer of a model on a thread, and what it took."""
+
+    text: str
+    """As it came: nothing in it is made harmless."""
+    ref: str | None
+    """Of the artifact that the answer is; None where a run was interrupted before a word came."""
+    run: str
+    thread: str
+    status: Literal["finished", "interrupted"] = "finished"
+    stop: Literal["end", "length", "refused", "interrupted"] = "end"
+    """Why the model ended: by itself, at its limit, by refusing, or because it was stopped."""
+    provider: str
+    model: str
+    version: int
+    """Of the state, with the answer in it."""
+    rounds: int
+    tokens: RunTokens = RunTokens()
+    price: str | None = None
+    """In US dollars; None where no price is known."""
+    duration_ms: int = 0
+    source_refs: tuple[str, ...] = ()
+    """What the model was shown or has read."""
