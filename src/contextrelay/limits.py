@@ -29,6 +29,8 @@ LABEL_CHARS_MAX = 128
 METADATA_BYTES_MAX = 64 * KIB
 JSON_DEPTH_MAX = 64
 SOURCE_REFS_MAX = 100
+# Of one body that is longer than BODY_BYTES_MAX.
+PARTS_MAX = 1_000
 PREVIEW_BYTES_MAX = 2 * KIB
 # How much of the head is defused for a preview, which is cut after that: enough to see a phrase
 # across the cut, and no more, because it is most of what a small push costs.

@@ -88,9 +88,22 @@ def free_and_push_again(core: Local, clock: Clock, kept: str) -> None:
     core.ask(Push(), LARGE)
 
 
+def join(core: Local, clock: Clock, kept: str) -> None:
+    part = core.ask(Push(ttl_s=60), LARGE).ref
+    core.ask(Push(parts=(kept, part, kept), ttl_s=60), LARGE[:40_000])
+
+
+def join_and_remove(core: Local, clock: Clock, kept: str) -> None:
+    part = core.ask(Push(ttl_s=60), LARGE).ref
+    core.ask(Remove(core.ask(Push(parts=(part, kept)), b"end").ref))
+    core.ask(Push(parts=(part, kept)), b"end")
+
+
 @pytest.mark.parametrize(
     "scenario",
     [
+        join,
+        join_and_remove,
         push_new,
         push_large,
         push_same,

@@ -283,9 +283,9 @@ LOGS: tuple[Log, ...] = (
         "empty; the head moves when the row `at` changes",
         "30 days after the body was freed",
         (
-            Rows(Kind.AT, ONLY, "size, name of the blob", "artifacts/bodies", _FREED),
+            Rows(Kind.AT, ONLY, "size, name of the blob, parts", "artifacts/bodies", _FREED),
             Rows(Kind.BODY, ONLY, "the bytes, up to 32 KiB", "artifacts/incoming", _FREED),
-            Rows(Kind.HOLD, "ref", "an artifact with this body", "artifacts/incoming", _GONE),
+            Rows(Kind.HOLD, "ref, name", "who has this body", "artifacts/bodies", _GONE),
             Rows(Kind.FREED, ONLY, "that the bytes are deleted", "artifacts/bodies"),
             Rows(Kind.LOOKED, "type, tenant", "outline, token count", "inspect/outline", _FREED),
             Rows(Kind.LINES, ONLY, "where lines begin", "inspect/slice"),

@@ -12,6 +12,10 @@ number of pushes of the same content go on side by side, and freeing cannot race
 Rule: nobody deletes a blob before winning a compare-and-set on its log, nobody points to a blob
 without winning one begun before the blob was written, and no blob name is used twice. This needs
 no clock; a grace period only keeps a sweep from disturbing a push under way.
+
+A long body is stored as consecutive parts (docs/decisions/0024-parts.md). Each part is a body of
+its own, with a hold of the long one: under a name that is used for one attempt alone, as that of a
+blob is, so that a sweep can take a hold away which a crash left.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, Encoder
@@ -38,15 +43,33 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.ledger import ONLY, Reads, Row, Stale, Write
 
+if TYPE_CHECKING:
+    pass
+
 BLOB_NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{16}")
 
 
-class At(Struct, frozen=True):
-    """Where the bytes of a body are: in a blob, or in the row `body` of the same log."""
+class Part(Struct, frozen=True, array_like=True):
+    """A body that is a piece of a longer one."""
+
+    sha256: str
+    size_bytes: int
+
+
+class At(Struct, frozen=True, omit_defaults=True):
+    """Where the bytes of a body are: in a blob, in the row `body` of the same log, or in parts."""
 
     size_bytes: int
     blob: str | None = None
     is_condemned: bool = False
+    parts: tuple[Part, ...] = ()
+    held_as: str | None = None
+    """The name of the holds that a body in parts has on them."""
+
+    @property
+    def own_bytes(self) -> int:
+        """What is stored for this body alone: parts are bodies of their own."""
+        return 0 if self.parts else self.size_bytes
 
 
 _encoder = Encoder()
@@ -76,6 +99,37 @@ def looked_key(stores: Stores, artifact: Artifact) -> str:
 
 
 _ENDING_CHARS_MAX = 16
+
+
+def hold_row(ref: str) -> Row:
+    return Row(Kind.HOLD, ref, b"")
+
+
+def held_again(stores: Stores, sha256: str, holder: str) -> Write:
+    """The write that holds a body which is kept."""
+    log = body_log(sha256)
+    head = stores.ledger.last(log)
+    at = where(stores.ledger, sha256)
+    if at is None:
+        raise _lost(sha256, "its bytes are missing")
+    return hold_write(log, head, at, [holder])
+
+
+def hold_write(log: str, head: int, at: At, holders: list[str]) -> Write:
+    """The write that adds holds to a body; it lifts a condemnation."""
+    holds = tuple(map(hold_row, holders))
+    if not at.is_condemned:
+        return Write(log, rows=holds, expect=head)
+    lifted = replace(at, is_condemned=False)
+    return Write(log, (b"",), (at_row(lifted), *holds), expect=head)
+
+
+def new_name(stores: Stores, sha256: str) -> str:
+    """A name for a blob of a body, or for its holds: it is used for one attempt alone."""
+    return f"{sha256}-{stores.random_bytes(8).hex()}"
+
+
+# Giving a body out
 
 
 def opener(
@@ -115,18 +169,19 @@ def _chunks(
         yield row[start:stop]
         return
     at = where(stores.ledger, sha256)
-    if at is None or at.blob is None:
+    if at is None:
         raise _lost(sha256, "its bytes are missing")
     _check_size(sha256, at.size_bytes, size_bytes)
-    chunks = stores.blobs.read(at.blob, start, stop, chunk_bytes)
-    if stop - start < at.size_bytes or stores.warm.is_checked(at.blob):
+    chunks = _unchecked(stores.ledger, stores.blobs, sha256, at, start, stop, chunk_bytes)
+    name = at.blob or at.held_as or ""
+    if stop - start < at.size_bytes or stores.warm.is_checked(name):
         yield from chunks
         return
     for chunk in _checked(chunks, sha256):
         if len(chunk) == at.size_bytes:
             stores.warm.keep(sha256, chunk)
         yield chunk
-    stores.warm.check_off(at.blob)
+    stores.warm.check_off(name)
 
 
 def _check_size(sha256: str, size_bytes: int, described_bytes: int) -> None:
@@ -139,15 +194,34 @@ def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
     at = where(view, sha256)
     if at is None:
         raise _lost(sha256, "its bytes are missing")
-    if at.blob is None:
-        yield _row_checked(view.get(body_log(sha256), Kind.BODY, ONLY), sha256)
-    else:
-        yield from _checked(blobs.read(at.blob, 0, at.size_bytes), sha256)
+    yield from _checked(_unchecked(view, blobs, sha256, at, 0, at.size_bytes, CHUNK_BYTES), sha256)
 
 
-def _row_checked(body: bytes | None, sha256: str) -> bytes:
-    if body is None:
-        raise _lost(sha256, "its bytes are missing")
+def _unchecked(
+    view: Reads, blobs: Blobs, sha256: str, at: At, start: int, stop: int, chunk_bytes: int
+) -> Iterator[bytes]:
+    """Yield the bytes start:stop of a body as they are found."""
+    if at.blob is not None:
+        yield from blobs.read(at.blob, start, stop, chunk_bytes)
+        return
+    if not at.parts:
+        row = view.get(body_log(sha256), Kind.BODY, ONLY)
+        if row is None:
+            raise _lost(sha256, "its bytes are missing")
+        yield row[start:stop]
+        return
+    begin = 0
+    for part in at.parts:
+        first, last = max(start - begin, 0), min(stop - begin, part.size_bytes)
+        if first < last:
+            inner = where(view, part.sha256)
+            if inner is None or inner.parts:
+                raise _lost(sha256, f"its part {part.sha256[:12]} is missing")
+            yield from _unchecked(view, blobs, part.sha256, inner, first, last, chunk_bytes)
+        begin += part.size_bytes
+
+
+def _row_checked(body: bytes, sha256: str) -> bytes:
     if hashlib.sha256(body).hexdigest() != sha256:
         raise _lost(sha256, "its bytes have changed")
     return body
@@ -211,24 +285,54 @@ def free(stores: Stores, sha256: str) -> int | None:
             stores.ledger.commit(Write(log, (b"",), (*gone, *quotes), expect=head))
             if at.blob is not None:
                 stores.blobs.delete(at.blob)
-            return at.size_bytes
+            parts = {part.sha256 for part in at.parts}
+            _, freed_bytes = release(stores, [(part, at.held_as or "") for part in sorted(parts)])
+            return at.own_bytes + freed_bytes
     return None
 
 
 def free_leftover(stores: Stores, blob: str) -> bool:
     """Delete a blob that no body points to; whether it was one."""
-    sha256 = blob.partition("-")[0]
+    is_one = _retire(stores, blob)
+    if is_one:
+        stores.blobs.delete(blob)
+    return is_one
+
+
+def release_leftovers(stores: Stores, sha256: str) -> int:
+    """Let go of holds by longer bodies that are not there; how many there were."""
+    holds = walk_rows(stores.ledger, body_log(sha256), Kind.HOLD)
+    names = [row.key for row in holds if BLOB_NAME.fullmatch(row.key) and _retire(stores, row.key)]
+    stores.ledger.commit(
+        *(Write(body_log(sha256), rows=(Row(Kind.HOLD, name, None),)) for name in names)
+    )
+    return len(names)
+
+
+def is_in_parts(view: Reads, sha256: str) -> bool:
+    at = where(view, sha256)
+    return at is not None and bool(at.parts)
+
+
+def is_held_by_body(view: Reads, name: str) -> bool:
+    """Whether a body in parts is there that has its holds under this name."""
+    at = where(view, name.partition("-")[0])
+    return at is not None and at.held_as == name
+
+
+def _retire(stores: Stores, name: str) -> bool:
+    """Win a compare-and-set on the log of a name that its `at` does not have: it never will."""
+    sha256 = name.partition("-")[0]
     log = body_log(sha256)
     head = stores.ledger.last(log)
     at = where(stores.ledger, sha256)
-    if at is not None and at.blob == blob:
+    if at is not None and name in (at.blob, at.held_as):
         return False
     try:
         rows = () if at is not None else (_freed_row(stores),)
         stores.ledger.commit(Write(log, (b"",), rows, expect=head))
     except Stale:
         return False
-    stores.blobs.delete(blob)
     return True
 
 

@@ -1,6 +1,6 @@
-"""Incoming bodies: received in chunks, described on the way, and kept if they are not kept yet.
+"""Incoming bodies: read, described and kept, or joined from parts that are kept already.
 
-How a push and the freeing of the same content keep out of each other's way: artifacts/bodies.py.
+Rule: nothing points to a body before all of it is kept (core/artifacts/bodies.py has the order).
 """
 
 from __future__ import annotations
@@ -11,12 +11,21 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from contextrelay.core.artifacts.bodies import At, at_row, where
+from contextrelay.core.artifacts.bodies import (
+    At,
+    Part,
+    at_row,
+    held_again,
+    hold_row,
+    hold_write,
+    new_name,
+    read_body,
+    where,
+)
+from contextrelay.core.artifacts.records import live
 from contextrelay.core.schema import Kind, body_log
 from contextrelay.core.stores import Stores
-from contextrelay.errors import TooLarge, Unavailable
+from contextrelay.errors import Invalid, TooLarge, Unavailable
 from contextrelay.limits import (
     KEEPERS_MAX,
     OVERLAP_BYTES_MIN,
@@ -25,7 +34,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.content.description import Description
 from contextrelay.logic.seal.stream import sealed_bytes_max
-from contextrelay.model.artifact import SealFormat
+from contextrelay.model.artifact import Artifact, SealFormat
 from contextrelay.store.blobs import Draft
 from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.wire.verbs import Body
@@ -44,34 +53,33 @@ class Incoming:
         self._blob: str | None = None
         self._kept_ms = 0
 
-    def held(self, stores: Stores, refs: list[str]) -> Write:
-        """The write that keeps the body, if it is not kept yet, and holds it for the refs."""
+    def held(self, stores: Stores, holders: list[str]) -> list[Write]:
+        """The writes that keep the body, if it is not kept yet, and hold it for the holders."""
         sha256 = self.description.sha256
         log = body_log(sha256)
         head = stores.ledger.last(log)  # Read before `at`: if that moves, `expect` fails.
         at = where(stores.ledger, sha256) if head else None  # `at` comes and goes with a fact.
-        holds = tuple(Row(Kind.HOLD, ref, b"") for ref in refs)
         if at is not None:
             if at.blob != self._blob:  # It is ours after a commit that was stopped behind it.
                 self._withdraw(stores)
-            if not at.is_condemned:
-                return Write(log, rows=holds, expect=head)
-            lifted = replace(at, is_condemned=False)
-            return Write(log, (b"",), (at_row(lifted), *holds), expect=head)
+            return [hold_write(log, head, at, holders)]
         # A log without a head has no row `freed` to take back.
         freed = (Row(Kind.FREED, ONLY, None),) if head else ()
-        return Write(log, (b"",), (*self._placed(stores), *freed, *holds), expect=head)
+        before, rows = self._placed(stores)
+        holds = map(hold_row, holders)
+        return [*before, Write(log, (b"",), (*rows, *freed, *holds), expect=head)]
 
-    def _placed(self, stores: Stores) -> tuple[Row, ...]:
+    def _placed(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
+        """The rows that keep the body, and the writes that come before them."""
         size_bytes = self.description.size_bytes
         if not self.is_large:
             assert self._whole is not None
-            return Row(Kind.BODY, ONLY, self._whole), at_row(At(size_bytes))
-        return (at_row(At(size_bytes, self._keep(stores))),)
+            return [], (Row(Kind.BODY, ONLY, self._whole), at_row(At(size_bytes)))
+        return [], (at_row(At(size_bytes, self._keep(stores))),)
 
     def _keep(self, stores: Stores) -> str:
         if self._blob is None:
-            self._blob = f"{self.description.sha256}-{stores.random_bytes(8).hex()}"
+            self._blob = new_name(stores, self.description.sha256)
             self._kept_ms = stores.now_ms()
             if self._draft is not None:
                 self._draft.keep(self._blob)
@@ -84,6 +92,11 @@ class Incoming:
             # A sweep may have taken the blob for a leftover meanwhile.
             raise Unavailable("the push took too long", "push it again")
         return self._blob
+
+    @property
+    def new_bytes(self) -> int:
+        """How many bytes came with the request."""
+        return self.description.size_bytes
 
     @property
     def is_large(self) -> bool:
@@ -108,19 +121,60 @@ class Incoming:
             self._blob = None
 
 
+class Joined(Incoming):
+    """A body that begins with others, which are kept already, and ends with one that came in."""
+
+    def __init__(self, description: Description, parts: list[Part], tail: Incoming) -> None:
+        super().__init__(description, None, None)
+        self._parts = parts
+        self._tail = tail
+
+    def _placed(self, stores: Stores) -> tuple[list[Write], tuple[Row, ...]]:
+        end = self._tail.description
+        ending = [Part(end.sha256, end.size_bytes)] if end.size_bytes else []
+        name = new_name(stores, self.description.sha256)
+        kept = {part.sha256 for part in self._parts}
+        holds = [held_again(stores, sha256, name) for sha256 in sorted(kept)]
+        if ending and end.sha256 not in kept:
+            holds += self._tail.held(stores, [name])
+        parts = (*self._parts, *ending)
+        at = At(self.description.size_bytes, parts=parts, held_as=name)
+        return holds, (at_row(at),)
+
+    @property
+    def new_bytes(self) -> int:
+        return self._tail.new_bytes
+
+    @property
+    def is_large(self) -> bool:
+        return self._tail.is_large
+
+    @property
+    def is_placed(self) -> bool:
+        return self._tail.is_placed
+
+    def abandon(self, stores: Stores) -> None:
+        self._tail.abandon(stores)
+
+
 def held_each(stores: Stores, bodies: list[tuple[Incoming, list[str]]]) -> list[Write]:
     """As `held`, of several bodies; blobs are written side by side.
 
     Disks sync many files at the same time almost as fast as one.
     """
     if sum(incoming.is_large for incoming, _ in bodies) < 2:
-        return [incoming.held(stores, refs) for incoming, refs in bodies]
+        return held_in_turn(stores, bodies)
     from concurrent.futures import wait
 
     keepers = _keepers()
     begun = [keepers.submit(incoming.held, stores, refs) for incoming, refs in bodies]
     wait(begun)  # All of them, also where one fails: who takes them back finds none under way.
-    return [each.result() for each in begun]
+    return [write for each in begun for write in each.result()]
+
+
+def held_in_turn(stores: Stores, bodies: list[tuple[Incoming, list[str]]]) -> list[Write]:
+    """As `held`, of several bodies."""
+    return [write for incoming, refs in bodies for write in incoming.held(stores, refs)]
 
 
 @cache
@@ -147,13 +201,7 @@ def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Gen
         check_size(stores, len(body), sealed)
         if len(body) >= OVERLAP_BYTES_MIN:
             with stores.blobs.draft() as draft:
-                # Write a large body while it is hashed: each takes about as long as the other.
-                from concurrent.futures import ThreadPoolExecutor
-
-                with ThreadPoolExecutor(1) as writer:
-                    writing = writer.submit(draft.write, body)
-                    description.feed(body)
-                    writing.result()
+                _write_and_describe(draft, description, body)
                 yield Incoming(description, None, draft)
             return
         description.feed(body)
@@ -171,6 +219,51 @@ def receive(stores: Stores, body: Body, sealed: SealFormat | None = None) -> Gen
             description.feed(chunk)
             draft.write(chunk)
         yield Incoming(description, None, draft)
+
+
+@contextmanager
+def receive_joined(
+    stores: Stores, refs: tuple[str, ...], body: Body, sealed: SealFormat | None = None
+) -> Generator[Incoming]:
+    """As `receive`, of a body that begins with the bodies of artifacts.
+
+    Raises:
+        Gone, NotFound: one of them is not there.
+        Invalid: one of them, or the body, is sealed; or one of them is in parts itself.
+    """
+    description = Description()
+    parts = [_part(stores, live(stores, ref), description) for ref in refs]
+    if parts and sealed is not None:
+        raise Invalid("a sealed body has no parts", "push it as one, or seal each part")
+    with receive(stores, _described(body, description) if parts else body, sealed) as tail:
+        yield Joined(description, parts, tail) if description.size_bytes and parts else tail
+
+
+def _part(stores: Stores, artifact: Artifact, description: Description) -> Part:
+    """An artifact's body as a part of a longer one, which is described as far as it goes."""
+    at = where(stores.ledger, artifact.sha256)
+    if artifact.sealed is not None or (at is not None and at.parts):
+        why = "is sealed" if artifact.sealed else "is in parts itself"
+        raise Invalid(f"{artifact.ref} can be no part: it {why}", "push the bytes themselves")
+    for chunk in read_body(stores, artifact):
+        description.feed(chunk)
+    return Part(artifact.sha256, artifact.size_bytes)
+
+
+def _described(body: Body, description: Description) -> Iterator[bytes]:
+    for chunk in (body,) if isinstance(body, bytes) else body:
+        description.feed(chunk)
+        yield chunk
+
+
+def _write_and_describe(draft: Draft, description: Description, body: bytes) -> None:
+    """Write a large body while it is hashed: each takes about as long as the other."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as writer:
+        writing = writer.submit(draft.write, body)
+        description.feed(body)
+        writing.result()
 
 
 def _up_to_a_row(

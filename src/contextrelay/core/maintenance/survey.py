@@ -24,6 +24,6 @@ def survey(stores: Stores, verb: Survey, body: Body) -> StoreReport:
         engine=type(stores.ledger).__name__.removesuffix("Ledger").lower(),
         artifacts=sum(1 for _, view in views(stores.ledger) for _ in entries(view)),
         bodies=len(kept),
-        body_bytes=sum(at.size_bytes for at in kept),
+        body_bytes=sum(at.own_bytes for at in kept),
         due=len(stores.ledger.due(stores.now_ms(), PAGE_ROWS_MAX)),
     )

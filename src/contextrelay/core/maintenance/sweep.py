@@ -226,6 +226,8 @@ def _leftovers(stores: Stores, report: SweepReport) -> SweepReport:
     """
     before_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
     drafts = stores.blobs.tidy(before_ms)
+    for log in walk_logs(stores.ledger, BODIES):
+        bodies.release_leftovers(stores, log.removeprefix(BODIES))
     freed = [
         size_bytes
         for log in walk_logs(stores.ledger, BODIES)

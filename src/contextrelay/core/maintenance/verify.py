@@ -235,7 +235,11 @@ def _check_channel(view: Reads, log: str, findings: _Findings) -> None:
 
 def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -> None:
     log = bodies.body_log(sha256)
-    holders = [row.key for row in walk_rows(view, log, Kind.HOLD)]
+    held_by = [row.key for row in walk_rows(view, log, Kind.HOLD)]
+    holders = [each for each in held_by if not bodies.BLOB_NAME.fullmatch(each)]
+    for name in set(held_by).difference(holders):
+        if not bodies.is_held_by_body(view, name):
+            findings.add(f"body {sha256[:12]} is held for nothing by {name[:12]}", None, _GC)
     for ref in holders:
         if all(_is_held_for_nothing(space, ref) for _, space in views(view)):
             findings.add(f"body {sha256[:12]} is held for nothing by {ref}", ref, _GC)
@@ -243,8 +247,10 @@ def _check_body(stores: Stores, view: Reads, sha256: str, findings: _Findings) -
         return
     findings.bodies += 1
     try:
-        for chunk in bodies.chunks_in(view, stores.blobs, sha256):
-            findings.body_bytes += len(chunk)
+        at = bodies.where(view, sha256)
+        findings.body_bytes += 0 if at is None else at.own_bytes
+        for _ in bodies.chunks_in(view, stores.blobs, sha256):
+            pass
     except Broken as error:
         for ref in holders:
             findings.add(f"its body {sha256[:12]}: {error.message}", ref)

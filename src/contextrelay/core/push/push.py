@@ -16,7 +16,13 @@ from msgspec import UNSET
 
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import index_writes
-from contextrelay.core.artifacts.incoming import Incoming, check_size, held_each, receive
+from contextrelay.core.artifacts.incoming import (
+    Incoming,
+    check_size,
+    held_each,
+    held_in_turn,
+    receive_joined,
+)
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import artifact_row, description_hash, lease, live
 from contextrelay.core.channels.channels import (
@@ -59,7 +65,7 @@ def push_with_events(stores: Stores, verb: Push, body: Body, additions: Addition
     """Push; where it goes into a thread, these events and operations are written with the patch."""
     check_push(verb)
     _check_threads(stores, [verb])
-    with receive(stores, body, verb.sealed) as incoming:
+    with receive_joined(stores, verb.parts, body, verb.sealed) as incoming:
         return _store(stores, [(verb, incoming)], additions)[0]
 
 
@@ -75,7 +81,8 @@ def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact 
         for index, (verb, body) in enumerate(asked):
             try:
                 check_push(verb)
-                incoming = open_bodies.enter_context(receive(stores, body, verb.sealed))
+                received = receive_joined(stores, verb.parts, body, verb.sealed)
+                incoming = open_bodies.enter_context(received)
             except RelayError as error:
                 answers[index] = error
                 continue
@@ -122,7 +129,7 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
             batch_bytes = 0
             while len(stored) + len(batch) < len(verb.items):
                 item = verb.items[len(stored) + len(batch)]
-                received = receive(stores, next(pieces), item.sealed)
+                received = receive_joined(stores, item.parts, next(pieces), item.sealed)
                 incoming = open_bodies.enter_context(received)
                 batch.append((item, incoming))
                 batch_bytes += incoming.description.size_bytes
@@ -251,20 +258,16 @@ def pushed_before(stores: Stores, thread: str | None, additions: Additions) -> A
 Hold = Callable[[Stores, list[tuple[Incoming, list[str]]]], list[Write]]
 
 
-def _held_in_turn(stores: Stores, bodies: list[tuple[Incoming, list[str]]]) -> list[Write]:
-    return [incoming.held(stores, refs) for incoming, refs in bodies]
-
-
 def _keep(
     stores: Stores,
     batch: list[tuple[Push, Incoming]],
     refs: list[str],
-    hold: Hold = _held_in_turn,
+    hold: Hold = held_in_turn,
 ) -> list[Artifact] | None:
     """Keep bodies, within the quota of the caller's key; None if a ref is taken."""
     if stores.quota is None:
         return _commit(stores, batch, refs, hold)
-    size_bytes = sum(incoming.description.size_bytes for _, incoming in batch)
+    size_bytes = sum(incoming.new_bytes for _, incoming in batch)
     return stores.quota.keeping(size_bytes, lambda: _commit(stores, batch, refs, hold))
 
 

@@ -55,5 +55,6 @@ def finish_run(stores: Stores, verb: FinishRun, body: Body) -> Artifact:
         created_by=verb.by,
         source_refs=verb.source_refs,
         thread=verb.thread,
+        parts=verb.parts,
     )
     return push_with_events(stores, push, body, additions)

@@ -24,6 +24,7 @@ from contextrelay.core.transfer.history_check import History
 from contextrelay.core.transfer.untrusted_zip import WRONG, ForeignZip
 from contextrelay.errors import Broken, Invalid, TooLarge
 from contextrelay.limits import (
+    ARCHIVE_BYTES_MAX,
     ARCHIVE_ENTRIES_MAX,
     ARCHIVE_HISTORY_BYTES_MAX,
     DAY_S,
@@ -64,6 +65,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     artifacts: list[Ref]
     gone: list[Ref] = []
     """What the history names that was not there any more."""
+    long: list[Ref] = []
+    """Those of the artifacts whose bodies were stored in parts."""
     exported_at: str
 
 
@@ -78,6 +81,7 @@ class Item(Struct, frozen=True):
 
     ref: str
     source_refs: tuple[str, ...]
+    size_bytes: int
     verb: Push
 
 
@@ -168,7 +172,10 @@ def check_archive(archive: Archive, body_bytes_max: int) -> tuple[Manifest, Reco
         history.take(event)
     if (history.version, history.count) != (manifest.version, manifest.events):
         raise not_ours("its history is not complete")
-    items = [_checked_item(archive, ref, body_bytes_max) for ref in manifest.artifacts]
+    items = [
+        _checked_item(archive, ref, ARCHIVE_BYTES_MAX if ref in manifest.long else body_bytes_max)
+        for ref in manifest.artifacts
+    ]
     _check_order(items)
     return manifest, record, items
 
@@ -220,7 +227,7 @@ def _checked_item(archive: Archive, ref: str, body_bytes_max: int) -> Item:
         digest.update(chunk)
     if digest.hexdigest() != described.sha256:
         raise Broken(f"the body of {ref} has changed in the archive", "export it again")
-    return Item(ref, made_by.source_refs, verb)
+    return Item(ref, made_by.source_refs, described.size_bytes, verb)
 
 
 # Reading strictly

@@ -16,7 +16,7 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from contextrelay.core.answers import answers
-from contextrelay.core.artifacts.bodies import chunks_in
+from contextrelay.core.artifacts.bodies import chunks_in, is_in_parts
 from contextrelay.core.artifacts.holds import held, held_row
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import artifact_row, find, is_over
@@ -48,6 +48,7 @@ from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
     ARCHIVE_ENTRIES_MAX,
     ARCHIVE_HISTORY_BYTES_MAX,
+    DAY_S,
     KIB,
 )
 from contextrelay.logic.document.bounds import check_label
@@ -57,7 +58,7 @@ from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import CREATED, PATCHED, Event, ThreadRecord, ThreadView
 from contextrelay.store.durable_files import spooled
 from contextrelay.store.ledger import Reads, Row, Stale, Write
-from contextrelay.wire.verbs import Body, ExportThread, ImportThread, Stream
+from contextrelay.wire.verbs import Body, ExportThread, ImportThread, Push, Stream
 
 _ID = re.compile(UUID.encode())
 
@@ -108,6 +109,7 @@ def _entries(stores: Stores, ledger: Reads, view: ThreadView) -> list[_Entry]:
         events=view.events,
         artifacts=[artifact.ref for artifact in kept],
         gone=sorted(named - {thread, *(artifact.ref for artifact in kept)}),
+        long=[artifact.ref for artifact in kept if is_in_parts(ledger, artifact.sha256)],
         exported_at=spell(moment(now_ms)),
     )
     entries = [
@@ -260,7 +262,33 @@ def _bounded(body: Body) -> Iterator[bytes]:
 def _push(stores: Stores, archive: Archive, item: Item, stored: dict[str, Artifact]) -> Artifact:
     sources = tuple(stored[ref].ref for ref in item.source_refs if ref in stored)
     verb = replace(item.verb, source_refs=sources)
-    return push(step(stores, item.ref), verb, archive.chunks(f"artifacts/{item.ref}.body"))
+    chunks = archive.chunks(f"artifacts/{item.ref}.body")
+    if item.verb.sealed is not None or item.size_bytes <= stores.settings.body_bytes_max:
+        return push(step(stores, item.ref), verb, chunks)
+    parts: list[Artifact] = []
+    lent = Push(ttl_s=DAY_S, type="binary", name=f"part of {item.ref}")
+    for number, piece in enumerate(_pieces(chunks, stores.settings.body_bytes_max)):
+        parts.append(push(step(stores, f"{item.ref}.{number}"), lent, piece))
+    verb = replace(verb, parts=tuple(part.ref for part in parts))
+    joined = push(step(stores, item.ref), verb, b"")
+    bury(stores, parts, "removed")
+    return joined
+
+
+def _pieces(chunks: Iterator[bytes], size_bytes: int) -> Iterator[Iterator[bytes]]:
+    """Cut a stream into streams of a size; each has to be read before the next."""
+    rest = b""
+
+    def piece() -> Iterator[bytes]:
+        nonlocal rest
+        left = size_bytes
+        while left and (chunk := rest or next(chunks, b"")):
+            rest = chunk[left:]
+            yield chunk[:left]
+            left -= min(left, len(chunk))
+
+    while rest or (rest := next(chunks, b"")):
+        yield piece()
 
 
 def _facts(

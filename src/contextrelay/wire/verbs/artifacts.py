@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from contextrelay.limits import (
     LIST_ITEMS_MAX,
     MEDIA_TYPE_CHARS_MAX,
+    PARTS_MAX,
     PUSH_MANY_ITEMS_MAX,
     SOURCE_REFS_MAX,
 )
@@ -31,6 +32,10 @@ from contextrelay.wire.verbs.verb import (
 Place = Annotated[str, Meta(min_length=1, max_length=4096)]
 Offset = Annotated[int, Meta(ge=0)]
 """A place in a body; one after its end is its end, however far."""
+
+Parts = Annotated[tuple[Ref, ...], Meta(max_length=PARTS_MAX)]
+"""Artifacts whose bodies come before the one that is sent, as one body: it may be longer than the
+limit of one. They are not needed after that."""
 
 _pushes = partial(
     Traits,
@@ -69,6 +74,7 @@ class Push(Verb[Artifact], frozen=True, kw_only=True):
     """Send its ref to a channel, once it is stored."""
     sealed: SealFormat | None = None
     """The format in which the client sealed the body; the store then shows nothing of it."""
+    parts: Parts = ()
 
 
 class PushMany(Verb[list[Artifact]], frozen=True):

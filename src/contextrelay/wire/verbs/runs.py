@@ -9,6 +9,7 @@ from msgspec import Meta
 from contextrelay.limits import MEDIA_TYPE_CHARS_MAX, SOURCE_REFS_MAX
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.ref import Ref
+from contextrelay.wire.verbs.artifacts import Parts
 from contextrelay.wire.verbs.verb import Label, Name, Traits, Verb, Version
 
 
@@ -67,6 +68,7 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     status: Literal["finished", "interrupted"] = "finished"
     detail: dict[str, Any] = {}  # noqa: RUF012
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
+    parts: Parts = ()
     name: Name | None = None
     type: ArtifactType | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
