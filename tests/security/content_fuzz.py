@@ -11,6 +11,7 @@ Cases are independent: run several of these side by side, each from another numb
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import signal
@@ -18,13 +19,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from tests.fuzz.measured import MIB, bound_memory, measure, resident_bytes
+
+if TYPE_CHECKING:
+    from tests.fuzz.calls import Call
+    from tests.fuzz.grammar import Body
 
 CPU_S_MAX = 2.0
 MEMORY_BYTES_MAX = 300 * MIB
@@ -144,10 +150,13 @@ def _child() -> None:
     from tests.fuzz import calls, grammar
 
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
-    _warm()
+    make_calls = calls.of_sdk if asked.is_sdk else calls.of_logic
+    _warm(make_calls)
+    # What is loaded once is no garbage to look through at every call.
+    gc.collect()
+    gc.freeze()
     bound_memory()
     base_bytes = resident_bytes()
-    make_calls = calls.of_sdk if asked.is_sdk else calls.of_logic
     for case in range(asked.start, asked.start + asked.cases):
         rng = Random(f"{asked.seed}/{case}")
         size_bytes = _size(rng, asked)
@@ -176,25 +185,21 @@ def _child() -> None:
 
 
 def _size(rng: Random, asked: Asked) -> int:
-    """As often small as large, and one in three as large as may be."""
-    if asked.size_bytes_min >= asked.size_bytes_max or rng.random() < 0.33:
-        return asked.size_bytes_max
-    low, high = asked.size_bytes_min.bit_length(), asked.size_bytes_max.bit_length()
-    return min(asked.size_bytes_max, int(2 ** rng.uniform(low, high)))
+    """As often small as large: between the least and the most by its logarithm."""
+    least, most = max(1, asked.size_bytes_min), asked.size_bytes_max
+    return min(most, int(least * (most / least) ** rng.random()))
 
 
-def _warm() -> None:
+def _warm(make_calls: Callable[[Body, Random], dict[str, Call]]) -> None:
     """Have everything loaded that is loaded once: tokenizer, patterns, search."""
     from tests.fuzz import calls, grammar
 
     for number in range(len(grammar.KINDS)):
-        body = grammar.make(1, number, 500)
-        for make_calls in (calls.of_logic, calls.of_sdk):
-            for call in make_calls(body, Random(number)).values():
-                try:
-                    calls.guarded(call)
-                except Exception:
-                    continue  # It is found as a case.
+        for call in make_calls(grammar.make(1, number, 500), Random(number)).values():
+            try:
+                calls.guarded(call)
+            except Exception:
+                continue  # It is found as a case.
 
 
 def _tell(done: Done) -> None:

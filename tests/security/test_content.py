@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import csv
-from itertools import chain, repeat
+import time
+from itertools import chain, pairwise, repeat
 from pathlib import Path
 
 import pytest
 
-from contextrelay.errors import TooLarge
+from contextrelay import Relay
+from contextrelay.core.inspect import parser_pool
+from contextrelay.errors import Invalid, TooLarge, Unavailable
 from contextrelay.limits import GREP_COUNTED_MAX, OUTLINE_LINES_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.diff.lines import find_edits
 from contextrelay.logic.document.diff import difference
+from contextrelay.logic.grep.match import compile_pattern
 from contextrelay.logic.grep.results import Wanted, find
 from contextrelay.logic.outline import outline
 from contextrelay.logic.search.passages import passages
@@ -221,3 +225,51 @@ def test_rows_that_are_not_asked_for_are_skipped_as_csv_reads_them(row: bytes) -
     taken = Counted(body, "csv", "text/csv").take("rows", f"{place}:{place + 2}")
 
     assert taken.text == 'a,b\n"end\n",1\n2,3\n'
+
+
+# Patterns of a grep: RE2 takes each step of a pattern's program for each byte where it must.
+
+
+@pytest.mark.parametrize(
+    "pattern", [".{0,1000}" * 12 + "z", "(?:a?){1000}" * 80, r"\pL{100}", r"[\pL\pN]{9}" * 90]
+)
+def test_a_pattern_of_too_many_steps_is_refused(pattern: str) -> None:
+    with pytest.raises(Invalid, match="too large"):
+        compile_pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["a.{0,1000}b", r"\pL{1,8}", "(?i)error.{0,200}at", "x{1000}"])
+def test_a_pattern_that_somebody_would_write_is_taken(pattern: str) -> None:
+    assert compile_pattern(pattern)
+
+
+@pytest.mark.parametrize("is_count", [False, True])
+@pytest.mark.parametrize(
+    "pattern", [".{0,1000}z", "(?:a?){1000}(?:a?){1000}(?:a?){700}z", "a(?:.?){1000}z|a"]
+)
+def test_a_grep_looks_at_the_clock_often_enough(pattern: str, is_count: bool) -> None:
+    """Up to 5 s of a processor went by between two looks, and so past any time limit."""
+    looks = [time.process_time()]
+
+    def is_over() -> bool:
+        looks.append(time.process_time())
+        return looks[-1] > looks[0] + 2
+
+    wanted = Wanted(pattern=pattern, is_count=is_count, matches_max=100, tokens_max=100)
+    find([Counted(b"a" * 500_000, "text").source], wanted, is_over, is_one=True)
+
+    between = [later - earlier for earlier, later in pairwise(looks)]
+    assert max(between) < SLOW_MACHINE * 0.8
+
+
+def test_a_small_diff_that_takes_long_is_made_by_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """3,666 bytes of a few lines, again and again, took 1 s of the process that answers."""
+    monkeypatch.setattr(parser_pool, "PARSER_WAIT_S_MAX", 0.01)
+    lines = [f"{number % 7}" for number in range(250)]
+    with Relay("memory:") as relay, parser_pool.held():
+        few, fewer = (relay.push("\n".join(each)).ref for each in (lines[:60], lines[1:60]))
+        many, turned = (relay.push("\n".join(each)).ref for each in (lines, lines[::-1]))
+
+        assert relay.diff(few, fewer).removed == 1
+        with pytest.raises(Unavailable, match="busy"):
+            relay.diff(many, turned)

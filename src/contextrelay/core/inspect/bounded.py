@@ -19,6 +19,7 @@ from contextrelay.core.inspect.parser_pool import Outcome, run
 from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
     DIFF_CPU_S_MAX,
+    DIFF_INLINE_STEPS_MAX,
     INDEX_CPU_S_MAX,
     LOOK_CPU_S_MAX,
     LOOK_INLINE_BYTES_MAX,
@@ -109,7 +110,7 @@ def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> Compared:
     """
     from contextrelay.logic.diff.unified import Compared, compare
 
-    if sum(map(len, bodies)) <= LOOK_INLINE_BYTES_MAX:
+    if sum(map(len, bodies)) <= LOOK_INLINE_BYTES_MAX and _compares_at_once(*bodies[:2]):
         return compare(asked, bodies)
     opened = [(len(body), partial(iter, (body,))) for body in bodies]
     outcome = run("diff", asked, opened, DIFF_CPU_S_MAX)
@@ -117,6 +118,12 @@ def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> Compared:
         return decode(outcome.value, type=Compared)
     message = f"{_why(outcome, DIFF_CPU_S_MAX)}: no diff of {' and '.join(asked.labels)}"
     raise _error(outcome, message, "compare parts of them: relay get REF --lines 1:1000")
+
+
+def _compares_at_once(old: bytes, new: bytes) -> bool:
+    """Whether two texts have few lines: comparing them takes up to the third power of that."""
+    few, many = sorted(each.count(b"\n") + 1 for each in (old, new))
+    return few * few * many <= DIFF_INLINE_STEPS_MAX
 
 
 def _error(outcome: Outcome, message: str, hint: str) -> RelayError:

@@ -21,6 +21,8 @@ from contextrelay.limits import (
     GREP_COUNTED_MAX,
     GREP_OVERLAP_BYTES,
     GREP_PATTERN_BYTES_MAX,
+    GREP_PROGRAM_BYTES_MAX,
+    GREP_STEPS_MAX,
     MATCH_BYTES_SHOWN,
 )
 from contextrelay.logic.slicing.source import shown, text_of
@@ -71,9 +73,13 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
     # What its parentheses match is not used, and to find it would take RE2's slowest way.
     options.never_capture = True
     options.case_sensitive = not ignore_case
-    options.max_mem = GREP_PATTERN_BYTES_MAX
+    options.max_mem = GREP_PROGRAM_BYTES_MAX
     try:
-        return library.compile((pattern if is_fixed else _MODE + pattern).encode(), options)
+        source = (pattern if is_fixed else _MODE + pattern).encode()
+        library.compile(source, options)
+        # With the room that it is fast in. Had it that at first, its program might fill it.
+        options.max_mem = GREP_PATTERN_BYTES_MAX
+        return library.compile(source, options)
     except (library.error, UnicodeEncodeError) as error:
         why = error.args[0] if isinstance(error, library.error) and error.args else "no Unicode"
         reason = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
@@ -84,7 +90,9 @@ def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = Fa
         ) from None
 
 
-def blocks_of(chunks: Iterable[bytes], line: int = 1, offset: int = 0) -> Iterator[Block]:
+def blocks_of(
+    chunks: Iterable[bytes], line: int = 1, offset: int = 0, most: int = GREP_BLOCK_BYTES_MAX
+) -> Iterator[Block]:
     """Chunks as blocks that end with a line, or, in a line that does not end, anywhere.
 
     The first is small and the next ones grow, so that a caller with little time can stop early.
@@ -97,7 +105,7 @@ def blocks_of(chunks: Iterable[bytes], line: int = 1, offset: int = 0) -> Iterat
         while len(carried) + len(view) - place >= size:
             part = carried + view[place : place + size - len(carried)]
             place += size - len(carried)
-            size = min(2 * size, GREP_BLOCK_BYTES_MAX)
+            size = min(2 * size, most)
             stop = part.rfind(b"\n") + 1
             if stop > seen:
                 yield Block(line, offset, part[:stop], seen, is_inside, line_offset)
@@ -115,7 +123,8 @@ def blocks_of(chunks: Iterable[bytes], line: int = 1, offset: int = 0) -> Iterat
         yield Block(line, offset, carried, seen, is_inside, line_offset)
 
 
-# Matches that are only counted between two looks at the clock.
+# Matches that are only counted between two looks at the clock, of a pattern that is looked for
+# quickly; each may have had as much read again as two blocks overlap.
 _COUNTED_BETWEEN_LOOKS = 64
 
 
@@ -126,6 +135,9 @@ class Seeker:
         self, pattern: Pattern, is_over: Callable[[], bool], count_max: int = GREP_COUNTED_MAX
     ) -> None:
         self._search = pattern.search
+        most = GREP_STEPS_MAX // max(1, pattern.programsize)
+        self.block_bytes_max = min(GREP_BLOCK_BYTES_MAX, max(GREP_BLOCK_BYTES_MIN, most))
+        self._looks_every = min(_COUNTED_BETWEEN_LOOKS, 1 + most // GREP_OVERLAP_BYTES)
         self._is_over = is_over
         self._count_max = count_max
         self.count = 0
@@ -167,7 +179,7 @@ class Seeker:
                 continue
             if start == len(raw) and (raw.endswith(b"\n") or block.is_inside):
                 return  # An empty match behind the last line end, where no line is.
-            is_looking = not self.is_enough or self.count % _COUNTED_BETWEEN_LOOKS == 0
+            is_looking = not self.is_enough or self.count % self._looks_every == 0
             if is_looking and self._is_stopped():
                 return
             line_start, line_stop = raw.rfind(b"\n", 0, start) + 1, raw.find(b"\n", start)

@@ -135,7 +135,8 @@ def _look_into(source: Source, seeker: Seeker, gathered: _Gathered) -> None:
         aim = wanted.after_line + 1
         offset, line = offset_of_line(source.read_on, marks, aim, source.size_bytes)
     shown_before = len(gathered.matches)
-    for hit in seeker.hits(blocks_of(source.read(offset, source.size_bytes), line, offset)):
+    chunks = source.read(offset, source.size_bytes)
+    for hit in seeker.hits(blocks_of(chunks, line, offset, seeker.block_bytes_max)):
         before, after = _around(source, hit, wanted.context) if wanted.context else ((), ())
         match = Match(
             ref=source.ref,
