@@ -34,7 +34,12 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.logic.slicing.source",
     ),
     "client/subscription.py": ("websockets.exceptions", "websockets.sync.client"),
-    "client/thread.py": ("contextrelay.client.entries", "contextrelay.logic.document.replay"),
+    "client/run/stream.py": ("asyncio",),
+    "client/thread.py": (
+        "contextrelay.client.entries",
+        "contextrelay.client.run.ask",
+        "contextrelay.logic.document.replay",
+    ),
     "client/transport/address.py": ("urllib.parse",),
     "client/transport/local.py": ("asyncio", "logging"),
     "context/codec.py": (

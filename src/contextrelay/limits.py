@@ -134,6 +134,22 @@ CONDITION_DEPTH_MAX = 32
 STEP_RETRIES_MAX = 10
 STEP_S_MAX = 7 * 86_400
 RUN_TOKENS_MAX = 10**9
+# Runs: a model's rounds with tools, its words, and what it may change in one run.
+RUN_ROUNDS_DEFAULT = 8
+RUN_ROUNDS_MAX = 100
+RUN_CALLS_MAX = 32
+RUN_OUTPUT_TOKENS_DEFAULT = 8_192
+RUN_ANSWER_BYTES_MAX = 8 * MIB
+RUN_ARGUMENTS_BYTES_MAX = MIB
+RUN_PIECE_TOKENS_MAX = 8_000
+RUN_ENTRY_CHARS_MAX = 2_000
+DRAFT_ENTRIES_MAX = 100
+# Files that git tracks, for a model to read: one, the names of all, and how many are listed.
+RUN_FILE_BYTES_MAX = 4 * MIB
+RUN_WHOLE_FILE_BYTES_MAX = 8 * KIB
+RUN_FILES_BYTES_MAX = 8 * MIB
+RUN_FILES_SHOWN_MAX = 500
+RUN_FILES_S_MAX = 20
 # Of a script that the echo provider plays.
 ECHO_SCRIPT_BYTES_MAX = 16 * MIB
 # What compaction leaves of the lists that grow by themselves.

@@ -73,6 +73,10 @@ class Lost(Exception):
         self.sends_max = sends_max
 
 
+class Stopped(BaseException):
+    """Thrown into a flow whose items nobody wants any more: it may do a few steps to its end."""
+
+
 Step = Verb[Any] | Stream[Any] | Ask | Open | Next | Wait | Work | HttpStep
 Flow = Generator[Step, Any, Result]
 Items = Generator[Step | Give[Item], Any, None]
@@ -116,6 +120,21 @@ def _items(transport: Any, flow: Items[Item], step: Step | Give[Item]) -> Iterat
                 step = _advance(transport, flow, step)
     except StopIteration:
         return
+
+
+def stop(transport: Any, flow: Items[Item]) -> list[Item]:
+    """End a flow early; the items that it gives on its way to the end."""
+    items: list[Item] = []
+    try:
+        step: Step | Give[Item] = flow.throw(Stopped())
+        while True:
+            if isinstance(step, Give):
+                items += step.items
+                step = next(flow)
+            else:
+                step = _advance(transport, flow, step)
+    except (StopIteration, Stopped):
+        return items
 
 
 def _advance(transport: Any, flow: Any, step: Step) -> Any:
@@ -183,6 +202,26 @@ async def iterate_awaited(transport: Any, flow: Items[Item]) -> AsyncIterator[It
                 step = flow.send(outcome)
     except StopIteration:
         return
+
+
+async def stop_awaited(transport: Any, flow: Items[Item]) -> list[Item]:
+    """End a flow early; the items that it gives on its way to the end."""
+    items: list[Item] = []
+    try:
+        step = flow.throw(Stopped())
+        while True:
+            if isinstance(step, Give):
+                items += step.items
+                step = next(flow)
+                continue
+            try:
+                outcome = await _do_awaited(transport, step)
+            except (RelayError, Lost) as error:
+                step = flow.throw(error)
+            else:
+                step = flow.send(outcome)
+    except (StopIteration, Stopped):
+        return items
 
 
 async def _do_awaited(transport: Any, step: Step) -> Any:

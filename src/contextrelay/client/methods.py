@@ -34,12 +34,19 @@ from contextrelay.client.flow import (
     run,
     run_awaited,
 )
+from contextrelay.client.run.stream import (
+    AsyncRunStream,
+    RunStream,
+    whole,
+    whole_awaited,
+)
 from contextrelay.client.seal.pull import chunks_of, open_sealed, unsealed
 from contextrelay.client.seal.push import Pushed, Sealing
 from contextrelay.client.seal.reads import look_inside
 from contextrelay.logic.seal.keys import SealKey, split_key
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import parse_ref
+from contextrelay.model.run import RunResult
 from contextrelay.model.thread import ThreadView
 from contextrelay.wire.verbs import Pull, Push, Verb
 from contextrelay.wire.verbs.verb import wrong
@@ -290,6 +297,37 @@ def items(
 ) -> Method[Args, Iterator[Item], AsyncIterator[Item]]:
     """A method whose result is iterated."""
     return Method(_iterated(steps), steps, is_items=True)
+
+
+def runs(
+    steps: Callable[Concatenate[Any, Args], Items[str | RunResult]],
+) -> Method[Args, RunResult, Awaitable[RunResult]]:
+    """A run of a model, to its end."""
+
+    def call(client: Any, *args: Any, **named: Any) -> RunResult:
+        return whole(RunStream(client.transport, steps(client, *args, **named)))
+
+    async def call_awaited(client: Any, *args: Any, **named: Any) -> RunResult:
+        flow = steps(client, *args, **named)
+        return await whole_awaited(AsyncRunStream(client.transport, flow))
+
+    doc = "Ask a model on this thread; the options are those of `run_stream`."
+    return Method((call, call_awaited), steps, doc, returns=RunResult)
+
+
+def run_streams(
+    steps: Callable[Concatenate[Any, Args], Items[str | RunResult]],
+) -> Method[Args, RunStream, AsyncRunStream]:
+    """A run of a model, whose words are iterated."""
+
+    def call(client: Any, *args: Any, **named: Any) -> RunStream:
+        return RunStream(client.transport, steps(client, *args, **named))
+
+    def call_awaited(client: Any, *args: Any, **named: Any) -> AsyncRunStream:
+        return AsyncRunStream(client.transport, steps(client, *args, **named))
+
+    returns = (RunStream, AsyncRunStream)
+    return Method((call, call_awaited), steps, returns=returns, is_direct=True)
 
 
 def gives_thread(

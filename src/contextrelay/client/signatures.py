@@ -23,11 +23,12 @@ def signature_of(
     returns: Any = None,
     then: Callable[[Any], Any] | None = None,
     is_items: bool = False,
+    is_direct: bool = False,
 ) -> Signature:
     """The signature of a method made of a verb or a flow, with the types that a caller sees.
 
     `without` names a field that the handle fills in; `then` is what the reply is given to;
-    `returns` may be a pair, for the two kinds of clients.
+    `returns` may be a pair, for the two kinds of clients; `is_direct`: neither is awaited.
     """
     hints = get_type_hints(source)
     if inspect.isfunction(source):
@@ -45,6 +46,6 @@ def signature_of(
         returns = cast("tuple[Any, Any]", returns)[is_async]
     if is_items:
         returns = AsyncIterator[returns] if is_async else Iterator[returns]
-    elif is_async:
+    elif is_async and not is_direct:
         returns = Awaitable[returns]
     return Signature(parameters, return_annotation=returns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -17,12 +17,16 @@ from contextrelay.client.methods import (
     gives_thread,
     items,
     pushes_to_thread,
+    run_streams,
+    runs,
 )
+from contextrelay.client.run.provider import Provider
 from contextrelay.client.seal.push import PushAndSeal
 from contextrelay.client.transport.local import AsyncBody
 from contextrelay.core.schema import thread_log
-from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.limits import LIST_ITEMS_MAX, RUN_OUTPUT_TOKENS_DEFAULT
 from contextrelay.model.capability import Invoked
+from contextrelay.model.run import RunResult, ToolUse
 from contextrelay.model.thread import (
     Added,
     EventPage,
@@ -37,8 +41,8 @@ from contextrelay.wire import verbs
 from contextrelay.wire.verbs import Body, Verb
 
 if TYPE_CHECKING:
-    from contextrelay.client.entries import Kind
     from contextrelay.client.relay import AsyncRelay, Relay
+    from contextrelay.logic.state.entries import Kind
 
 Reply = TypeVar("Reply")
 Document = dict[str, Any]
@@ -152,6 +156,52 @@ class _ThreadVerbs:
     ) -> Flow[Invoked]:
         """Run a capability in this thread, or take its cached result; a hop either way."""
         return (yield build(verbs.Invoke, (capability, args or {}, self.id, by, is_cached), {}))
+
+    def _asks(
+        self: Any,
+        user: str,
+        model: str | Provider | None = None,
+        *,
+        refs: Sequence[str] = (),
+        system: str | None = None,
+        budget_tokens: int | None = None,
+        files: str | os.PathLike[str] | None = None,
+        rounds_max: int | None = None,
+        output_tokens_max: int = RUN_OUTPUT_TOKENS_DEFAULT,
+        by: str = "you",
+        on_tool: Callable[[ToolUse], object] | None = None,
+    ) -> Items[str | RunResult]:
+        """Ask a model on this thread, and iterate over its words as they come.
+
+        It is sent a bounded bundle: the header of the state, previews of the newest artifacts and
+        of `refs`, what was said last, and with `budget_tokens` what `pack` chooses. It has tools to
+        look into refs and, in a `files` folder, into what git tracks there. The answer is stored,
+        and with it, as one version, what the model notes in the state.
+
+        Raises:
+            Invalid: there is no such provider, or the words are empty or too long.
+            Forbidden: there is no key for the provider, or it is refused.
+            Unavailable: the provider does not answer; Failed where its answer cannot be used. The
+                state is as it was.
+        """
+        from contextrelay.client.run.ask import ask_model
+
+        return ask_model(
+            self,
+            user,
+            model,
+            refs=refs,
+            system=system,
+            budget_tokens=budget_tokens,
+            files=files,
+            rounds_max=rounds_max,
+            output_tokens_max=output_tokens_max,
+            by=by,
+            on_tool=on_tool,
+        )
+
+    run = runs(_asks)
+    run_stream = run_streams(_asks)
 
     @gives_thread
     def fork(

@@ -41,8 +41,6 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """Why the model ended: by itself, at its limit, by refusing, or because it was stopped."""
     provider: str
     model: str
-    version: int
-    """Of the state, with the answer in it."""
     rounds: int
     tokens: RunTokens = RunTokens()
     price: str | None = None
@@ -50,3 +48,14 @@ class RunResult(Struct, frozen=True, kw_only=True):
     duration_ms: int = 0
     source_refs: tuple[str, ...] = ()
     """What the model was shown or has read."""
+
+
+class ToolUse(Struct, frozen=True, kw_only=True):
+    """A tool that a model has used."""
+
+    name: str
+    arguments: str
+    """The beginning of them, as they came."""
+    is_error: bool
+    refs: tuple[str, ...]
+    duration_ms: int

@@ -10,8 +10,11 @@ from contextrelay.limits import (
     BODY_BYTES_MAX,
     HOPS_DEFAULT,
     HOPS_MAX,
+    LABEL_CHARS_MAX,
     MIB,
     PROMPT_CALLS_DEFAULT,
+    RUN_ROUNDS_DEFAULT,
+    RUN_ROUNDS_MAX,
     SIGNAL_KEPT_S_DEFAULT,
     SIGNALS_KEPT_DEFAULT,
     SIGNALS_KEPT_MAX,
@@ -38,6 +41,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a channel keeps a signal for those who come back."""
     signals_kept_max: Annotated[int, Meta(ge=1, le=SIGNALS_KEPT_MAX)] = SIGNALS_KEPT_DEFAULT
     """How many signals a channel keeps; a tenth more may be kept now and then."""
+    model: Annotated[str, Meta(max_length=LABEL_CHARS_MAX)] = ""
+    """The model that is asked where none is named: PROVIDER or PROVIDER:MODEL."""
+    rounds_max: Annotated[int, Meta(ge=1, le=RUN_ROUNDS_MAX)] = RUN_ROUNDS_DEFAULT
+    """How often a model is asked in one run, with what its tools brought."""
     prompt_calls: Annotated[int, Meta(ge=1, le=10_000)] = PROMPT_CALLS_DEFAULT
     """With how many calls a prompt is sent on: what savings are priced by."""
     price_cache_read: Annotated[float, Meta(ge=0, le=100)] = 0.1

@@ -51,7 +51,7 @@ def finish_run(stores: Stores, verb: FinishRun, body: Body) -> Artifact:
         name=verb.name,
         type=verb.type,
         media_type=verb.media_type,
-        metadata={"run": verb.run},
+        metadata={"run": verb.run, **({"asked": verb.asked} if verb.asked else {})},
         created_by=verb.by,
         source_refs=verb.source_refs,
         thread=verb.thread,

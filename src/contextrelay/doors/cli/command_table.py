@@ -23,6 +23,9 @@ class Entry:
 
 COMMANDS = {
     "demo": Entry("demo", "[--clean|--show-code]", "see it work: offline, no key, in seconds"),
+    "ask": Entry("run", "WORDS [-m PROVIDER]", 'ask a model on a thread (also: relay "WORDS")'),
+    "run": Entry("run", "--user TEXT|- [-t THREAD]", "the same, for scripts"),
+    "chat": Entry("run", "[-m PROVIDER]", "ask again and again"),
     "init": Entry("store", "", "make the store and its config.json"),
     "push": Entry("push_pull", "[FILE|-]", "store a file or stdin, print its URL"),
     "pull": Entry("push_pull", "REF [-o FILE]", "get a body back"),

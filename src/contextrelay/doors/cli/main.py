@@ -84,6 +84,8 @@ def _dispatch(words: list[str], console: Console) -> None:
     if rest[0] in HELP:
         # `relay help COMMAND` is `relay COMMAND --help`.
         rest = [*ALIASES.get(rest[1], rest[1:2]), *rest[2:], "--help"] if rest[1:] else rest
+    if any(map(str.isspace, rest[0])):
+        rest = ["ask", *rest]  # What has white space in it is no command, but a prompt.
     rest = grouped(rest)
     if rest[0] in HELP or (rest[0] in GROUPS and rest[1:2] and rest[1] in HELP):
         console.show(overview(rest[0] if rest[0] in GROUPS else ""))

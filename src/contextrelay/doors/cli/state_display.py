@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import convert
 from msgspec.json import encode
 
-from contextrelay.client.entries import DEFAULT_KEY
 from contextrelay.doors.cli import display
 from contextrelay.limits import STATE_BYTES_MAX
 from contextrelay.logic.document.values import is_object
+from contextrelay.logic.state.entries import DEFAULT_KEY
 from contextrelay.model.thread import Event
 
 LINE_CHARS = 100

@@ -20,8 +20,8 @@ from contextrelay.limits import (
     PIECE_TOKENS_DEFAULT,
     POINTER_CHARS_MAX,
 )
-from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.logic.untrusted.fence import fenced
+from contextrelay.logic.untrusted.pieces import fenced_hits, fenced_piece
 from contextrelay.model.inspect import Digested, Found, Hits, Outlined, Piece
 from contextrelay.wire import verbs
 
@@ -90,24 +90,7 @@ async def _get(visit: Visit, asked: RelayGet) -> Answer:
 
 
 def _piece(piece: Piece | Found | Outlined | Digested, source: str) -> Answer:
-    """A piece in its fence, and below it what was left out, how to read on, and its cost."""
-    notes = [f"left out: {piece.left_out}"] if piece.left_out else []
-    if piece.next_args:
-        following = (
-            f"{'grep' if name == 'pattern' else name}={value!r}"
-            for name, value in piece.next_args.items()
-            if name != "ref"
-        )
-        notes.append(f"read on: relay_get {' '.join(following)}")
-    spent = piece.spent
-    notes += [*piece.notes, f"{spent.tokens:,} of {spent.whole_tokens:,} tokens, {spent.basis}"]
-    return _fenced(piece.text, source, notes, "(nothing)")
-
-
-def _fenced(text: str, source: str, notes: list[str], nothing: str) -> Answer:
-    # Notes are defused too: they may name parts of the content.
-    line = " ".join(defuse("; ".join(notes)).text.split())
-    return Answer(f"{fenced(text, source) if text else nothing}\n[{line}]")
+    return Answer(fenced_piece(piece, source))
 
 
 async def _unsealed(named: Named, asked: RelayGet, ways: dict[str, str]) -> Answer:
@@ -129,10 +112,7 @@ async def _unsealed(named: Named, asked: RelayGet, ways: dict[str, str]) -> Answ
 
 
 def _hits(hits: Hits) -> Answer:
-    notes = [f"{len(hits.hits)} of {hits.found} passages shown"]
-    notes += [f"left out: {hits.left_out}"] if hits.left_out else []
-    notes += [*hits.notes, "read around a hit: relay_get with its ref and lines"]
-    return _fenced(hits.text, "passages, each with its ref", notes, "nothing was found")
+    return Answer(fenced_hits(hits))
 
 
 TOOLS = (

@@ -6,12 +6,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from contextrelay.client.entries import Kind, add_entry
+from contextrelay.client.entries import add_entry
 from contextrelay.client.flow import run_awaited
 from contextrelay.doors.mcp import ref_argument
 from contextrelay.doors.mcp.resources import labelled_header
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit, listed, of_verb, with_fields
 from contextrelay.limits import ENTRY_CHARS_MAX
+from contextrelay.logic.state.entries import Kind
 from contextrelay.model.thread import ThreadListing, ThreadView
 from contextrelay.wire import verbs
 

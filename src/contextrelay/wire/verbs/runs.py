@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from contextrelay.limits import MEDIA_TYPE_CHARS_MAX, SOURCE_REFS_MAX
+from contextrelay.limits import BUNDLE_TURN_BYTES_MAX, MEDIA_TYPE_CHARS_MAX, SOURCE_REFS_MAX
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.ref import Ref
 from contextrelay.wire.verbs.artifacts import Parts
@@ -73,4 +73,6 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     type: ArtifactType | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     expected: Version | None = None
+    asked: Annotated[str, Meta(max_length=BUNDLE_TURN_BYTES_MAX)] = ""
+    """The words that it answers: the next run is shown them with the answer."""
     by: Label = "you"

@@ -22,6 +22,11 @@ DEFAULT = "anthropic"
 Opens = Callable[[str, Mapping[str, str]], Provider]
 
 BUILT_IN: dict[str, str] = {
+    "anthropic": "contextrelay.client.run.providers.anthropic:Anthropic",
+    "openai": "contextrelay.client.run.providers.openai.open:open_openai",
+    "openai-chat": "contextrelay.client.run.providers.openai.chat:OpenAIChat",
+    "openai-responses": "contextrelay.client.run.providers.openai.responses:OpenAIResponses",
+    "ollama": "contextrelay.client.run.providers.ollama:Ollama",
     "echo": "contextrelay.client.run.providers.echo:open_echo",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from msgspec import ValidationError, convert, to_builtins
 from msgspec.json import decode, encode, format
 
+from contextrelay.client.run.providers.registry import open_provider
 from contextrelay.client.transport.local import SETTINGS_NAME, default_address
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
@@ -26,6 +28,8 @@ _MEANS = {
     "fetch_private": "whether http.fetch may reach loopback and private networks",
     "signal_kept_s": "how long a channel keeps a signal, in seconds",
     "signals_kept_max": "how many signals a channel keeps",
+    "model": "which model is asked if none is named: PROVIDER or PROVIDER:MODEL",
+    "rounds_max": "how often a model is asked in one run",
 }
 _WORDS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 
@@ -65,6 +69,8 @@ def config_set(args: Namespace, console: Console) -> None:
     path, key = _path(console), _known(args.key)
     values: dict[str, Any] = to_builtins(_settings(path))
     values[key] = _WORDS.get(args.value.lower(), args.value)
+    if key == "model" and args.value not in ("", "default"):
+        open_provider(args.value, environ=os.environ)
     if args.value == "default":
         values[key] = getattr(Settings(), key)
     try:

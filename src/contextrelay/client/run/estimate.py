@@ -1,0 +1,76 @@
+"""Estimates: what a run would send, part by part, with its tokens and its price."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.json import encode
+
+from contextrelay.client.run.provider import Provider
+from contextrelay.client.run.tools import tools_with
+from contextrelay.logic.bundle.bundle import Bundle
+from contextrelay.logic.prices import PRICES, estimate
+from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
+
+
+class PartSize(Struct, frozen=True):
+    """A part of what is sent, and its tokens."""
+
+    name: str
+    tokens: int
+    is_stable: bool
+    """Whether a prompt cache may hold it."""
+    text: str
+
+
+class Estimated(Struct, frozen=True, kw_only=True):
+    """What one call would send, and what reading it would cost."""
+
+    bundle: Bundle
+    parts: list[PartSize]
+    tokens: int
+    tokenizer: str
+    model: str
+    price: str | None
+    """Of the input, in US dollars, without a cache; None where no price is known."""
+    price_cached_first: str | None
+    """With a cache, the time that it is written."""
+    price_cached: str | None
+    """With a cache, from then on."""
+
+    def view(self) -> dict[str, Any]:
+        """The estimate as --json shows it."""
+        fields: dict[str, Any] = to_builtins(self)
+        del fields["bundle"]
+        return {**fields, "refs": list(self.bundle.refs)}
+
+
+def estimate_bundle(bundle: Bundle, provider: Provider, has_files: bool) -> Estimated:
+    """Count what a bundle takes, with the tools that go with it."""
+    tools = encode(tools_with(has_files)).decode()
+    parts = [
+        PartSize("tools", count_tokens(tools), True, tools),
+        *(
+            PartSize(part.name, count_tokens(part.text), part.is_stable, part.text)
+            for part in bundle.parts()
+        ),
+    ]
+    stable = sum(part.tokens for part in parts if part.is_stable)
+    fresh = sum(part.tokens for part in parts if not part.is_stable)
+    uncached, first, later = estimate(stable, fresh, 0, provider.model, PRICES)
+    return Estimated(
+        bundle=bundle,
+        parts=parts,
+        tokens=stable + fresh,
+        tokenizer=TOKENIZER_DEFAULT,
+        model=f"{provider.name}:{provider.model}",
+        price=_spelled(uncached),
+        price_cached_first=_spelled(first),
+        price_cached=_spelled(later),
+    )
+
+
+def _spelled(price: Decimal | None) -> str | None:
+    return None if price is None else str(price)

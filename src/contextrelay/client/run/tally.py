@@ -1,0 +1,80 @@
+"""The tally of a run: what its calls took, together."""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal
+from typing import Any
+
+from contextrelay.client.run.provider import Reply, Tokens
+from contextrelay.logic.prices import PRICES, price
+from contextrelay.model.run import RunTokens
+
+
+class Tally:
+    """Calls, tokens, price and time of a run, as it goes on."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self._price: Decimal | None = Decimal(0)
+        self._tokens: list[Tokens] = []
+        self._started_s = time.monotonic()
+
+    @property
+    def price(self) -> str | None:
+        """In US dollars; None where that of a call is not known."""
+        return None if self._price is None else str(self._price)
+
+    @property
+    def duration_ms(self) -> int:
+        return since_ms(self._started_s)
+
+    @property
+    def tokens(self) -> RunTokens:
+        every = self._tokens
+        return RunTokens(
+            input=sum(each.input for each in every),
+            output=sum(each.output for each in every),
+            cache_read=sum(each.cache_read for each in every),
+            cache_write=sum(each.cache_write for each in every),
+            basis="estimated" if any(each.basis == "estimated" for each in every) else "measured",
+        )
+
+    def add(self, reply: Reply) -> dict[str, Any]:
+        """Count a call; what its event says of it."""
+        cost = price_of(reply)
+        self._tokens.append(reply.tokens)
+        self._price = None if cost is None or self._price is None else self._price + cost
+        return {**_fields(reply.tokens), "price": None if cost is None else str(cost)}
+
+    def lose(self) -> None:
+        """Count a call that failed: what it took, nobody says."""
+        self._price = None
+
+    def fields(self) -> dict[str, Any]:
+        """What the event at the end of a run says of it."""
+        return {
+            "rounds": self.rounds,
+            **_fields(self.tokens),
+            "price": self.price,
+            "duration_ms": self.duration_ms,
+        }
+
+
+def price_of(reply: Reply) -> Decimal | None:
+    """What a call cost; None where no price is known."""
+    return price(reply.tokens, reply.model, PRICES)
+
+
+def since_ms(started_s: float) -> int:
+    return round((time.monotonic() - started_s) * 1000)
+
+
+def _fields(tokens: Tokens | RunTokens) -> dict[str, Any]:
+    return {
+        "tokens_in": tokens.input,
+        "tokens_out": tokens.output,
+        "cache_read": tokens.cache_read,
+        "cache_write": tokens.cache_write,
+        "basis": tokens.basis,
+    }
