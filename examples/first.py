@@ -47,7 +47,7 @@ def main() -> None:
         except Gone as gone:
             print(f"archivist  removed it; asking again says: {gone.details['reason']}")
 
-        lineage = relay.trace(log.ref)
+        lineage = relay.lineage(log.ref)
         print(f"manager    what was made from the log: {lineage.derived == [summary.ref]}")
         print(f"           every hash is right: {relay.verify().problem_count == 0}")
         pasted, sent = 3 * log.size_bytes, 3 * len(log.ref) + 60 + summary.size_bytes

@@ -162,7 +162,7 @@ def test_a_result_goes_back_into_the_givers_thread_as_one_patch(relay: Relay) ->
     assert thread.state()["artifacts"][-1]["ref"] == result.ref
     assert relay.handoff(given.ref).returned == (result.ref,)
     assert relay.signals("handoff/planner", 0).signals[0].ref == result.ref
-    assert relay.trace(result.ref).sources[0] == given.ref
+    assert relay.lineage(result.ref).sources[0] == given.ref
 
 
 def test_taking_twice_is_taking_once(relay: Relay) -> None:

@@ -58,7 +58,7 @@ def test_the_verbs_of_both_clients_are_these() -> None:
         "stream",
         "survey",
         "sweep",
-        "trace",
+        "lineage",
         "verify",
     }
     verbs |= {"find_threads", "import_thread", "last_used_thread", "new_thread", "thread"}

@@ -33,7 +33,7 @@ def test_a_thread_is_exported_and_imported_as_a_new_one(
     assert other.pull(new_first) == large
     assert other.peek(new_first).metadata == {"k": 1}
     assert other.peek(new_second).type == "markdown"
-    assert other.trace(new_first).derived == [new_second]
+    assert other.lineage(new_first).derived == [new_second]
     assert values(state) == [{"see": new_second}]
     assert state["version"] == thread.show().version
     assert values(copy.state(2)) == []

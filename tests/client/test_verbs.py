@@ -187,8 +187,8 @@ def test_lineage_is_followed_both_ways(relay: Relay) -> None:
     summary = relay.push("summary", source_refs=(log,), created_by="coder", capability="sum")
     report = relay.push("report", source_refs=(summary.ref, log)).ref
 
-    assert relay.trace(log).derived == sorted([summary.ref, report])
-    assert relay.trace(summary.ref).sources == [log]
+    assert relay.lineage(log).derived == sorted([summary.ref, report])
+    assert relay.lineage(summary.ref).sources == [log]
     assert summary.provenance.created_by == "coder"
     assert summary.provenance.capability == "sum"
 

@@ -243,7 +243,7 @@ def test_a_spoiled_row_gives_clear_errors(store: Path, kind: str, junk: bytes) -
         _tried(relay.survey)
         _tried(relay.sweep)
         _tried(lambda: relay.push(SMALL))
-        for act in (relay.peek, relay.pull, relay.trace, relay.pin, relay.remove):
+        for act in (relay.peek, relay.pull, relay.lineage, relay.pin, relay.remove):
             _tried(lambda act=act: act(ref))
 
 

@@ -273,7 +273,7 @@ BAD_REFS = {
 @pytest.mark.parametrize("ref", BAD_REFS.values(), ids=BAD_REFS)
 def test_a_ref_of_the_wrong_form_is_refused(relay: Relay, ref: str) -> None:
     """Promises Z3 and Z4."""
-    for act in (relay.peek, relay.pull, relay.pin, relay.remove, relay.trace):
+    for act in (relay.peek, relay.pull, relay.pin, relay.remove, relay.lineage):
         with refused(relay):
             act(ref)
     with refused(relay):
@@ -291,7 +291,7 @@ def test_a_ref_that_is_no_text_is_refused(relay: Relay, ref: Any) -> None:
 
 def test_an_unknown_ref_is_not_found(relay: Relay) -> None:
     """Promise Z4."""
-    for act in (relay.peek, relay.pull, relay.pin, relay.remove, relay.trace):
+    for act in (relay.peek, relay.pull, relay.pin, relay.remove, relay.lineage):
         with refused(relay, NotFound):
             act(ABSENT)
 

@@ -111,7 +111,7 @@ def use(shell: Shell, relay: Relay, address: str, text: str) -> list[str]:
         assert relay.pull(made.url, 70_000, 70_010) == text.encode()[70_000:70_010]
         relay.peek(made.url, True)
         relay.pin(made.url)
-        relay.trace(made.url)
+        relay.lineage(made.url)
         for wrong in (made.url[:-2], f"{made.ref}#{urls[0].partition('#')[2]}", made.ref):
             with pytest.raises(Sealed):
                 relay.pull(wrong)

@@ -22,11 +22,11 @@ from contextrelay.wire.verbs import (
     ListCapabilities,
     Outline,
     Peek,
+    ReadLineage,
     ReadSavings,
     ReadStats,
     Search,
     Slice,
-    Trace,
     Verb,
 )
 from tests.core.clock import Clock
@@ -197,7 +197,7 @@ def test_where_something_came_from_is_told_only_as_far_as_it_is_there() -> None:
     relay.push("derived", source_refs=(made.ref,))
 
     told: list[Any] = [
-        answer(stores_of(limited), Trace(made.ref)),
+        answer(stores_of(limited), ReadLineage(made.ref)),
         answer(stores_of(limited), Peek(made.ref)),
         limited.list(),
         limited.find(made.ref[:8]),
@@ -206,7 +206,7 @@ def test_where_something_came_from_is_told_only_as_far_as_it_is_there() -> None:
 
     assert secret.ref not in str(to_builtins(told))
     assert seen.ref in str(to_builtins(told[0]))
-    assert answer(stores_of(limited), Trace(made.ref)).derived == []
+    assert answer(stores_of(limited), ReadLineage(made.ref)).derived == []
     # It is still known to who may know it.
     assert relay.peek(made.ref).provenance.source_refs == (secret.ref, seen.ref)
 

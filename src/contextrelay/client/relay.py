@@ -69,7 +69,7 @@ class _Verbs:
     extend = asks(verbs.Extend)
     remove = asks(verbs.Remove)
     find = asks(verbs.Find)
-    trace = asks(verbs.Trace)
+    lineage = asks(verbs.ReadLineage)
     sweep = asks(verbs.Sweep)
     verify = asks(verbs.Verify)
     survey = asks(verbs.Survey)

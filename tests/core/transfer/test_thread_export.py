@@ -166,9 +166,9 @@ def test_lineage_within_a_thread_comes_along(relay: Relay, other: Relay, tmp_pat
     copy = sent(thread, other, tmp_path)
 
     one, two, three = (each["ref"] for each in copy.state()["artifacts"])
-    assert other.trace(one).derived == sorted([two, three])
-    assert other.trace(two).sources == [one]
-    assert set(other.trace(three).sources) == {two, one}
+    assert other.lineage(one).derived == sorted([two, three])
+    assert other.lineage(two).sources == [one]
+    assert set(other.lineage(three).sources) == {two, one}
 
 
 def test_values_as_deep_as_they_may_be_come_along(

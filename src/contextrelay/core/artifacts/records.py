@@ -1,4 +1,4 @@
-"""Artifacts: found, described, read, listed and traced by ref.
+"""Artifacts: found, described, read, listed and followed by ref.
 
 The log `a/<ref>` has the row `artifact`, or `tombstone` once it is gone, a row `derived` for each
 artifact made from this one, and the chained events of its life.
@@ -36,7 +36,7 @@ from contextrelay.model.artifact import Artifact, Tombstone, in_ms, spell
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.model.run import is_exchange
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
-from contextrelay.wire.verbs import Body, Find, LastPush, List, RememberPush, Trace
+from contextrelay.wire.verbs import Body, Find, LastPush, List, ReadLineage, RememberPush
 
 Described = TypeVar("Described", Artifact, Tombstone)
 
@@ -249,8 +249,8 @@ def find_by_prefix(stores: Stores, verb: Find, body: Body) -> list[Artifact]:
     return list(islice(found, FIND_ITEMS_MAX))
 
 
-@answers(Trace)
-def trace(stores: Stores, verb: Trace, body: Body) -> Lineage:
+@answers(ReadLineage)
+def read_lineage(stores: Stores, verb: ReadLineage, body: Body) -> Lineage:
     artifact = live(stores, verb.ref)
     derived = [row.key for row in walk_rows(stores.ledger, artifact_log(verb.ref), Kind.DERIVED)]
     sources = list(artifact.provenance.source_refs)

@@ -221,7 +221,7 @@ class Find(Verb[list[Artifact]], frozen=True):
     prefix: Annotated[str, Meta(pattern=r"^[0-9a-f-]{6,36}$")]
 
 
-class Trace(Verb[Lineage], frozen=True):
+class ReadLineage(Verb[Lineage], frozen=True):
     """What an artifact was made from, and what was made from it."""
 
     traits = _reads(http="GET /v1/artifacts/{ref}/lineage", inline=True)

@@ -102,7 +102,7 @@ def artifact_show(args: Namespace, console: Console) -> None:
     relay = console.relay_of(args.ref)
     ref = display.resolve(relay, args.ref)
     artifact = relay.peek(ref)
-    lineage = relay.trace(ref)
+    lineage = relay.lineage(ref)
     lines = about(artifact, is_full=True)
     lines[-2:-2] = [f"{'made into':10} {derived}" for derived in lineage.derived]
     console.answer({"artifact": artifact, "lineage": lineage}, lines)
