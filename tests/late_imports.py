@@ -38,6 +38,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "client/thread.py": (
         "contextrelay.client.entries",
         "contextrelay.client.run.ask",
+        "contextrelay.client.run.trace",
         "contextrelay.logic.document.replay",
     ),
     "client/transport/address.py": ("urllib.parse",),
@@ -111,6 +112,11 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.doors.report.contents",
         "contextrelay.doors.report.markdown",
         "contextrelay.doors.report.page",
+    ),
+    "doors/cli/commands/trace.py": (
+        "contextrelay.doors.otlp",
+        "contextrelay.doors.report.trace_page",
+        "contextrelay.logic.trace.otlp",
     ),
     "doors/cli/console.py": (
         "contextrelay.client.names",

@@ -571,6 +571,35 @@ PROMPT_CALLS_DEFAULT = 10
 REPORT_PREVIEWS_MAX = 20
 REPORT_EVENTS_MAX = 200
 
+# Traces: what is kept of a thread's runs while they are read, and shown of one.
+TRACE_RUNS_DEFAULT = 20
+TRACE_RUNS_MAX = 1_000
+TRACE_CALLS_MAX = 64
+TRACE_TOOLS_MAX = 64
+TRACE_REFS_MAX = 16
+# Runs, calls, tools and refs of them, in all: a part takes less than a kilobyte.
+TRACE_PARTS_MAX = 100_000
+TRACE_TEXT_CHARS_MAX = 300
+# Exchanges that a page has in full, how large one may be for that, and what is shown of a text.
+TRACE_EXCHANGES_MAX = 100
+TRACE_EXCHANGE_BYTES_MAX = 512 * KIB
+TRACE_EXCHANGE_TEXT_BYTES_MAX = 4 * KIB
+
+# OTLP. Runs that are sent together; how often and how long sending is tried.
+OTLP_RUNS_AT_ONCE = 100
+OTLP_SENDS_MAX = 3
+OTLP_PAUSE_S = 0.5
+OTLP_TIMEOUT_S_DEFAULT = 10.0
+OTLP_TIMEOUT_S_MAX = 120.0
+OTLP_HEADERS_MAX = 64
+OTLP_ATTRIBUTES_KEPT = 4_096
+# A server's own spans: how many wait at most, how many go at once, and how often.
+OTLP_QUEUE_MAX = 8_192
+OTLP_SPANS_AT_ONCE = 512
+OTLP_EVERY_S = 2.0
+OTLP_LAST_S_MAX = 3.0
+OTLP_SAID_EVERY_S = 60.0
+
 # Windows and handoffs
 PACK_BLOCKS_MAX = 1_000_000
 PACK_ARTIFACTS_MAX = 1_000

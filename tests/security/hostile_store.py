@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from contextrelay import Relay
+from contextrelay.client.thread import Thread
 from contextrelay.doors.cli.command_table import every_command
 from contextrelay.doors.project.init import make_project
 from contextrelay.project import Project
@@ -58,6 +59,7 @@ class World:
             thread.patch([operation], by=WORD)
         thread.checkpoint(WORD, WORD)
         thread.add_event("custom.event", {HOSTILE: HOSTILE}, WORD)
+        self._run(thread)
         thread.put(self.body, name=f"{WORD} put.md", created_by=WORD)
         block = {"type": "MEMORY", "relevance_score": 1.0, "group": HOSTILE}
         thread.put(f"a needle {HOSTILE}", metadata={"block": block})
@@ -73,6 +75,16 @@ class World:
         relay.remove(gone.ref)
         self.gone = gone.ref
         thread.export(self.home / "thread.zip")
+
+    def _run(self, thread: Thread) -> None:
+        """A run whose every word is hostile."""
+        run = {"run": f"r {HOSTILE}"}
+        said = {**run, "kind": HOSTILE, "provider": HOSTILE, "model": HOSTILE, "text": HOSTILE}
+        thread.add_event("message.received", said, WORD)
+        thread.add_event("run.started", said, WORD)
+        tools = [{"id": HOSTILE, "name": HOSTILE, "refs": [self.ref]}]
+        thread.add_event("run.called", {**said, "exchange": self.ref, "tools": tools}, WORD)
+        thread.add_event("run.failed", {**run, "error": HOSTILE, "reason": HOSTILE}, WORD)
 
     def _make_project(self) -> None:
         self.folder.mkdir()
@@ -198,6 +210,7 @@ def _threads(world: World) -> Shown:
     return {
         "events": [[thread], [thread, "--jsonl"]],
         "tail": [[thread, "--after", "0", "--timeout", "0.2"]],
+        "trace": [[thread], [thread, "--html", "trace.html"], [thread, "--otlp", "spans.jsonl"]],
         "checkpoint": [["here", *in_thread], [HOSTILE, *in_thread]],
         "stats": [[thread], ["--all"]],
         "report": [[thread], [thread, "--format", "json"], [thread, "--format", "html"]],

@@ -24,7 +24,7 @@ from contextrelay.client.run.provider import Provider
 from contextrelay.client.seal.push import PushAndSeal
 from contextrelay.client.transport.local import AsyncBody
 from contextrelay.core.schema import thread_log
-from contextrelay.limits import LIST_ITEMS_MAX, RUN_OUTPUT_TOKENS_DEFAULT
+from contextrelay.limits import LIST_ITEMS_MAX, RUN_OUTPUT_TOKENS_DEFAULT, TRACE_RUNS_DEFAULT
 from contextrelay.model.capability import Invoked
 from contextrelay.model.run import RunResult, ToolUse
 from contextrelay.model.thread import (
@@ -36,6 +36,7 @@ from contextrelay.model.thread import (
     StateView,
     ThreadView,
 )
+from contextrelay.model.trace import Trace
 from contextrelay.store.durable_files import write_whole
 from contextrelay.wire import verbs
 from contextrelay.wire.verbs import Body, Verb
@@ -221,6 +222,13 @@ class _ThreadVerbs:
         ).events:
             events += page
         yield Give(states(each.event for each in events))
+
+    @flow
+    def trace(self: Any, runs_max: int = TRACE_RUNS_DEFAULT) -> Flow[Trace]:
+        """The newest runs, with their calls, tools, tokens, prices and times; and all in sum."""
+        from contextrelay.client.run.trace import trace_thread
+
+        return (yield from trace_thread(self.id, runs_max))
 
     @flow
     def export(self: Any, path: str | os.PathLike[str]) -> Flow[ThreadView]:

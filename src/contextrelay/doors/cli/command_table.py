@@ -42,6 +42,7 @@ COMMANDS = {
     "mcp": Entry("serve", "", "be an MCP server, for a coding agent to start"),
     "events": Entry("events", "[THREAD]", "what happened in a thread"),
     "tail": Entry("events", "[THREAD]", "follow what happens in a thread"),
+    "trace": Entry("trace", "[THREAD] [--html FILE|--otlp URL]", "what models did in a thread"),
     "checkpoint": Entry("events", "LABEL", "give the version of now a label"),
     "stats": Entry("stats", "[THREAD|--all]", "what refs have saved, and what they cost"),
     "report": Entry("stats", "[THREAD]", "a thread to read: md, json or html"),

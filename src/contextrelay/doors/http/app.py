@@ -39,6 +39,7 @@ from contextrelay.doors.http.server.hosts import Guard
 from contextrelay.doors.http.server.request import TEXT, ClientLeft, Exchange, Receive, Scope, Send
 from contextrelay.doors.http.server.router import Paths, Place
 from contextrelay.doors.http.server.slow_pool import SlowPool
+from contextrelay.doors.http.spans import open_spans
 from contextrelay.doors.http.streams import signals, thread_events
 from contextrelay.doors.http.streams.hub import Hub
 from contextrelay.doors.mcp import http_transport
@@ -89,6 +90,7 @@ class Door:
             room.add_to(self.paths)
         self.metrics = Metrics(self.paths, figures)
         self.hub.counted = partial(self.metrics.add, SUBSCRIBERS)
+        self.spans = open_spans()
 
 
 class App:
@@ -143,9 +145,11 @@ class App:
             if hasattr(exchange, "visitor"):
                 exchange.visitor.count(exchange.bytes_in, exchange.bytes_out)
             path = place.path if place else NO_PLACE
-            self.door.metrics.end(
-                begun, path, exchange.method, exchange.status, exchange.bytes_in, exchange.bytes_out
-            )
+            figures = exchange.method, exchange.status, exchange.bytes_in, exchange.bytes_out
+            self.door.metrics.end(begun, path, *figures)
+            if self.door.spans is not None:
+                parent = exchange.headers.get(b"traceparent", b"")
+                self.door.spans.add(begun, path, *figures, parent)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Open the store when the server starts, and close it when the last request is done."""
@@ -170,6 +174,8 @@ class App:
         await self.door.mcp.stop()
         await self.door.relay.close()
         self.door.metrics.close()
+        if self.door.spans is not None:
+            await in_thread(self.door.spans.close)
         await send({"type": "lifespan.shutdown.complete"})
 
 

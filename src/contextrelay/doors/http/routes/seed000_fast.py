@@ -59,6 +59,7 @@ class Quick:
         self._callers = door.callers
         stores = door.relay.stores
         self._guard = door.guard
+        self._spans = door.spans
         # Replies share the allowance of the bodies that they are made of.
         self._replies = stores.warm.contents
         settings = stores.settings
@@ -109,6 +110,9 @@ class Quick:
             visitor.count(0, len(pair[1]))
             path = "/peek/{ref}" if is_peek else "/pull/{ref}"
             self._door.metrics.count(begun, path, "GET", 200, 0, len(pair[1]))
+            if self._spans is not None:
+                parent = dict(headers).get(b"traceparent", b"")
+                self._spans.add(begun, path, "GET", 200, 0, len(pair[1]), parent)
         return pair
 
     def _peek(self, stores: Stores, ref: str) -> Pair:

@@ -1,0 +1,45 @@
+"""Traces: the runs of a thread, read out of its events page by page."""
+
+from __future__ import annotations
+
+from contextrelay.client.flow import Flow, Give, Items
+from contextrelay.errors import Invalid
+from contextrelay.limits import LIST_ITEMS_MAX, TRACE_RUNS_MAX
+from contextrelay.logic.trace.runs import RunReader, Tracing
+from contextrelay.model.thread import Numbered
+from contextrelay.model.trace import Run, Trace
+from contextrelay.wire.verbs import ReadEvents
+
+
+def trace_thread(thread: str, runs_max: int) -> Flow[Trace]:
+    """The newest runs, and what all of them took.
+
+    Raises:
+        Invalid: more runs are wanted than are kept, or none.
+    """
+    if not 1 <= runs_max <= TRACE_RUNS_MAX:
+        raise Invalid(f"{runs_max} runs cannot be traced", f"take 1 to {TRACE_RUNS_MAX}")
+    tracing = Tracing(runs_max)
+    runs = read_runs(thread)
+    try:
+        step = next(runs)
+        while True:
+            if isinstance(step, Give):
+                tracing.add(step.items)
+                step = next(runs)
+            else:
+                step = runs.send((yield step))
+    except StopIteration:
+        return tracing.trace(thread)
+
+
+def read_runs(thread: str) -> Items[Run]:
+    """Every run in the order of its end, then those that have not ended."""
+    reader, after = RunReader(), 0
+    while True:
+        page: list[Numbered] = (yield ReadEvents(thread, after, LIST_ITEMS_MAX)).events
+        yield Give([run for each in page for run in reader.read(each.event)])
+        if len(page) < LIST_ITEMS_MAX:
+            break
+        after = page[-1].seq
+    yield Give(reader.rest())

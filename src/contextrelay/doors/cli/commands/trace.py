@@ -1,0 +1,80 @@
+"""trace: what runs on a thread did, as a tree, as a page, or as OpenTelemetry spans."""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+
+from contextrelay.client.flow import iterate
+from contextrelay.client.run.trace import read_runs
+from contextrelay.doors.build import build
+from contextrelay.doors.cli import display, thread_argument, trace_display
+from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.parser import arg, items, one_of, takes, thread_arguments
+from contextrelay.doors.cli.thread_argument import Chosen
+from contextrelay.limits import OTLP_RUNS_AT_ONCE, TRACE_RUNS_DEFAULT
+from contextrelay.logic.trace.spans import Span, spans_of
+
+
+@takes(
+    *thread_arguments(),
+    arg("--limit", type=items, default=TRACE_RUNS_DEFAULT, metavar="N", help="the newest N (20)"),
+    one_of(
+        arg("--html", metavar="FILE", help="a page to keep, with what the models were sent"),
+        arg("--otlp", metavar="FILE|URL", help="every run as OpenTelemetry spans"),
+    ),
+)
+def trace(args: Namespace, console: Console) -> None:
+    """Show what runs on a thread did: calls, tools, refs, tokens, price and time."""
+    chosen = thread_argument.choose_thread(console, args)
+    if args.otlp is not None:
+        _export(console, chosen, args.otlp)
+        return
+    found = chosen.thread.trace(args.limit)
+    if args.html is None:
+        console.answer(found, trace_display.tree(found, chosen.label))
+        return
+    from contextrelay.doors.report.trace_page import trace_page
+
+    name = chosen.view.name or chosen.view.thread_id
+    with console.busy("writing the page"):
+        page = trace_page(console.relay, found, name, datetime.now(UTC))
+        size = display.save(args.html, page)
+    written = {"file": args.html, "size": size, "runs": len(found.runs)}
+    console.answer(written, f"{args.html}  {display.size(size)}", args.html)
+
+
+def _export(console: Console, chosen: Chosen, target: str) -> None:
+    """Write or send every run of a thread, a few at a time."""
+    from contextrelay.doors.otlp import Sender, resource, target_at
+    from contextrelay.logic.trace.otlp import otlp_json
+
+    count = 0
+    thread = chosen.thread.id
+
+    def batches() -> Iterator[list[Span]]:
+        nonlocal count
+        runs = iterate(chosen.thread.transport, read_runs(thread))
+        while some := list(islice(runs, OTLP_RUNS_AT_ONCE)):
+            count += len(some)
+            yield [span for run in some for span in spans_of(run, thread)]
+
+    if target.lower().startswith(("http://", "https://")):
+        place = target_at(target, os.environ)
+        with console.busy("sending"), Sender(place) as sender:
+            for spans in batches():
+                sender.send(spans, time.sleep)
+        sent = {"url": place.shown, "runs": count}
+        console.answer(sent, f"{display.count(count, 'run')} sent to {place.shown}", str(count))
+        return
+    about, version = resource(os.environ), build().version
+    with console.busy("writing"):
+        size = display.save(target, (otlp_json(spans, about, version) for spans in batches()))
+    written = {"file": target, "size": size, "runs": count}
+    console.answer(
+        written, f"{target}  {display.size(size)}  {display.count(count, 'run')}", target
+    )

@@ -1,0 +1,1 @@
+"""Traces: what runs did, read out of a thread's events."""
