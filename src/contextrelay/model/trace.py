@@ -40,6 +40,7 @@ class Call(Struct, frozen=True, kw_only=True):
     usage: Usage
     basis: str
     duration_ms: int
+    """With its tools."""
     exchange: str | None
     """The ref of what was sent and answered."""
     tools: tuple[ToolUse, ...] = ()

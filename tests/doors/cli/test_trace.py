@@ -147,7 +147,7 @@ def test_a_trace_is_written_as_otlp_json(shell: Shell, answer: str) -> None:
     names = [span.name for span in request.resource_spans[0].scope_spans[0].spans]
     assert told["runs"] == 1
     assert names == [
-        f"invoke_agent {MODEL}",
+        f"invoke_agent anthropic:{MODEL}",
         f"chat {MODEL}",
         "execute_tool relay_get",
         f"chat {MODEL}",
@@ -185,7 +185,7 @@ def test_a_trace_is_sent_to_a_receiver_with_the_names_of_genai(shell: Shell, ans
             "gen_ai.provider.name": "anthropic",
             "gen_ai.request.model": MODEL,
             "gen_ai.conversation.id": thread,
-            "gen_ai.agent.name": MODEL,
+            "gen_ai.agent.name": f"anthropic:{MODEL}",
             "gen_ai.usage.input_tokens": 2_000,
         }.items()
     )

@@ -157,7 +157,7 @@ class _Open(Struct, kw_only=True):
         elif event.type == CALLED:
             call = _call(event)
             self.usage = together(self.usage, call.usage)
-            self.duration_ms += call.duration_ms + sum(tool.duration_ms for tool in call.tools)
+            self.duration_ms += call.duration_ms
             if len(self.calls) < TRACE_CALLS_MAX:
                 self.calls.append(call)
                 self.parts += _parts_of_call(call)

@@ -45,20 +45,20 @@ def spans_of(run: Run, thread: str) -> Iterator[Span]:
     trace_id = _hashed(run.run, thread)[:16]
     root_id = _hashed(run.run, thread, "run")[:8]
     end_ns = _ns(run.ended_at or max((call.at for call in run.calls), default=run.started_at))
-    target = run.model if run.kind != "exec" else ""
+    agent = ":".join(each for each in (run.provider, run.model) if each) or run.kind
     yield Span(
         trace_id=trace_id,
         span_id=root_id,
-        name=f"invoke_agent {run.by}",
+        name=f"invoke_agent {agent}",
         kind=INTERNAL,
         start_ns=begin_ns,
         end_ns=max(begin_ns, end_ns),
         attributes={
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.conversation.id": thread,
-            "gen_ai.agent.name": run.by,
+            "gen_ai.agent.name": agent,
             **_named("gen_ai.provider.name", run.provider),
-            **_named("gen_ai.request.model", target),
+            **_named("gen_ai.request.model", run.model),
             **_usage(run.usage),
             "contextrelay.run.id": run.run,
             "contextrelay.run.kind": run.kind,
@@ -78,8 +78,9 @@ def _call_spans(
 ) -> Iterator[Span]:
     trace_id, root_id = parents
     begin_ns = _ns(run.started_at)
-    tools_ns = sum(tool.duration_ms for tool in call.tools) * _MS_NS
-    answered_ns = max(begin_ns, _ns(call.at) - tools_ns)
+    tools_ms = sum(tool.duration_ms for tool in call.tools)
+    answered_ns = max(begin_ns, _ns(call.at) - tools_ms * _MS_NS)
+    asked_ns = max(begin_ns, _ns(call.at) - max(call.duration_ms, tools_ms) * _MS_NS)
     call_id = _hashed(run.run, thread, f"call {index}")[:8]
     model = call.model or run.model
     yield Span(
@@ -88,7 +89,7 @@ def _call_spans(
         parent_id=root_id,
         name=f"chat {model}",
         kind=CLIENT,
-        start_ns=max(begin_ns, answered_ns - call.duration_ms * _MS_NS),
+        start_ns=asked_ns,
         end_ns=answered_ns,
         attributes={
             "gen_ai.operation.name": "chat",
