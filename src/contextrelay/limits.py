@@ -114,6 +114,7 @@ HEADER_QUESTIONS = 5
 HEADER_STEPS = 5
 HEADER_ARTIFACTS = 10
 HEADER_ACTIONS = 5
+HEADER_DECISIONS = 3
 # Prompt bundles: what a model is sent about a thread, however much is in it.
 BUNDLE_PREVIEWS_MAX = 10
 BUNDLE_TURNS_MAX = 8

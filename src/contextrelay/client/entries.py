@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 from msgspec.json import decode
+from msgspec.structs import asdict
 
 from contextrelay.client.flow import Flow
 from contextrelay.errors import Conflict, Unavailable
@@ -39,9 +40,7 @@ def add_entry(thread: str, kind: Kind, text: str, by: str = "you", **options: An
         return operations
 
     patched = yield from _patch(thread, added, by)
-    return Added(
-        thread_id=thread, version=patched.version, operations=patched.operations, id=chosen
-    )
+    return Added(**asdict(patched), id=chosen)
 
 
 def now() -> str:

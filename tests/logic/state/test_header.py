@@ -11,7 +11,7 @@ from hypothesis import given
 from contextrelay.limits import HEADER_BYTES_MAX
 from contextrelay.logic.document.values import is_list, is_object
 from contextrelay.logic.state.header import header
-from contextrelay.logic.state.schema import new_state
+from contextrelay.logic.state.schema import check_state, new_state
 from tests.logic.document.values import AT, THREAD, encoded, states
 
 KEYS = (
@@ -28,6 +28,7 @@ KEYS = (
     "session_summary",
     "truncated",
     "omitted",
+    "top_decisions",
 )
 
 
@@ -65,6 +66,16 @@ def filled(text: str = "text") -> dict[str, Any]:
     state["artifacts"] = [{"ref": f"r{n}", "type": "text", "name": text} for n in range(13)]
     state["last_actions"] = [{"at": AT, "description": f"{text} {n}"} for n in range(9)]
     state["session_summary"] = text
+    state["decisions"] = [
+        {
+            "id": f"d{n}",
+            "description": text,
+            "reason_codes": [],
+            "evidence_refs": [],
+            "confidence": 1.0,
+        }
+        for n in range(5)
+    ]
     return state
 
 
@@ -75,7 +86,7 @@ def test_the_header_of_a_new_state_has_every_field_and_leaves_nothing_out() -> N
         b'"version":1,"top_facts":[],"top_constraints":[],"open_questions":[],"next_steps":[],'
         b'"artifact_refs":[],"last_actions":[],"metrics":{"cache_hits":0,"cache_misses":0,'
         b'"tokens_estimate":0,"tokens_avoided":0,"hop_count":0},"session_summary":null,'
-        b'"truncated":false,"omitted":{}}'
+        b'"truncated":false,"omitted":{},"top_decisions":[]}'
     )
 
 
@@ -92,6 +103,7 @@ def test_each_list_is_cut_to_its_count_and_what_is_left_out_is_counted() -> None
         f"t {n}" for n in range(4, 9)
     ]
     assert shown["session_summary"] == "t"
+    assert [item["id"] for item in shown["top_decisions"]] == ["d2", "d3", "d4"]
     assert shown["truncated"]
     assert shown["omitted"] == {
         "facts": 2,
@@ -100,7 +112,21 @@ def test_each_list_is_cut_to_its_count_and_what_is_left_out_is_counted() -> None
         "plan": 3,
         "artifacts": 3,
         "last_actions": 4,
+        "decisions": 2,
     }
+
+
+def test_a_step_in_progress_is_among_the_next_in_the_order_of_the_plan() -> None:
+    """Promise T6. Promise T2."""
+    state = new_state(THREAD, AT)
+    statuses = ("done", "pending", "in_progress", "skipped", "pending")
+    state["plan"] = [
+        {"id": f"s{n}", "step": "t", "status": status} for n, status in enumerate(statuses)
+    ]
+
+    assert [item["id"] for item in read(state)["next_steps"]] == ["s1", "s2", "s4"]
+    check_state(state, lambda ref: True)
+    assert not read(state)["omitted"]
 
 
 def test_items_have_the_fields_of_the_state_and_no_others() -> None:
@@ -115,6 +141,7 @@ def test_items_have_the_fields_of_the_state_and_no_others() -> None:
 
 # In the order in which they go, with how many of each there are at most.
 DROPPED = {
+    "top_decisions": 3,
     "top_facts": 10,
     "last_actions": 5,
     "artifact_refs": 10,
@@ -143,7 +170,7 @@ def test_what_does_not_fit_is_dropped_in_the_promised_order() -> None:
         assert left[first + 1 :] == list(DROPPED.values())[first + 1 :]
         assert len(shown["top_constraints"]) == 5
     # Each was the one to be cut for some length; the summary is there or not.
-    assert was_cut == {0, 1, 2, 3, 4, 5, 6}
+    assert was_cut == {0, 1, 2, 3, 4, 5, 6, 7}
 
 
 def cut_in(name: str) -> dict[str, Any]:
@@ -154,6 +181,7 @@ def cut_in(name: str) -> dict[str, Any]:
 
 def test_the_oldest_go_first_and_of_steps_and_questions_the_last() -> None:
     """Promise T6."""
+    assert cut_in("top_decisions")["top_decisions"][-1]["id"] == "d4"
     assert cut_in("top_facts")["top_facts"][-1]["id"] == "f11"
     assert cut_in("last_actions")["last_actions"][-1]["description"].endswith(" 8")
     assert cut_in("artifact_refs")["artifact_refs"][-1] == "r12"

@@ -79,7 +79,7 @@ def _code(value: str) -> str:
 
 
 def _step(item: dict[str, Any]) -> str:
-    mark = {"done": "x", "skipped": "-"}.get(item["status"], " ")
+    mark = {"done": "x", "skipped": "-", "in_progress": "~"}.get(item["status"], " ")
     return f"- [{mark}] {text(item['step'])}"
 
 

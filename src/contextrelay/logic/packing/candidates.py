@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert
 
+from contextrelay.logic.state.schema import AHEAD
 from contextrelay.model.artifact import Artifact, in_ms
 from contextrelay.model.package import Block, BlockType
 
@@ -62,8 +63,9 @@ def state_blocks(state: dict[str, Any]) -> Iterator[Block]:
             text = f"Open question: {each.get('question', '')}"
             yield Block(_id("open_questions", each), text)
     for each in _entries(state, "plan"):
-        if each.get("status") == "pending":
-            yield Block(_id("plan", each), f"Next step: {each.get('step', '')}")
+        if each.get("status") in AHEAD:
+            kind = "Step in progress" if each["status"] == "in_progress" else "Next step"
+            yield Block(_id("plan", each), f"{kind}: {each.get('step', '')}")
     for index, each in enumerate(_entries(state, "last_actions")):
         text = f"Done: {each.get('description', '')}"
         yield Block(f"last_actions/{index}", text, "AGENT", group="actions", timestamp=_at(each))

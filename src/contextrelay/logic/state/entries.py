@@ -48,7 +48,7 @@ _PLACES: dict[Kind, _Place] = {
     "step": _Place("plan", "s"),
     "decision": _Place("decisions", "d"),
 }
-_ENDINGS = (("open_questions", "open", "resolved"), ("plan", "pending", "done"))
+_ENDINGS = (("open_questions", ("open",), "resolved"), ("plan", schema.AHEAD, "done"))
 _WAITING_SHOWN = 10
 
 
@@ -95,9 +95,9 @@ def resolution(state: State, id: str) -> list[Operation]:
                 return [] if is_done else [Operation("replace", f"/{name}/{index}/status", ended)]
     waiting = [
         _shown(item["id"])
-        for name, begun, _ in _ENDINGS
+        for name, waits, _ in _ENDINGS
         for item in state[name]
-        if item["status"] == begun
+        if item["status"] in waits
     ]
     hint = f"waiting are {', '.join(waiting[:_WAITING_SHOWN])}" if waiting else "nothing waits"
     raise NotFound(f"no question and no step has the id {_shown(id)}", hint)

@@ -7,7 +7,8 @@ here depends on the order of an object's members: the same state gives the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import compress, islice
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
@@ -18,12 +19,13 @@ from contextrelay.limits import (
     HEADER_ARTIFACTS,
     HEADER_BYTES_MAX,
     HEADER_CONSTRAINTS,
+    HEADER_DECISIONS,
     HEADER_FACTS,
     HEADER_QUESTIONS,
     HEADER_STEPS,
 )
 from contextrelay.logic.document.values import is_list, is_object
-from contextrelay.logic.state.schema import METRICS, SCHEMA, SHAPES
+from contextrelay.logic.state.schema import AHEAD, METRICS, SCHEMA, SHAPES
 
 # A thread's id is a ref; this only keeps the bound true whatever it is.
 _THREAD_ID_BYTES_MAX = 512
@@ -45,6 +47,7 @@ _SECTIONS = {
 }
 _FIRST, _LAST = 0, -1
 _DROPS = (
+    ("decisions", _FIRST),
     ("facts", _FIRST),
     ("last_actions", _FIRST),
     ("artifacts", _FIRST),
@@ -76,10 +79,10 @@ class _Draft:
     """A header before it fits: each item as JSON, or None where it cannot fit by itself."""
 
     def __init__(self, state: dict[str, Any]) -> None:
-        facts, constraints = state["facts"], state["constraints"]
+        facts, constraints, decisions = state["facts"], state["constraints"], state["decisions"]
         artifacts, actions = state["artifacts"], state["last_actions"]
-        questions, open_count = _with_status(state["open_questions"], "open", HEADER_QUESTIONS)
-        steps, pending_count = _with_status(state["plan"], "pending", HEADER_STEPS)
+        questions, open_count = _with_status(state["open_questions"], ("open",), HEADER_QUESTIONS)
+        steps, ahead_count = _with_status(state["plan"], AHEAD, HEADER_STEPS)
         summary = state.get("session_summary")
         self._constraints: list[dict[str, Any]] = constraints[:HEADER_CONSTRAINTS]
         self.shown: dict[str, list[bytes | None]] = {
@@ -90,15 +93,17 @@ class _Draft:
             "artifacts": [_text(item["ref"]) for item in artifacts[-HEADER_ARTIFACTS:]],
             "last_actions": _items("last_actions", actions[-HEADER_ACTIONS:]),
             "session_summary": [] if summary is None else [_text(summary)],
+            "decisions": _items("decisions", decisions[-HEADER_DECISIONS:]),
         }
         self._totals = {
             "facts": len(facts),
             "constraints": len(constraints),
             "open_questions": open_count,
-            "plan": pending_count,
+            "plan": ahead_count,
             "artifacts": len(artifacts),
             "last_actions": len(actions),
             "session_summary": summary is not None,
+            "decisions": len(decisions),
         }
         self._is_shortened = False
         thread_id = _cut(state["thread_id"], _THREAD_ID_BYTES_MAX)
@@ -120,20 +125,24 @@ class _Draft:
     def _json(self) -> bytes:
         parts = [self._first]
         for name, field in _SECTIONS.items():
-            items = cast("list[bytes]", self.shown[name])
-            parts.append(b',"%b":[%b]' % (field.encode(), b",".join(items)))
+            parts.append(b',"%b":%b' % (field.encode(), self._list(name)))
         summary = cast("list[bytes]", self.shown["session_summary"])
         omitted = self._omitted()
         parts.append(
-            b',"metrics":%b,"session_summary":%b,"truncated":%b,"omitted":%b}'
+            b',"metrics":%b,"session_summary":%b,"truncated":%b,"omitted":%b,'
+            b'"top_decisions":%b}'
             % (
                 self._metrics,
                 summary[0] if summary else b"null",
                 b"true" if omitted or self._is_shortened else b"false",
                 _encode(omitted),
+                self._list("decisions"),
             )
         )
         return b"".join(parts)
+
+    def _list(self, name: str) -> bytes:
+        return b"[%b]" % b",".join(cast("list[bytes]", self.shown[name]))
 
     def _omitted(self) -> dict[str, int]:
         left_out = {name: self._totals[name] - len(items) for name, items in self.shown.items()}
@@ -176,17 +185,11 @@ class _Draft:
 
 
 def _with_status(
-    items: list[dict[str, Any]], status: str, count_max: int
+    items: list[dict[str, Any]], wanted: Collection[str], count_max: int
 ) -> tuple[list[dict[str, Any]], int]:
-    """The first items of a status, and how many there are: one quick look at each."""
-    statuses = list(map(_status_of, items))
-    count = statuses.count(status)
-    first: list[dict[str, Any]] = []
-    index = -1
-    for _ in range(min(count, count_max)):
-        index = statuses.index(status, index + 1)
-        first.append(items[index])
-    return first, count
+    """The first items of some statuses, and how many there are: one quick look at each."""
+    are_wanted = [status in wanted for status in map(_status_of, items)]
+    return list(islice(compress(items, are_wanted), count_max)), sum(are_wanted)
 
 
 def _items(name: str, items: Iterable[dict[str, Any]]) -> list[bytes | None]:

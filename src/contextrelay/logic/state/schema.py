@@ -63,6 +63,9 @@ _MAYBE_TEXT = _Rule("a string, or left out", _is_text, is_optional=True)
 _TEXTS = _Rule("a list of strings", _is_texts)
 _ANYTHING = _Rule("any JSON value", _is_anything)
 
+AHEAD = ("pending", "in_progress")
+"""The statuses of a step of the plan that is still to be done."""
+
 SHAPES: Mapping[str, Mapping[str, _Rule]] = {
     "facts": {"id": _TEXT, "key": _TEXT, "value": _ANYTHING, "at": _MAYBE_TEXT},
     "constraints": {"id": _TEXT, "description": _TEXT, "severity": _one_of("hard", "soft")},
@@ -75,7 +78,7 @@ SHAPES: Mapping[str, Mapping[str, _Rule]] = {
         "confidence": _Rule("a number from 0 to 1", _is_share),
         "at": _MAYBE_TEXT,
     },
-    "plan": {"id": _TEXT, "step": _TEXT, "status": _one_of("pending", "done", "skipped")},
+    "plan": {"id": _TEXT, "step": _TEXT, "status": _one_of(*AHEAD, "done", "skipped")},
     "artifacts": {"ref": _TEXT, "type": _TEXT, "name": _MAYBE_TEXT},
     "last_actions": {"at": _TEXT, "description": _TEXT, "result_ref": _MAYBE_TEXT},
 }

@@ -37,6 +37,7 @@ _SECTIONS = (
     ("questions", "open_questions", "open_questions", "?"),
     ("next", "next_steps", "plan", "→"),
     ("actions", "last_actions", "last_actions", "·"),
+    ("decisions", "top_decisions", "decisions", "✓"),
 )
 _VERSION_EVENTS = ("state.created", "state.patch.applied")
 _CHANGES_SHOWN = 10
@@ -55,7 +56,7 @@ def _header_lines(label: str, raw: str) -> list[str]:
     header = decode(raw)
     lines = [f"{label} @ v{header['version']} · {display.tokens(len(raw.encode()))}"]
     for name, field, list_name, sign in _SECTIONS:
-        items: list[dict[str, Any]] = header[field]
+        items: list[dict[str, Any]] = header.get(field, [])  # An older server has no decisions.
         total = len(items) + header["omitted"].get(list_name, 0)
         if not items:
             if total:
@@ -76,8 +77,9 @@ def _header_lines(label: str, raw: str) -> list[str]:
 def _said(item: dict[str, Any]) -> str:
     for name in ("description", "question", "step"):
         if name in item:
-            soft = " (soft)" if item.get("severity") == "soft" else ""
-            return display.cut(display.clean(item[name]), state_display.LINE_CHARS) + soft
+            more = " (soft)" if item.get("severity") == "soft" else ""
+            more += " (in progress)" if item.get("status") == "in_progress" else ""
+            return display.cut(display.clean(item[name]), state_display.LINE_CHARS) + more
     text = state_display.text_of(item.get("value"))
     return state_display.key_of(item) + display.cut(text, state_display.LINE_CHARS)
 
