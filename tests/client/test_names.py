@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from contextrelay import AsyncRelay, Invalid, NotFound, Relay
+from contextrelay import AsyncRelay, Gone, Invalid, NotFound, Relay
 from contextrelay.client.flow import run, run_awaited
 from contextrelay.client.names import (
     Door,
@@ -16,9 +16,10 @@ from contextrelay.client.names import (
     find_thread,
     other_server,
 )
+from contextrelay.wire.verbs import RememberPush
 
 DOOR = Door("ls", "threads", "new")
-WITH_LAST = Door("ls", "threads", "new", has_last=True)
+WITH_LAST = Door("ls", "threads", "new", places=("terminal", "folder"))
 
 
 @pytest.fixture
@@ -33,7 +34,21 @@ def test_every_form_of_a_ref_leads_to_the_same_artifact(relay: Relay) -> None:
     found = {run(relay.transport, find_ref(form, DOOR)) for form in forms}
 
     assert found == {ref}
-    assert run(relay.transport, find_ref("@last", WITH_LAST)) == ref
+
+
+def test_last_is_the_last_push_of_the_first_place_that_has_one(relay: Relay) -> None:
+    first, second = relay.push("in the folder").ref, relay.push("in the terminal").ref
+    with pytest.raises(NotFound, match="nothing was pushed from this folder"):
+        run(relay.transport, find_ref("@last", WITH_LAST))
+
+    relay.transport.ask(RememberPush(first, "folder"))
+    assert run(relay.transport, find_ref("@last", WITH_LAST)) == first
+    relay.transport.ask(RememberPush(second, "terminal"))
+    assert run(relay.transport, find_ref("@last", WITH_LAST)) == second
+
+    relay.remove(second)
+    with pytest.raises(Gone, match="was pushed last from here"):
+        run(relay.transport, find_ref("@last", WITH_LAST))
 
 
 def test_an_unknown_ref_is_not_found_with_the_one_that_was_probably_meant(relay: Relay) -> None:

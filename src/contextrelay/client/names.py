@@ -24,7 +24,7 @@ from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref, parse_ref
 from contextrelay.model.thread import ThreadView
-from contextrelay.wire.verbs import Find, FindThreads, List, ListThreads, ShowThread
+from contextrelay.wire.verbs import Find, FindThreads, LastPush, List, ListThreads, ShowThread
 
 Item = TypeVar("Item")
 
@@ -45,12 +45,12 @@ _BARE_VERSION = re.compile(r"v[0-9]{1,15}")
 
 
 class Door(Struct, frozen=True):
-    """How a door names its commands in hints, and whether it has an `@last`."""
+    """How a door names its commands in hints, and the places whose last push `@last` means."""
 
     list_artifacts: str
     list_threads: str
     new_thread: str
-    has_last: bool = False
+    places: tuple[str, ...] = ()
 
 
 class Place(NamedTuple):
@@ -79,16 +79,20 @@ def find_ref(text: str, door: Door) -> Flow[str]:
 
     Raises:
         NotFound: there is none.
+        Gone: it is `@last`, and what was pushed last is gone.
         Invalid: it is a malformed URL, or several refs start so.
     """
     text = text.strip().removeprefix(SCHEME)
     if is_ref(text) or PULL in text:
         return parse_ref(text)
-    if text == LAST and door.has_last:
-        newest = (yield List(limit=1)).artifacts
-        if not newest:
-            raise NotFound("there is no artifact yet", "make one: relay push FILE")
-        return newest[0].ref
+    if text == LAST and door.places:
+        for place in door.places:
+            for artifact in (yield LastPush(place)):
+                return artifact.ref
+        raise NotFound(
+            "nothing was pushed from this folder yet",
+            f"make something: relay push FILE; or name a ref, see: {door.list_artifacts}",
+        )
     prefix = text.lower()
     found: list[Artifact] = []
     if PREFIX_CHARS_MIN <= len(prefix) <= REF_CHARS and not set(prefix) - _DIGITS:

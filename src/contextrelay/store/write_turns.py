@@ -17,7 +17,7 @@ except ImportError:  # Windows: SQLite's busy handler alone decides, without fai
     fcntl = None
 
 
-class _FileLock:
+class FileLock:
     """A lock between processes, which ends with the process that holds it."""
 
     def __init__(self, path: Path) -> None:
@@ -36,13 +36,20 @@ class _FileLock:
     def close(self) -> None:
         os.close(self._handle)
 
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+        self.close()
+
 
 class Turns:
     """A fair lock between processes. Within one process the caller must serialise itself."""
 
     def __init__(self, folder: Path) -> None:
-        self._gate = _FileLock(folder / "turn.gate")
-        self._work = _FileLock(folder / "turn.work")
+        self._gate = FileLock(folder / "turn.gate")
+        self._work = FileLock(folder / "turn.work")
 
     def __enter__(self) -> None:
         self._gate.acquire()
@@ -64,7 +71,7 @@ class Patience:
 
     def __init__(self, folder: Path) -> None:
         self._inside = threading.Lock()
-        self._between = _FileLock(folder / "turn.patience")
+        self._between = FileLock(folder / "turn.patience")
 
     def __enter__(self) -> None:
         self._inside.acquire()

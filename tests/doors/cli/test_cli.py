@@ -30,7 +30,7 @@ def test_a_file_keeps_its_name_type_and_metadata(shell: Shell) -> None:
     assert pushed["url"].endswith(pushed["ref"])
     assert (peeked["name"], peeked["type"], peeked["size"]) == ("orders.md", "markdown", 9)
     assert peeked["ttl_s"] == 7 * 86_400
-    assert shell.json("peek", pushed["ref"]) == {"summary": "Orders DB schema"}
+    assert shell.json("peek", pushed["ref"])["summary"] == "Orders DB schema"
 
 
 def test_for_people_a_push_tells_size_life_and_what_to_do_next(shell: Shell) -> None:
@@ -334,3 +334,15 @@ def test_artifacts_are_listed_by_name_type_time_and_thread(shell: Shell) -> None
     assert listed("--since", "1h") == [data, other, spec]
     assert listed("--since", "2999-01-01") == []
     assert shell.fails("artifact", "list", "--since", "soon")[0] == 2
+
+
+def test_peek_as_json_has_what_people_are_shown(shell: Shell) -> None:
+    """Promise R7: and none of its maker's metadata passes for ours."""
+    ref = shell.out(
+        "artifact", "put", "-", "--meta", "summary=two", "--meta", "size=0", stdin=b"ab"
+    )
+
+    brief = shell.json("peek", ref.strip())
+
+    assert brief.items() >= {"summary": "two", "type": "text", "size": 2, "tokens": 1}.items()
+    assert brief.items() >= {"created_by": "you", "expires_at": None, "encrypted": False}.items()

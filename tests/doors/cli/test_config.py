@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -61,3 +62,17 @@ def test_a_broken_file_is_named_and_never_overwritten(shell: Shell) -> None:
 
 def test_a_store_without_a_folder_has_no_file(shell: Shell) -> None:
     assert shell.fails("--store", "memory:", "config", "path")[0] == 2
+
+
+def test_two_who_change_different_settings_at_once_lose_neither(shell: Shell) -> None:
+    """Promise G1: many processes at once."""
+    changes = {"ttl_s": "60", "hops_max": "7", "prompt_calls": "3", "signals_kept_max": "99"}
+
+    def change(item: tuple[str, str]) -> str:
+        return shell.out("config", "set", *item, real=True)
+
+    with ThreadPoolExecutor(len(changes)) as pool:
+        list(pool.map(change, changes.items()))
+
+    listed = shell.json("config", "list")
+    assert {key: str(listed[key]) for key in changes} == changes

@@ -48,3 +48,13 @@ def test_a_full_peek_shows_the_exact_count_and_the_outline(shell: Shell) -> None
     assert full["token_basis"] == "measured"
     assert full["outline"].startswith("Python, 506 lines")
     assert f"{full['tokens']:,} tok" in shell.out("peek", ref, "--full", human=True)
+
+
+def test_what_has_no_piece_to_show_proposes_none(shell: Shell) -> None:
+    """Promise L1."""
+    for body, step in ((b"", ""), (b"\0\1\2", "relay pull")):
+        url = shell.out("push", stdin=body).strip()
+
+        shown = shell.run("get", url, "--outline").stderr.decode()
+
+        assert ("next:" in shown, step in shown) == (bool(step), True)

@@ -27,7 +27,8 @@ def test_what_is_pushed_encrypted_comes_back_by_its_url(shell: Shell, form: str)
     assert re.fullmatch(rf"relay:///pull/[0-9a-f-]{{36}}{mark}[\w.=-]+", url)
     assert shell.run("pull", "-", stdin=url.encode()).stdout == SECRET
     assert shell.run("pull", "-", "--bytes", "4:10", stdin=url.encode()).stdout == b"secret"
-    assert shell.json("peek", "-", stdin=url.encode()) == {"summary": "plan"}
+    brief = shell.json("peek", "-", stdin=url.encode())
+    assert (brief["summary"], brief["encrypted"], brief["tokens"]) == ("plan", True, None)
     assert shell.json("peek", url, "--full")["preview"]["text"].startswith("[sealed, ")
     with Relay(shell.home / "store") as relay:
         assert relay.pull(url) == SECRET
@@ -153,3 +154,31 @@ def test_a_subscriber_without_the_key_hears_of_it_and_goes_on(
         _, _, notes = heard.ended(signal.SIGINT)
 
     assert "is sealed, and there is no key" in notes
+
+
+def test_what_is_sealed_is_looked_into_by_its_url_on_stdin_and_so_says_the_hint(
+    shell: Shell,
+) -> None:
+    """Promise L4: no key is printed to be copied, and what is printed works."""
+    body = b"# Plan\n\nWe ship.\n\n## Risks\n\nNone.\n"
+    url = shell.out("push", "--encrypt", "--type", "markdown", stdin=body).strip()
+
+    outlined = shell.run("get", "-", "--outline", stdin=url.encode())
+
+    step = next(line for line in outlined.stderr.decode().splitlines() if "next:" in line)
+    command = step.split("relay ")[1].partition("  (")[0].split()
+    assert command[:2] == ["get", "-"]
+    assert "stdin" in step
+    assert url.partition("#")[2].encode() not in outlined.stdout + outlined.stderr
+    assert b"None." in shell.run(*command, stdin=url.encode()).stdout
+    assert shell.out("grep", "ship", "-", stdin=url.encode()) == "3: We ship.\n"
+
+
+def test_a_search_in_what_is_sealed_is_refused_never_empty(shell: Shell) -> None:
+    """Promise L4."""
+    url = shell.out("push", "--encrypt", stdin=SECRET).strip()
+
+    for ref in (url, url.partition("#")[0]):
+        code, error = shell.fails("search", "plan", "--ref", ref)
+
+        assert (code, "is sealed" in error, "relay grep PATTERN -" in error) == (4, True, True)

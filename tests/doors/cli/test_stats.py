@@ -49,7 +49,7 @@ def test_stats_have_the_rows_of_the_seed_and_say_that_they_are_an_estimate(shell
         "  session cache hits              0",
     ]
     assert lines[6].startswith("  estimated: characters / 4")
-    stats = shell.json("stats")
+    stats = shell.json("stats", "-t", "orders")
     assert (stats["tokens_avoided"], stats["basis"]) == (18_976, "estimated: characters / 4")
 
 
@@ -65,6 +65,7 @@ def test_stats_tell_what_was_counted_beside_it_over_all_commands(shell: Shell) -
     counted = shell.json("stats", "orders")["counted"]
     text = shell.out("stats", "orders")
     everything = shell.json("stats", "--all")
+    assert shell.json("stats") == everything, "without a thread it is of the whole store"
 
     assert (counted["answers"], counted["pulls"]) == (2, 1)
     assert 0 < counted["sent"]["tokens"] < counted["whole"]["tokens"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 
 import pytest
 
+from contextrelay.doors.cli import display
 from tests.doors.cli.shell import RELAY, Shell
 
 
@@ -257,3 +259,29 @@ def test_the_files_of_a_thread_can_be_read_edited_and_adopted(shell: Shell) -> N
     shell.out("state", "add", "fact", "meanwhile")
     state.write_text(state.read_text().replace('"value": 1', '"value": 2'))
     assert shell.fails("state", "adopt")[0] == 5
+
+
+def test_a_name_that_another_thread_has_is_noted(shell: Shell) -> None:
+    """Promise T1."""
+    shell.out("thread", "new", "--name", "work")
+    shell.out("export", "work", "-o", "work.zip")
+
+    again = shell.run("thread", "new", "--name", "work")
+    imported = shell.run("import", "work.zip")
+
+    assert b"note: 2 threads are called work" in again.stderr
+    assert b"note: 3 threads are called work" in imported.stderr
+    assert shell.run("thread", "new", "--name", "other").stderr == b""
+    code, error = shell.fails("thread", "show", "work")
+    assert (code, "3 threads are called work" in error) == (2, True)
+
+
+def test_wide_characters_keep_a_table_straight(shell: Shell) -> None:
+    for name in ("注文書", "plain", "e\u0301te\u0301", "ｗｉｄｅ"):
+        shell.out("thread", "new", "--name", name)
+
+    head, *rows = shell.out("thread", "list", human=True).splitlines()
+
+    assert len(rows) == 4
+    at = {display.width(row[: re.search(r" [0-9a-f]{8} ", row).start()]) for row in rows}  # pyright: ignore[reportOptionalMemberAccess]
+    assert at == {head.index("ID") - 1}

@@ -175,6 +175,31 @@ def test_a_task_goes_to_a_child_and_its_result_comes_back(project: Project) -> N
         child.tasks.give_back("again", "TASK-001")
 
 
+def test_a_task_is_returned_by_who_took_it_alone(project: Project) -> None:
+    """Promise J5: no result lands on another's task."""
+    for task in ("first", "second", "third"):
+        project.tasks.give(task)
+    one, two = (Project(project.folder, by=name, now=lambda: NOW) for name in ("one", "two"))
+    with pytest.raises(NotFound, match="no task is taken"):
+        one.tasks.give_back("nothing yet")
+    one.tasks.take()
+    two.tasks.take()
+
+    with pytest.raises(Conflict, match="TASK-001 was taken by one, not by two"):
+        two.tasks.give_back("not mine", "TASK-001")
+    with pytest.raises(Conflict, match="nobody has taken TASK-003"):
+        two.tasks.give_back("not taken", "TASK-003")
+    with pytest.raises(NotFound, match="no task is taken by three") as unknown:
+        two.tasks.give_back("whose?", by="three")
+    assert "TASK-001 by one, TASK-002 by two" in unknown.value.hint
+    assert two.tasks.give_back("of two")["id"] == "TASK-002"
+    one.tasks.take()
+    with pytest.raises(Invalid, match="one has taken 2 tasks") as unclear:
+        one.tasks.give_back("which?")
+    assert "TASK-001, TASK-003" in unclear.value.hint
+    assert one.tasks.give_back("of one", "TASK-003")["id"] == "TASK-003"
+
+
 def test_secrets_warn_and_are_refused_when_strict(project: Project) -> None:
     key = "AKIA" + "ABCDEFGHIJKLMNOP"
     strict = Project(project.folder, is_strict=True)

@@ -31,7 +31,7 @@ from contextrelay.core.search.index_sync import (
 from contextrelay.core.search.ranking import STALE, Ranked, Ranking, rank
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
-from contextrelay.errors import Broken, Full, RelayError, Unavailable
+from contextrelay.errors import Broken, Full, RelayError, Sealed, Unavailable
 from contextrelay.limits import (
     SEARCH_CANDIDATES,
     SEARCH_CATCH_UP_S,
@@ -97,7 +97,7 @@ class Asked:
         ref: str | None = None,
     ) -> None:
         if ref is not None:
-            live(stores, ref)
+            _refuse_sealed(live(stores, ref))
         elif thread is not None:
             find_record(stores.ledger, thread)
         self.words = query_words(query)
@@ -176,6 +176,15 @@ def _brought_up(stores: Stores) -> tuple[IndexState, list[str]]:
         text = f"the index is catching up: {more}{state.waiting:,} artifacts, the older ones, wait"
         return state, [f"{text}; search again, or: relay gc"]
     return state, []
+
+
+def _refuse_sealed(artifact: Artifact) -> None:
+    """Let an artifact pass whose words the index can know."""
+    if artifact.sealed is not None:
+        raise Sealed(
+            f"{artifact.ref} is sealed, so that no index knows its words",
+            "find lines in it instead: grep it by the URL that has its key, in a client",
+        )
 
 
 def _scope(verb: Search) -> str:

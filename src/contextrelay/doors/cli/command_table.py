@@ -44,7 +44,7 @@ COMMANDS = {
     "tail": Entry("events", "[THREAD]", "follow what happens in a thread"),
     "trace": Entry("trace", "[THREAD] [--html FILE|--otlp URL]", "what models did in a thread"),
     "checkpoint": Entry("events", "LABEL", "give the version of now a label"),
-    "stats": Entry("stats", "[THREAD|--all]", "what refs have saved, and what they cost"),
+    "stats": Entry("stats", "[THREAD]", "what refs have saved, and what they cost"),
     "report": Entry("stats", "[THREAD]", "a thread to read: md, json or html"),
     "export": Entry("export_import", "[THREAD] [-o FILE]", "write a thread to one zip"),
     "import": Entry("export_import", "FILE [--name NAME]", "make a thread from an exported zip"),

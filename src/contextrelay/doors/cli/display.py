@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from unicodedata import category, combining, east_asian_width
+
+from msgspec.structs import replace
 
 from contextrelay.client import names
 from contextrelay.client.flow import run
 from contextrelay.client.relay import Relay
+from contextrelay.doors.cli.place import push_places
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.model.artifact import Artifact
@@ -20,7 +25,6 @@ DOOR = names.Door(
     list_artifacts="relay artifact list",
     list_threads="relay thread list",
     new_thread="relay thread new",
-    has_last=True,
 )
 clean = names.clean
 
@@ -37,7 +41,12 @@ def size(size_bytes: int) -> str:
 
 def tokens(size_bytes: int) -> str:
     """A rough count, marked as one: a quarter of the bytes."""
-    return f"~{(size_bytes + 3) // 4:,} tok"
+    return f"~{estimated(size_bytes):,} tok"
+
+
+def estimated(size_bytes: int) -> int:
+    """A rough count of tokens."""
+    return (size_bytes + 3) // 4
 
 
 def tokens_of(artifact: Artifact) -> str:
@@ -86,6 +95,31 @@ def cut(text: str, chars_max: int) -> str:
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
 
+def width(text: str) -> int:
+    """How many columns of a terminal a text takes: wide characters two, combining ones none."""
+    return sum(map(_columns, text))
+
+
+def _columns(char: str) -> int:
+    if combining(char) or category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(char) in "WF" else 1
+
+
+def filled(text: str, columns: int) -> str:
+    """A text that takes so many columns, or more."""
+    return text + " " * (columns - width(text))
+
+
+def column(text: str, columns: int) -> str:
+    """A text that takes exactly so many columns: cut with a mark, or filled up."""
+    if width(text) > columns:
+        while width(text) > columns - 1:
+            text = text[:-1]
+        text += "…"
+    return filled(text, columns)
+
+
 def line(artifact: Artifact) -> str:
     """An artifact in one line."""
     name = f"  {clean(artifact.name)}" if artifact.name else ""
@@ -103,10 +137,29 @@ def resolve(relay: Relay, text: str) -> str:
     """The ref that a person means: a ref, its beginning, a URL, or @last.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is none; Gone: it is @last, and that is gone.
         Invalid: several refs start so, or it is a malformed URL.
     """
-    return run(relay.transport, names.find_ref(text, DOOR))
+    if text.strip() != names.LAST:
+        return run(relay.transport, names.find_ref(text, DOOR))
+    door = replace(DOOR, places=tuple(push_places(relay)))
+    return run(relay.transport, names.find_ref(text, door))
+
+
+def resolve_to_remove(relay: Relay, text: str) -> str:
+    """The ref that a person means to remove; @last is refused, for it may be another by now.
+
+    Raises:
+        NotFound: there is none.
+        Invalid: it is @last, several refs start so, or it is a malformed URL.
+    """
+    if text.strip() == names.LAST:
+        ref = resolve(relay, text)
+        raise Invalid(
+            "@last is not taken here: what it means may have changed",
+            f"it is {short(ref)} now; say that if you mean it",
+        )
+    return resolve(relay, text)
 
 
 def read_body(file: str | None) -> Iterator[bytes]:
@@ -162,6 +215,27 @@ def save(file: str, chunks: Iterable[bytes]) -> int:
         raise Invalid(
             f"{file} cannot be written: {why}", "name a file in a folder that exists"
         ) from error
+
+
+def write_bytes(chunks: Iterable[bytes], what: str, how: str) -> None:
+    """Write bytes to stdout as they are; to a terminal only what is text.
+
+    Raises:
+        Invalid: they are not text, and stdout is a terminal.
+    """
+    for index, chunk in enumerate(chunks):
+        if index == 0 and sys.stdout.isatty() and _is_binary(chunk):
+            raise Invalid(f"{what} is binary, which a terminal cannot show", how)
+        sys.stdout.buffer.write(chunk)
+    sys.stdout.buffer.flush()
+
+
+def _is_binary(chunk: bytes) -> bool:
+    """Whether the beginning of something is no text; a character may be cut at its end."""
+    try:
+        return "\0" in getincrementaldecoder("utf-8")().decode(chunk)
+    except UnicodeDecodeError:
+        return True
 
 
 def name_of(file: str | None, given: str | None) -> str | None:

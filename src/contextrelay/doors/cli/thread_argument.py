@@ -17,8 +17,10 @@ from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.place import folder_of
 from contextrelay.errors import Full, Invalid, Unavailable
 from contextrelay.model.thread import ThreadView
+from contextrelay.wire.verbs import FindThreads
 
 VARIABLE = "RELAY_THREAD"
 
@@ -81,23 +83,15 @@ def thread_if_named(console: Console, args: Namespace, with_variable: bool) -> C
 def remember(relay: Relay, thread: str) -> None:
     """Make a thread the last used one in this folder; where that fails, nothing else does."""
     with suppress(OSError, Full, Unavailable):
-        relay.use_thread(thread, _folder(relay))
+        relay.use_thread(thread, folder_of(relay))
 
 
 def last_used(relay: Relay) -> ThreadView | None:
     """The thread last used in this folder."""
     with suppress(OSError):
-        for view in relay.last_used_thread(_folder(relay)):
+        for view in relay.last_used_thread(folder_of(relay)):
             return view
     return None
-
-
-def _folder(relay: Relay) -> str:
-    """This folder; with the machine's name where others have folders of the same name."""
-    folder = os.fsencode(os.getcwd()).decode(errors="backslashreplace")
-    if relay.transport.url_of("").startswith("http"):
-        folder = f"{os.uname().nodename}:{folder}"
-    return folder[-4096:]
 
 
 def _view(relay: Relay, text: str) -> ThreadView:
@@ -111,6 +105,19 @@ def _view(relay: Relay, text: str) -> ThreadView:
             "make one: relay thread new; or name one with --thread, see: relay thread list",
         )
     return view
+
+
+def warn_of_same_name(console: Console, view: ThreadView) -> None:
+    """Note that a new thread's name does not say which one is meant, where others have it."""
+    if not view.name:
+        return
+    found = console.relay.transport.ask(FindThreads(view.name))
+    others = [each.thread_id for each in found if each.name == view.name]
+    if len(others) > 1:
+        console.note(
+            f"note: {len(others)} threads are called {label(view)}; this one is "
+            f"{display.short(view.thread_id)}: name it by that"
+        )
 
 
 def find(relay: Relay, text: str) -> ThreadView:

@@ -74,23 +74,24 @@ class Tasks:
     def give_back(
         self, result: str, id: str = "", by: str = "", is_failed: bool = False
     ) -> Document:
-        """Return the result of a task, or of the one that was taken.
+        """Return the result of a task that oneself took; without an id the only such one.
 
         Raises:
-            NotFound: there is none; Conflict: it is returned already.
+            NotFound: there is none; Invalid: there are several.
+            Conflict: another one took it, nobody did, or it is returned already.
         """
         _check(result)
+        who = by or self._project.by
 
         def change(task: Document) -> Document:
-            if task.get("status") in ("done", "failed"):
-                raise Conflict(f"{task.get('id')} is {task['status']} already", "give a new one")
+            _check_taken(task, who)
             fields = {"status": "failed" if is_failed else "done", "result": result}
-            return fields | {
-                "returned_by": by or self._project.by,
-                "returned_at": self._project.now(),
-            }
+            return fields | {"returned_by": who, "returned_at": self._project.now()}
 
-        return self._changed(lambda state: _chosen(state, id, "taken"), change)
+        def find(state: Document) -> Document:
+            return _chosen(state, id, "taken") if id else _taken_by(state, who)
+
+        return self._changed(find, change)
 
     def list(self) -> list[Document]:
         """Every task, oldest first."""
@@ -120,7 +121,39 @@ def _chosen(state: Document, id: str, status: str) -> Document:
         if str(task.get("id", "")).upper() == id.upper() if id else task.get("status") == status:
             return task
     problem = f"there is no task {id}" if id else f"no task is {status}"
-    raise NotFound(problem, "see: relay project task list")
+    raise NotFound(problem, _LIST)
+
+
+def _taken_by(state: Document, who: str) -> Document:
+    """The one task that somebody has taken."""
+    taken = [task for task in tasks_of(state) if task.get("status") == "taken"]
+    own = [task for task in taken if task.get("taken_by") == who]
+    if len(own) == 1:
+        return own[0]
+    if own:
+        some = ", ".join(str(task.get("id")) for task in own[:_NAMED])
+        raise Invalid(f"{who} has taken {len(own)} tasks", f"say which: --id, one of {some}")
+    others = ", ".join(f"{task.get('id')} by {task.get('taken_by')}" for task in taken[:_NAMED])
+    hint = f"taken are {others}: say who you are with --by" if others else _LIST
+    raise NotFound(f"no task is taken by {who}" if taken else "no task is taken", hint)
+
+
+def _check_taken(task: Document, who: str) -> None:
+    """Let a task be returned only once, and only by who took it."""
+    id, status = task.get("id"), task.get("status")
+    if status in ("done", "failed"):
+        raise Conflict(f"{id} is {status} already", "give a new one")
+    if status != "taken":
+        raise Conflict(f"nobody has taken {id}", f"take it first: relay project task take {id}")
+    if task.get("taken_by") != who:
+        raise Conflict(
+            f"{id} was taken by {task.get('taken_by')}, not by {who}",
+            "say who you are with --by, or return your own: relay project task list",
+        )
+
+
+_NAMED = 5
+_LIST = "see: relay project task list"
 
 
 def _check(*texts: str) -> None:

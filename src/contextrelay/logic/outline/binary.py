@@ -56,7 +56,7 @@ def draw(source: Source) -> Drawn | None:
     if entries:
         pieces.append(Piece(1, (f"{'at least ' if is_cut else ''}{len(entries)} entries:",)))
         pieces += [Piece(2, (f"{quoted(path, 120)} {size}",)) for path, size in entries]
-    return Drawn("binary", pieces, "--bytes 0:256")
+    return Drawn("binary", pieces)  # No piece of it can be shown: it is to be pulled.
 
 
 def _details(name: str, body: bytes) -> list[str]:

@@ -34,7 +34,7 @@ def draw(source: Source) -> Drawn:
             Piece(rank, (f"{line}: {quoted(text, short)}", f"{line}: {quoted(text, long)}"))
         )
     left_out = max(0, len(shown) - OUTLINE_PIECES_MAX)
-    return Drawn("text", pieces, f"--lines {start}:{stop}", left_out)
+    return Drawn("text", pieces, f"--lines {start}:{stop}" if lines else "", left_out)
 
 
 def _headings(lines: list[str]) -> list[tuple[int, str]]:

@@ -64,8 +64,8 @@ def state_blocks(state: dict[str, Any]) -> Iterator[Block]:
             yield Block(_id("open_questions", each), text)
     for each in _entries(state, "plan"):
         if each.get("status") in AHEAD:
-            kind = "Step in progress" if each["status"] == "in_progress" else "Next step"
-            yield Block(_id("plan", each), f"{kind}: {each.get('step', '')}")
+            label = "Step in progress" if each["status"] == "in_progress" else "Next step"
+            yield Block(_id("plan", each), f"{label}: {each.get('step', '')}")
     for index, each in enumerate(_entries(state, "last_actions")):
         text = f"Done: {each.get('description', '')}"
         yield Block(f"last_actions/{index}", text, "AGENT", group="actions", timestamp=_at(each))

@@ -145,7 +145,7 @@ def _refuse_never(ttl_s: object, command: str) -> None:
 @takes(arg("refs", metavar="REF", nargs="+"))
 def artifact_rm(args: Namespace, console: Console) -> None:
     """Remove artifacts. Tombstones tell of them for 30 days; the bytes go with the last ref."""
-    refs = [display.resolve(console.relay, text) for text in args.refs]
+    refs = [display.resolve_to_remove(console.relay, text) for text in args.refs]
     removed = [console.relay.remove(ref) for ref in dict.fromkeys(refs)]
     console.answer(
         removed,

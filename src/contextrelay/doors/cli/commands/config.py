@@ -19,6 +19,7 @@ from contextrelay.errors import Invalid, NotFound
 from contextrelay.model.settings import Settings
 from contextrelay.store.durable_files import make_folder
 from contextrelay.store.engine import open_engine
+from contextrelay.store.write_turns import FileLock
 
 _MEANS = {
     "body_bytes_max": "the largest body that is taken, in bytes",
@@ -30,6 +31,10 @@ _MEANS = {
     "signals_kept_max": "how many signals a channel keeps",
     "model": "which model is asked if none is named: PROVIDER or PROVIDER:MODEL",
     "rounds_max": "how often a model is asked in one run",
+    "prompt_calls": "over how many calls of a model savings are priced",
+    "price_cache_read": "of a token in a cached prompt, where an input token costs 1",
+    "price_cache_write": "of a token that is new in a cached prompt",
+    "price_output": "of a token that a model writes",
 }
 _WORDS = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}
 
@@ -39,7 +44,7 @@ def config_list(args: Namespace, console: Console) -> None:
     settings = _settings(_path(console))
     values: dict[str, Any] = to_builtins(settings)
     lines = [
-        f"{key:16} {_shown(value):12} {_MEANS.get(key, '')}"
+        f"{key:16} {_shown(value):12} {_MEANS[key]}"
         + (
             ""
             if value == (default := getattr(Settings(), key))
@@ -67,20 +72,29 @@ def config_get(args: Namespace, console: Console) -> None:
 def config_set(args: Namespace, console: Console) -> None:
     """Change a setting, for all who use this store from now on."""
     path, key = _path(console), _known(args.key)
-    values: dict[str, Any] = to_builtins(_settings(path))
-    values[key] = _WORDS.get(args.value.lower(), args.value)
     if key == "model" and args.value not in ("", "default"):
         open_provider(args.value, environ=os.environ)
-    if args.value == "default":
-        values[key] = getattr(Settings(), key)
-    try:
-        settings = convert(values, Settings, strict=False)
-    except ValidationError as error:
-        raise Invalid(f"{key} cannot be {args.value!r}: {error}", f"it is {_MEANS[key]}") from error
     make_folder(path.parent)
-    display.save(str(path), [format(encode(settings), indent=2) + b"\n"])
+    # Of two who change different settings at once, neither is to lose its change.
+    with FileLock(path.with_suffix(".lock")):
+        settings = _changed(_settings(path), key, args.value)
+        display.save(str(path), [format(encode(settings), indent=2) + b"\n"])
     shown = _shown(getattr(settings, key))
     console.answer(settings, f"{key} is {shown}", shown)
+
+
+def _changed(settings: Settings, key: str, text: str) -> Settings:
+    values: dict[str, Any] = to_builtins(settings)
+    values[key] = _WORDS.get(text.lower(), text)
+    if text == "default":
+        values[key] = getattr(Settings(), key)
+    try:
+        return convert(values, Settings, strict=False)
+    except ValidationError as error:
+        default = _shown(getattr(Settings(), key))
+        means = f"{key} is {_MEANS[key]}; like {default}, the default"
+        reason = str(error).partition(" - at")[0].replace("`", "")
+        raise Invalid(f"{key} cannot be {text!r}: {reason.lower()}", means) from error
 
 
 def config_path(args: Namespace, console: Console) -> None:

@@ -48,7 +48,8 @@ def line(numbered: Numbered) -> str:
     when = f"{event.at.astimezone():%H:%M:%S}"
     said = state_display.event(event)
     return (
-        f"{numbered.seq:>5}  {when}  {event.type:20}  {display.clean(event.by):10}  {said}".rstrip()
+        f"{numbered.seq:>5}  {when}  {event.type:20}  "
+        f"{display.filled(display.clean(event.by), 10)}  {said}".rstrip()
     )
 
 

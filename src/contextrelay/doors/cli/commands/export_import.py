@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from argparse import Namespace
 
 from contextrelay.client.methods import build
@@ -23,9 +22,7 @@ def export(args: Namespace, console: Console) -> None:
     chosen = thread_argument.choose_thread(console, args)
     stream = chosen.thread.ask(ExportThread(chosen.thread.id))
     if args.out == "-":
-        for chunk in stream.chunks():
-            sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+        display.write_bytes(stream.chunks(), "a zip", "write it to a file: -o FILE")
         return
     file = args.out or _file_name(chosen)
     with console.busy("exporting"):
@@ -57,3 +54,4 @@ def import_(args: Namespace, console: Console) -> None:
     thread_argument.remember(console.relay, view.thread_id)
     text = f"{label(view)} v{view.version}  {display.count(view.artifacts, 'artifact')}"
     console.answer(view, [f"thread_id  {view.thread_id}", text], view.thread_id)
+    thread_argument.warn_of_same_name(console, view)

@@ -6,16 +6,17 @@ on from there.
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from typing import Any
 
 from contextrelay.client.relay import Relay
-from contextrelay.doors.cli import display, thread_argument
+from contextrelay.doors.cli import display, thread_argument, url_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, one_of, takes, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import GREP_MATCHES_DEFAULT, PIECE_TOKENS_DEFAULT
-from contextrelay.model.inspect import Differing, Found, Piece
+from contextrelay.model.inspect import Differing, Found
 from contextrelay.model.tokens import Spent
 
 _WAYS = ("lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "heading", "symbol")
@@ -45,7 +46,7 @@ def _tokens_max(args: Namespace) -> int:
 
 
 @takes(
-    arg("ref", metavar="REF"),
+    arg("ref", metavar="REF", help=url_argument.FROM_STDIN),
     one_of(
         arg("--outline", action="store_true", help="what it is made of"),
         arg("--digest", action="store_true", help="outline, errors, head and tail"),
@@ -66,42 +67,53 @@ def _tokens_max(args: Namespace) -> int:
 )
 def get(args: Namespace, console: Console) -> None:
     """Get a piece of a ref: lines, bytes, tokens, matches, a place in JSON, rows, a section."""
-    relay = console.relay_of(args.ref)
-    ref = _place(relay, args.ref)
+    relay, ref = _looked_at(console, args.ref)
     if args.grep is not None:
-        _show_found(console, _grep(relay, args, args.grep, ref=ref))
+        _show_found(console, _grep(relay, args, args.grep, ref=ref), ref)
         return
     if args.outline or args.digest:
         _show_shape(console, args, relay, ref)
         return
     given = {way: getattr(args, way) for way in _WAYS if getattr(args, way) is not None}
     if not given and args.columns is None:
-        raise Invalid("which piece of it?", f"begin with its shape: relay get {args.ref} --outline")
+        name = args.ref if "#" not in args.ref else "-"
+        raise Invalid("which piece of it?", f"begin with its shape: relay get {name} --outline")
     columns = tuple(args.columns.split(",")) if args.columns else ()
     piece = relay.slice(ref, columns=columns, tokens_max=_tokens_max(args), **given)
-    _show_piece(console, piece)
+    lines = [_cost(f"{piece.way.replace('_', ' ')} {piece.at}", piece.spent)]
+    following = _next(piece.next, ref)
+    _show(console, piece, piece.text, lines, piece.left_out, following, piece.notes)
 
 
-def _place(relay: Relay, text: str) -> str:
-    """The ref that is meant; of a URL with a key all of it, for what is sealed is opened here."""
-    return text if "/pull/" in text and "#" in text else display.resolve(relay, text)
+def _looked_at(console: Console, text: str) -> tuple[Relay, str]:
+    """The relay and the ref that are meant; with the key of a URL, for it is opened here."""
+    given = url_argument.read(console, text)
+    relay, ref = url_argument.resolved(console, given)
+    return relay, given.keyed(ref)
+
+
+def _next(following: str, ref: str) -> str:
+    """How to read on; where a key was given, by the same URL, which is not repeated here."""
+    bare, key, _ = ref.partition("#")
+    if not key or not following:
+        return following
+    again = re.sub(rf"\b{bare[: display.SHORT_REF_CHARS]}[0-9a-f-]*", "-", following)
+    return f"{again}  (and the URL with its key on stdin)"
 
 
 def _show_shape(console: Console, args: Namespace, relay: Relay, ref: str) -> None:
     asked = {} if args.tokens_max is None else {"tokens_max": args.tokens_max}
     found = relay.outline(ref, **asked) if args.outline else relay.digest(ref, **asked)
     lines = [_cost("outline" if args.outline else "digest", found.spent)]
-    _show(console, found, found.text, lines, found.left_out, found.next, found.notes)
-
-
-def _show_piece(console: Console, piece: Piece) -> None:
-    lines = [_cost(f"{piece.way.replace('_', ' ')} {piece.at}", piece.spent)]
-    _show(console, piece, piece.text, lines, piece.left_out, piece.next, piece.notes)
+    following = _next(found.next, ref)
+    if found.kind == "binary":
+        following = _next(f"relay pull {display.short(ref)} -o FILE", ref)
+    _show(console, found, found.text, lines, found.left_out, following, found.notes)
 
 
 @takes(
     arg("pattern", metavar="PATTERN", help="a regular expression (RE2)"),
-    arg("ref", metavar="REF", nargs="?", help="in one ref; else in all of them"),
+    arg("ref", metavar="REF", nargs="?", help="in one ref (- reads it from stdin); else in all"),
     *_MATCH,
     thread_option("in a thread"),
     _BUDGET,
@@ -109,8 +121,8 @@ def _show_piece(console: Console, piece: Piece) -> None:
 def grep(args: Namespace, console: Console) -> None:
     """Find lines that match, in one ref, in a thread, or in everything."""
     if args.ref is not None:
-        relay = console.relay_of(args.ref)
-        _show_found(console, _grep(relay, args, args.pattern, ref=_place(relay, args.ref)))
+        relay, ref = _looked_at(console, args.ref)
+        _show_found(console, _grep(relay, args, args.pattern, ref=ref), ref)
         return
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     thread = chosen.thread.id if chosen else None
@@ -131,7 +143,7 @@ def _grep(relay: Relay, args: Namespace, pattern: str, **where: Any) -> Found:
     )
 
 
-def _show_found(console: Console, found: Found) -> None:
+def _show_found(console: Console, found: Found, ref: str = "") -> None:
     least = "" if found.is_complete else "at least "
     shown = display.count(len(found.matches), "match", "matches")
     shown = f"{shown} shown of {least}{found.count:,}"
@@ -142,7 +154,8 @@ def _show_found(console: Console, found: Found) -> None:
         skipped.append(f"skipped {len(found.skipped) - _SKIPPED_SHOWN} more")
     text = found.text or (f"{found.count}\n" if found.count else "")
     notes = (*found.notes, *skipped)
-    _show(console, found, text, [_cost(shown, found.spent)], found.left_out, found.next, notes)
+    lines, following = [_cost(shown, found.spent)], _next(found.next, ref)
+    _show(console, found, text, lines, found.left_out, following, notes)
 
 
 _SKIPPED_SHOWN = 3
@@ -156,7 +169,7 @@ _SKIPPED_SHOWN = 3
 )
 def diff(args: Namespace, console: Console) -> None:
     """Show what differs between two refs, as a unified diff."""
-    old, new = (_place(console.relay, text) for text in (args.old, args.new))
+    (_, old), (_, new) = (_looked_at(console, text) for text in (args.old, args.new))
     found = console.relay.diff(old, new, args.context, _tokens_max(args))
     lines = [_cost(_difference(found), found.spent)]
     _show(console, found, found.text, lines, found.left_out, "", found.notes)

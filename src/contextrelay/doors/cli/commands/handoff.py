@@ -8,6 +8,7 @@ from pathlib import Path
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import PAGE, arg, takes, thread_option
+from contextrelay.doors.cli.place import remember_push
 from contextrelay.limits import HANDOFF_TOKENS_DEFAULT
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
 from contextrelay.logic.untrusted.fence import fenced
@@ -44,6 +45,7 @@ def handoff_give(args: Namespace, console: Console) -> None:
         args.channel,
         by=args.by,
     )
+    remember_push(console.relay, view.ref)
     if args.file:
         from contextrelay.client.handoff_file import write_handoff
 
@@ -92,6 +94,7 @@ def handoff_return(args: Namespace, console: Console) -> None:
     body = b"".join(display.read_body(args.file))
     name = display.name_of(args.file, args.name)
     artifact = console.relay.give_back(body, ref, name, by=args.by)
+    remember_push(console.relay, artifact.ref)
     console.answer(artifact, [display.line(artifact)], artifact.ref)
 
 

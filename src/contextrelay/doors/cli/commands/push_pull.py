@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from typing import get_args
 
@@ -12,6 +11,7 @@ from contextrelay.client.seal.push import Pushed
 from contextrelay.doors.cli import display, thread_argument, url_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, by, one_of, pair, takes, thread_option, ttl
+from contextrelay.doors.cli.place import remember_push
 from contextrelay.errors import Invalid
 from contextrelay.model.artifact import Artifact, ArtifactType, SealFormat
 
@@ -36,7 +36,7 @@ def store(
     seal: SealFormat | bool = False,
 ) -> Pushed:
     """Push what the options describe, into a thread and to a channel if there is one."""
-    return console.relay.push(
+    made = console.relay.push(
         display.read_body(args.file),
         name=display.name_of(args.file, args.name),
         type=args.type,
@@ -49,6 +49,8 @@ def store(
         channel=channel,
         seal=seal,
     )
+    remember_push(console.relay, made.ref)
+    return made
 
 
 @takes(
@@ -79,7 +81,10 @@ def push(args: Namespace, console: Console) -> None:
     channel = f"  to channel {display.clean(args.channel)}" if args.channel else ""
     next_step = f"  next: relay peek {head} · relay pull {head}"
     if made.sealed:
-        next_step = "  who has the whole URL can read it, and nobody else · next: relay pull -"
+        next_step = (
+            "  who has the whole URL can read it, and nobody else"
+            " · next: relay pull - (and the URL on stdin)"
+        )
     url = made.url
     console.answer(
         {"url": url, **to_builtins(made)}, [display.line(made) + channel, url, next_step], url
@@ -106,9 +111,12 @@ def pull(args: Namespace, console: Console) -> None:
     else:
         # Nothing is printed before all of it was opened.
         chunks = iter((relay.pull(given.keyed(ref), start, stop),))
-    for chunk in chunks:
-        sys.stdout.buffer.write(chunk)
-    sys.stdout.buffer.flush()
+    again = f"relay pull {'-' if given.key else display.short(ref)}"
+    display.write_bytes(
+        chunks,
+        display.short(ref),
+        f"write it to a file: {again} -o FILE; or pipe it on: {again} | COMMAND",
+    )
 
 
 def _range(text: str | None) -> tuple[int, int | None]:
@@ -125,10 +133,27 @@ def _range(text: str | None) -> tuple[int, int | None]:
     arg("--full", action="store_true", help="everything, not the metadata alone"),
 )
 def peek(args: Namespace, console: Console) -> None:
-    """Tell what a ref is without loading it: its metadata, or with --full all about it."""
+    """Tell what a ref is without loading it: its metadata, type, size, tokens, who made it and when
+    it expires; with --full all about it."""
     relay, ref = url_argument.resolved(console, url_argument.read(console, args.ref))
     artifact = relay.peek(ref, args.full)
-    console.answer(artifact if args.full else artifact.metadata, about(artifact, args.full))
+    console.answer(artifact if args.full else _brief(artifact), about(artifact, args.full))
+
+
+def _brief(artifact: Artifact) -> dict[str, object]:
+    """What people are shown, as fields; ours after its maker's, so that none passes for ours."""
+    estimate = None if artifact.sealed else display.estimated(artifact.size_bytes)
+    return {
+        **artifact.metadata,
+        "type": artifact.type,
+        "size": artifact.size_bytes,
+        "tokens": artifact.tokens if isinstance(artifact.tokens, int) else estimate,
+        "token_basis": artifact.token_basis or ("sealed" if artifact.sealed else "estimated"),
+        "created_by": artifact.provenance.created_by,
+        "created_at": artifact.created_at,
+        "expires_at": artifact.expires_at,
+        "encrypted": artifact.sealed is not None,
+    }
 
 
 def about(artifact: Artifact, is_full: bool) -> list[str]:
@@ -137,7 +162,7 @@ def about(artifact: Artifact, is_full: bool) -> list[str]:
     made = f"{display.clean(artifact.provenance.created_by)} · {display.age(artifact.created_at)}"
     lines = [
         *(
-            f"{display.clean(key):10} {display.clean(str(value))}"
+            f"{display.filled(display.clean(key), 10)} {display.clean(str(value))}"
             for key, value in artifact.metadata.items()
         ),
         f"{'type':10} {artifact.type}  {size}",

@@ -8,7 +8,7 @@ from shlex import quote
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, takes, thread_option
-from contextrelay.errors import Invalid
+from contextrelay.errors import Invalid, Sealed
 from contextrelay.limits import PIECE_TOKENS_DEFAULT, SEARCH_RESULTS_MAX
 from contextrelay.model.inspect import Hit, Hits
 
@@ -48,13 +48,17 @@ def search(args: Namespace, console: Console) -> None:
     if not "".join(args.query).strip():
         raise Invalid("what to look for?", "write some words: relay search retry limit")
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
-    found = console.relay.search(
-        " ".join(args.query),
-        thread=None if chosen is None else chosen.thread.id,
-        ref=None if args.ref is None else display.resolve(console.relay, args.ref),
-        limit=args.limit,
-        tokens_max=args.tokens_max,
-    )
+    try:
+        found = console.relay.search(
+            " ".join(args.query),
+            thread=None if chosen is None else chosen.thread.id,
+            ref=None if args.ref is None else display.resolve(console.relay, args.ref),
+            limit=args.limit,
+            tokens_max=args.tokens_max,
+        )
+    except Sealed as error:
+        hint = "find lines in it here: relay grep PATTERN - (and the URL with its key on stdin)"
+        raise Sealed(error.message, hint) from error
     lines = [line for hit in found.hits for line in _lines(console, hit)]
     console.answer(found, lines, found.text.rstrip("\n"))
     _tell(console, found)

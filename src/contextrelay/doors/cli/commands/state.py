@@ -65,7 +65,7 @@ def _header_lines(label: str, raw: str) -> list[str]:
                 )
             continue
         texts = [f"{sign} {_said(item)}" for item in items]
-        lines.append(f"{name:12} {texts[0]:56} ({len(items)} of {total})")
+        lines.append(f"{name:12} {display.filled(texts[0], 56)} ({len(items)} of {total})")
         lines += [f"{'':12} {each}" for each in texts[1:]]
     if header["artifact_refs"]:
         lines.append(f"{'artifacts':12} {' '.join(map(display.short, header['artifact_refs']))}")
@@ -237,7 +237,7 @@ def _version_line(numbered: Numbered, labels: dict[int, list[str]]) -> str:
     text = state_display.event(event).removeprefix(f"v{number}").strip() or "the beginning"
     flags = "".join(f"  ⚑ {display.clean(label)}" for label in labels.get(number, ()))
     when = f"{event.at.astimezone():%Y-%m-%d %H:%M:%S}"
-    return f"{f'v{number}':6} {when}  {display.clean(event.by):10}  {text}{flags}"
+    return f"{f'v{number}':6} {when}  {display.filled(display.clean(event.by), 10)}  {text}{flags}"
 
 
 @takes(arg("version", type=version, metavar="vN"), thread_option(), by("who does it"))

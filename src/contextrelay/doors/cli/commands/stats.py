@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 
 from msgspec.structs import asdict
@@ -19,12 +20,18 @@ from contextrelay.model.thread import Stats
     arg("--all", action="store_true", help="of the whole store, not of a thread"),
 )
 def stats(args: Namespace, console: Console) -> None:
-    """Tell what refs have saved: by the seed's formula, and as it was counted, costs taken off."""
-    if args.all:
-        if args.place or args.thread:
-            raise Invalid("--all is of the whole store", "leave out the thread")
+    """Tell what refs have saved: by the seed's formula, and as it was counted, costs taken off.
+
+    Of the whole store, unless a thread is named, or is in RELAY_THREAD.
+    """
+    is_named = bool(args.place or args.thread)
+    if args.all and is_named:
+        raise Invalid("--all is of the whole store", "leave out the thread")
+    if args.all or not (is_named or os.environ.get(thread_argument.VARIABLE)):
         counted = console.relay.savings()
         console.answer(counted, [*_seed_rows(counted), *_counted(counted)])
+        if not args.all:
+            console.note("of the whole store; of one thread: relay stats THREAD")
         return
     chosen = thread_argument.choose_thread(console, args)
     figures = chosen.thread.stats()

@@ -23,6 +23,7 @@ def thread_new(args: Namespace, console: Console) -> None:
 
 def _made(console: Console, view: ThreadView) -> None:
     console.answer(view, [f"thread_id  {view.thread_id}"], view.thread_id)
+    thread_argument.warn_of_same_name(console, view)
 
 
 @takes(*PAGE)
@@ -41,17 +42,17 @@ def _table(console: Console, views: list[ThreadView]) -> list[str]:
     if not views:
         return ["no threads yet", "  next: relay thread new --name NAME"]
     used = thread_argument.last_used(console.relay)
-    width = min(32, max(4, *(len(label(view)) for view in views)))
+    width = min(32, max(4, *(display.width(label(view)) for view in views)))
     lines = [f"  {'NAME':{width}}  ID        STATE  ARTIFACTS  {'AVOIDED':>18}  LAST"]
     for view in views:
         stats = console.relay.transport.ask(ReadStats(view.thread_id))
         share = stats.tokens_avoided / stats.naive_tokens if stats.naive_tokens else 0.0
         avoided = f"~{stats.tokens_avoided:,} ({share:.1%})" if stats.naive_tokens else "–"
         mark = "▸" if used is not None and view.thread_id == used.thread_id else " "
-        name = display.cut(display.clean(view.name or "–"), width)
+        name = display.column(display.clean(view.name or "–"), width)
         closed = "  closed" if view.status == "closed" else ""
         lines.append(
-            f"{mark} {name:{width}}  {display.short(view.thread_id)}  {f'v{view.version}':5}  "
+            f"{mark} {name}  {display.short(view.thread_id)}  {f'v{view.version}':5}  "
             f"{view.artifacts:>9}  {avoided:>18}  {display.age(view.updated_at)}{closed}"
         )
     return lines
