@@ -16,7 +16,19 @@ from pathlib import Path
 
 from msgspec.json import encode, format
 
-from bench import bodies, ledger, libraries, outline, project, seal, search, start, state, tokens
+from bench import (
+    bodies,
+    bundle,
+    ledger,
+    libraries,
+    outline,
+    project,
+    seal,
+    search,
+    start,
+    state,
+    tokens,
+)
 from bench.http import fanout, hearing, keyed, latency, pulls, pushes
 from bench.inside import pieces
 from bench.mcp import starting
@@ -29,6 +41,7 @@ FILES = {
     "ledger": ledger,
     "bodies": bodies,
     "state": state,
+    "bundle": bundle,
     "project": project,
     "seal": seal,
     "http-pulls": pulls,

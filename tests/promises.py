@@ -379,7 +379,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/logic/state/test_schema.py::test_a_reference_that_was_there_before_is_not_looked_up_again",
         "tests/logic/state/test_schema.py::test_a_reference_to_an_artifact_that_is_not_there_is_refused",
     ),
-    partly(
+    kept(
         "T8",
         "events, append-only and hash-chained; tail and verify",
         "tests/client/test_capabilities.py::test_a_result_goes_into_the_thread_and_every_invocation_into_its_log",
@@ -389,7 +389,11 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/http/streams/test_event_streams.py::test_a_thread_has_a_stream_of_its_events",
         "tests/doors/http/routes/seed002/test_threads.py::test_events_come_after_the_one_with_an_id",
         "tests/doors/cli/test_events.py::test_events_are_reported_for_people_as_json_and_line_by_line",
-        missing="events of runs, which come with these",
+        "tests/client/run/test_run.py::test_an_answer_is_an_artifact_an_action_and_one_version",
+        "tests/client/run/test_run.py::test_every_call_is_kept_with_what_was_sent_and_what_came",
+        "tests/client/run/test_run.py::test_a_failed_run_changes_no_state_and_lists_what_it_dropped",
+        "tests/client/run/test_run.py::test_long_words_are_kept_as_a_ref",
+        "tests/core/runs/test_runs.py::test_an_exchange_is_held_by_its_thread_and_listed_nowhere",
     ),
     kept(
         "T9",
@@ -467,12 +471,12 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/http/routes/seed002/test_artifacts.py::test_fields_may_come_after_the_content_and_go_before_what_it_says",
         "tests/doors/http/routes/seed002/test_artifacts.py::test_json_that_is_no_artifact_is_refused",
     ),
-    partly(
+    kept(
         "A5",
         "content never goes into a prompt by default: preview and ref do",
         "tests/client/test_verbs.py::test_peek_describes_without_the_body",
         "tests/doors/http/routes/seed002/test_reports.py::test_a_prompt_shows_the_last_ten_artifacts_and_no_content",
-        missing="prompt bundles of runs, which do not exist yet",
+        "tests/client/run/test_run.py::test_what_a_model_is_sent_is_bounded_and_ends_with_the_words",
     ),
     # L  Looking inside
     kept(
@@ -570,7 +574,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/http/routes/test_seed000.py::test_a_retried_push_with_its_key_happens_once",
     ),
     # X  Running
-    partly(
+    kept(
         "X1",
         "relay run: a bounded bundle to a provider; the answer is kept; dry runs repeat",
         "tests/core/runs/test_runs.py::test_an_answer_its_action_and_its_patch_are_one_version",
@@ -612,7 +616,9 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/cli/test_run.py::test_the_files_of_the_folder_are_offered_unless_refused",
         "tests/doors/cli/test_run.py::test_wrong_words_are_refused_with_a_next_step",
         "tests/doors/cli/test_run.py::test_chat_asks_again_and_again",
-        missing="100 runs at once; the bench of bundles",
+        "tests/client/run/test_bundle_size.py::test_a_bundle_of_10_000_facts_is_as_long_as_one_of_20",
+        "tests/client/run/test_bundle_size.py::test_turns_take_the_place_of_the_previews_of_answers",
+        "tests/client/run/test_together.py::test_runs_at_once_are_all_answered_each_with_a_version_of_its_own",
     ),
     partly(
         "X2",

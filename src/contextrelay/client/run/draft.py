@@ -46,8 +46,6 @@ class NewDecision(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RelayState(Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of the tool relay_state."""
-
     facts: Annotated[list[NewFact], Meta(max_length=DRAFT_ENTRIES_MAX)] = []
     decisions: Annotated[list[NewDecision], Meta(max_length=DRAFT_ENTRIES_MAX)] = []
     questions: Annotated[_Texts, Meta(description="Open questions to add.")] = []

@@ -50,13 +50,12 @@ class Estimated(Struct, frozen=True, kw_only=True):
 def estimate_bundle(bundle: Bundle, provider: Provider, has_files: bool) -> Estimated:
     """Count what a bundle takes, with the tools that go with it."""
     tools = encode(tools_with(has_files)).decode()
-    parts = [
-        PartSize("tools", count_tokens(tools), True, tools),
-        *(
-            PartSize(part.name, count_tokens(part.text), part.is_stable, part.text)
-            for part in bundle.parts()
-        ),
-    ]
+    # A cache ends with a message: in one with the words, nothing of it is held.
+    is_apart = len(bundle.messages()) > 1
+    parts = [PartSize("tools", count_tokens(tools), True, tools)]
+    for part in bundle.parts():
+        is_stable = part.is_stable and (is_apart or part.name == "system")
+        parts.append(PartSize(part.name, count_tokens(part.text), is_stable, part.text))
     stable = sum(part.tokens for part in parts if part.is_stable)
     fresh = sum(part.tokens for part in parts if not part.is_stable)
     uncached, first, later = estimate(stable, fresh, 0, provider.model, PRICES)

@@ -322,6 +322,10 @@ def _file_name(path: str) -> str | None:
     return name[:NAME_CHARS_MAX] if is_plain else None
 
 
+# Every word of a schema is sent with every call: bounds are checked here, and told when passed.
+_NOT_SENT = ("title", "default", "minLength", "maxLength", "maxItems")
+
+
 def _schema(takes: type[Any]) -> dict[str, Any]:
     """The arguments as JSON Schema, whole, without references and unions with null."""
     _, components = schema_components([takes], ref_template="{name}")
@@ -336,7 +340,6 @@ def _schema(takes: type[Any]) -> dict[str, Any]:
         choices = [each for each in value.get("anyOf", ()) if each != {"type": "null"}]
         if len(choices) == 1:
             return plain({**choices[0], **{k: v for k, v in value.items() if k != "anyOf"}})
-        dropped = ("title", "default")
-        return {name: plain(each) for name, each in value.items() if name not in dropped}
+        return {name: plain(each) for name, each in value.items() if name not in _NOT_SENT}
 
     return plain(components[takes.__name__])

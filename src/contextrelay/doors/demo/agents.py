@@ -1,7 +1,7 @@
 """Agents: three of them share a thread. What each gets is a header, refs and slices; not documents.
 
-Rule: everything that would be sent to a model is counted, as it is, a quarter of its characters a
-token: the prompt with refs, the slices pulled, and next to it the prompt that pastes everything.
+Rule: everything that would be sent to a model is counted, as it is, by the tokenizer: the prompt
+with refs, the slices pulled, and next to it the prompt that pastes everything.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from contextrelay.client.thread import Thread
 from contextrelay.doors.demo.documents import document
 from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.state import schema as states
+from contextrelay.logic.tokens import count_tokens
 from contextrelay.logic.untrusted.fence import fence
 from contextrelay.model.artifact import Artifact
-
-CHARS_PER_TOKEN = 4
 
 
 class Look(Struct, frozen=True):
@@ -62,6 +61,8 @@ class Sent(NamedTuple):
     """Header, previews of what is new to the agent, and slices."""
     pulled_tokens: int
     """The slices alone."""
+    repeated_tokens: int
+    """Of what is pasted, what the hop before has pasted too: a prompt cache may hold it."""
 
 
 class Team:
@@ -73,6 +74,8 @@ class Team:
         self._seen: set[tuple[str, str]] = set()
         self._transcript: list[str] = []
         self._counts: dict[str, int] = {}
+        self._tokens: dict[str, int] = {}
+        self._pasted_before = 0
 
     def act(self, hop: Hop) -> Sent:
         """One hop: bring what is new, look, answer with a patch, count."""
@@ -81,7 +84,7 @@ class Team:
         header = self.thread.header()
         slices = [self._pull(look) for look in hop.looks]
         prompt = [hop.asked, encode(header).decode(), *self._news(hop.agent), *slices]
-        pasted = [hop.asked, *map(self._whole, self._stored), *self._transcript]
+        pasted = self._count([*map(self._whole, self._stored), *self._transcript])
 
         operations = [self._operation(*entry) for entry in hop.answer]
         patch: list[dict[str, Any]] = to_builtins(operations)
@@ -89,7 +92,16 @@ class Team:
         if hop.writes:
             self._put(*hop.writes, hop.agent)
         self._transcript += [hop.asked, encode(patch).decode()]
-        return Sent(_tokens(pasted), _tokens(prompt), _tokens(slices))
+        repeated, self._pasted_before = self._pasted_before, pasted
+        asked = self._count([hop.asked])
+        return Sent(pasted + asked, self._count(prompt), self._count(slices), repeated)
+
+    def _count(self, texts: list[str]) -> int:
+        """The tokens of some texts; each is counted once, however often it is pasted."""
+        for text in texts:
+            if text not in self._tokens:
+                self._tokens[text] = count_tokens(text)
+        return sum(self._tokens[text] for text in texts)
 
     def _put(self, name: str, text: str, by: str) -> None:
         self._stored[name] = self.thread.put(text, name=name, created_by=by)
@@ -135,7 +147,3 @@ class Team:
 
 def _index(id: str) -> int:
     return int(id[1:]) - 1
-
-
-def _tokens(texts: list[str]) -> int:
-    return sum(map(len, texts)) // CHARS_PER_TOKEN

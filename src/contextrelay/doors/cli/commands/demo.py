@@ -12,13 +12,14 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
 
 from msgspec import Struct
 
+from contextrelay.client.run.providers.anthropic import MODEL
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import default_address
 from contextrelay.doors.cli import display
@@ -30,6 +31,9 @@ from contextrelay.doors.demo.agents import Sent, Team, script
 from contextrelay.doors.demo.documents import NAMES, document
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.logic.prices import PRICES, PRICES_DATE, price
+from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
+from contextrelay.model.run import RunTokens
 from contextrelay.wire.verbs import ReadState
 
 NAME, MADE_BY = "demo-orders", "relay demo"
@@ -47,13 +51,22 @@ class Outcome(Struct, frozen=True, kw_only=True):
     name: str
     documents: int
     size: int
+    document_tokens: int
     hops: int
     versions: int
     pasted_tokens: int
     sent_tokens: int
     pulled_tokens: int
     slices: int
-    basis: str = "estimated: characters / 4, no prompt cache"
+    basis: str = f"measured: {TOKENIZER_DEFAULT}"
+    price_model: str = MODEL
+    price_pasted: str
+    """Of the input, in US dollars, without a prompt cache."""
+    price_sent: str
+    price_pasted_cached: str
+    """With a cache: what the hop before has pasted is read from it."""
+    price_sent_cached: str
+    """With a cache: hardly anything is sent twice, so that there is nothing to read."""
     wake_ms: float
     is_identical: bool
     """Whether an old version read here, and in another process, is the same bytes."""
@@ -126,18 +139,36 @@ def _act(console: Console, thread: Thread, started: float) -> tuple[Outcome, lis
         name=NAME,
         documents=len(NAMES),
         size=size_bytes,
+        document_tokens=sum(count_tokens(document(name)) for name in NAMES),
         hops=len(script()),
         versions=thread.show().version,
         pasted_tokens=sum(each.pasted_tokens for each in sent),
         sent_tokens=sum(each.relay_tokens for each in sent),
         pulled_tokens=sum(each.pulled_tokens for each in sent),
         slices=sum(len(hop.looks) for hop in script()),
+        price_pasted=_price(RunTokens(input=each.pasted_tokens) for each in sent),
+        price_sent=(price_sent := _price(RunTokens(input=each.relay_tokens) for each in sent)),
+        price_pasted_cached=_price(
+            RunTokens(
+                input=each.pasted_tokens,
+                cache_read=each.repeated_tokens,
+                cache_write=each.pasted_tokens - each.repeated_tokens,
+            )
+            for each in sent
+        ),
+        price_sent_cached=price_sent,
         wake_ms=wake_ms,
         is_identical=is_identical,
         is_restored=is_restored,
         took_s=time.perf_counter() - started,
     )
     return outcome, _lines(console, outcome, sent, acted - started)
+
+
+def _price(calls: Iterable[RunTokens]) -> str:
+    """What reading some prompts costs, in US dollars."""
+    every = [price(tokens, MODEL, PRICES) for tokens in calls]
+    return f"{sum(each for each in every if each is not None):.4f}"
 
 
 # What is measured with another process
@@ -204,7 +235,7 @@ def _lines(console: Console, outcome: Outcome, sent: list[Sent], acted_s: float)
     travelled = f"{identical}; restored: {_mark(outcome.is_restored, 'equal')}"
     relay = _program(console)
     return [
-        f"1/4 stored       {stored}, {display.tokens(outcome.size)}, each once",
+        f"1/4 stored       {stored}, {outcome.document_tokens:,} tok, each once",
         f"2/4 agents       {team}, {outcome.hops} hops; {slices}  {acted_s:.2f} s",
         f"3/4 signals      a listener in another process woke after {outcome.wake_ms:.1f} ms",
         f"4/4 time travel  v{OLD_VERSION} ↔ v{newest}, read in two processes: {travelled}",
@@ -212,9 +243,11 @@ def _lines(console: Console, outcome: Outcome, sent: list[Sent], acted_s: float)
         f"       tokens sent to the model in all          if pasted {outcome.pasted_tokens:,} ─",
         *plot([each.pasted_tokens for each in sent], [each.relay_tokens for each in sent]),
         f"       hop 1 … {outcome.hops:<24}with relay {outcome.sent_tokens:,} ━  {kept}",
-        "       [estimate: characters / 4. Pasted: all documents and messages so far, every hop.",
-        "       With relay: headers, previews, and what was pulled back. With a prompt cache both",
-        "       are cheaper, and the share saved is smaller]",
+        f"       {f'input at {outcome.price_model}':32}if pasted  with relay",
+        _priced("without a prompt cache", outcome.price_pasted, outcome.price_sent),
+        _priced("with one", outcome.price_pasted_cached, outcome.price_sent_cached),
+        f"       [{outcome.basis}; prices of {PRICES_DATE}. Pasted: all documents and",
+        "       messages so far, every hop. With relay: headers, previews, what was pulled back]",
         "",
         f"took {outcome.took_s:.1f} s. Try next:",
         f"  {relay} state header {NAME}",
@@ -222,6 +255,10 @@ def _lines(console: Console, outcome: Outcome, sent: list[Sent], acted_s: float)
         f"  {relay} report {NAME} --format html -o demo.html",
         f"The code: {relay} demo --show-code. Remove it all: {relay} demo --clean",
     ]
+
+
+def _priced(what: str, pasted: str, sent: str) -> str:
+    return f"         {what:30}{f'${pasted}':>9}  {f'${sent}':>10}"
 
 
 def _mark(is_so: bool, word: str) -> str:

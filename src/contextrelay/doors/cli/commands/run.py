@@ -12,11 +12,13 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.json import decode
+
 from contextrelay.client.flow import run as run_flow
 from contextrelay.client.run.ask import chosen_provider, tracked_files
 from contextrelay.client.run.context import gather
 from contextrelay.client.run.estimate import Estimated, estimate_bundle
-from contextrelay.client.run.provider import Provider
+from contextrelay.client.run.provider import Provider, Tool
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
@@ -222,7 +224,8 @@ def _estimated(
 def _show_estimate(console: Console, estimated: Estimated) -> None:
     lines: list[str] = []
     for part in estimated.parts:
-        lines += [f"── {part.name} · {part.tokens:,} tok ──", part.text, ""]
+        text = part.text if part.name != "tools" else _tool_names(part.text)
+        lines += [f"── {part.name} · {part.tokens:,} tok ──", text, ""]
     stable = sum(part.tokens for part in estimated.parts if part.is_stable)
     lines.append(f"{estimated.tokens:,} tok [{estimated.tokenizer}], {stable:,} of them stable")
     lines.append(f"{estimated.model}: {_price(estimated.price)} without a cache")
@@ -232,6 +235,11 @@ def _show_estimate(console: Console, estimated: Estimated) -> None:
             f" {_price(estimated.price_cached)} from then on (input alone)"
         )
     console.answer(estimated.view(), lines)
+
+
+def _tool_names(tools: str) -> str:
+    """The tools without their schemas, which --json shows."""
+    return ", ".join(tool.name for tool in decode(tools, type=list[Tool]))
 
 
 # Chat
