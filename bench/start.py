@@ -35,3 +35,8 @@ def scenarios(folder: Path) -> Iterator[Result | Curve]:
     )
     yield compared("relay version", 5, relay, "version")
     yield compared("relay artifact list", 6, relay, "artifact", "list", *store)
+    yield compared("relay exec -- true", 2.5, relay, "exec", *store, "--", "true")
+    lines = folder / "lines.txt"
+    lines.write_text("".join(f"{number} a line of some output\n" for number in range(7_000)))
+    printing = ("exec", *store, "--", "head", "-c", "200000", str(lines))
+    yield compared("relay exec, 200 KB of output", 5, relay, *printing)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "__init__.py": ("importlib",),
-    "__main__.py": ("contextrelay.doors.cli.main",),
+    "__main__.py": ("contextrelay.doors.cli.main", "contextrelay.doors.wrap"),
     "client/contextrelay.py": ("contextrelay.client.transport.remote",),
     "client/embedding.py": ("wordllama",),
     "client/content.py": ("contextrelay.logic.document.bounds",),
@@ -145,6 +145,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.logic.untrusted.hidden_chars",
     ),
     "doors/http/metrics.py": ("fcntl",),
+    "doors/wrap/exec_start.py": ("contextrelay.doors.wrap.exec_finish",),
     "doors/mcp/http_transport.py": (
         "contextrelay.doors.mcp.server",
         "contextrelay.doors.mcp.tool",

@@ -6,6 +6,12 @@ import sys
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["exec"]:
+        from contextrelay.doors.wrap import exec_start
+
+        status = exec_start.run(sys.argv[2:])
+        if status is not None:
+            return status
     from contextrelay.doors.cli.main import run
 
     return run(sys.argv[1:])

@@ -63,6 +63,15 @@ OUTLINE_COLUMNS_MAX = 2_000
 OUTLINE_CELLS_MAX = 2_000_000
 # Lines that a digest chooses from at each end, and errors.
 DIGEST_LINES_MAX = 2_000
+# Of the output of a command: how much of each end is kept for a digest, how much is searched for
+# errors, how much is held in memory, and what is printed as it is.
+OUTPUT_END_BYTES = 64 * KIB
+OUTPUT_SEARCHED_BYTES_MAX = 64 * MIB
+OUTPUT_MEMORY_BYTES = MIB
+OUTPUT_TOKENS_DEFAULT = 1_000
+OUTPUT_TOKENS_MIN = 60
+OUTPUT_TOKENS_MAX = 1_000_000
+COMMAND_CHARS_SHOWN = 300
 DIGEST_TOKENS_DEFAULT = 1_000
 # Entries of an archive that are listed.
 OUTLINE_ENTRIES_MAX = 1_000

@@ -153,7 +153,7 @@ def test_a_long_body_goes_out_and_in_with_its_thread(tmp_path: Path) -> None:
 
 
 def test_a_long_body_goes_into_a_backup_and_back(tmp_path: Path) -> None:
-    """Promise G6."""
+    """Promise G3."""
     core = local(Clock(), open_engine("memory:"))
     long = push_joined(core)
     other = local(Clock(), open_engine("memory:"))

@@ -34,6 +34,7 @@ COMMANDS = {
     "grep": Entry("get", "PATTERN [REF]", "lines that match, in a ref, a thread or everything"),
     "diff": Entry("get", "OLD NEW", "what differs between two refs"),
     "search": Entry("search", "QUERY [-t THREAD|--ref REF]", "passages by words, best first"),
+    "exec": Entry("wrap", "-- CMD", "run a command: its output to a ref, a digest to you"),
     "subscribe": Entry("channels", "CHANNEL [--exec CMD]", "hear what is sent to a channel"),
     "publish": Entry("channels", "CHANNEL MESSAGE", "send a message to a channel"),
     "channels": Entry("channels", "", "list channels"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from contextrelay.client.relay import Relay
+    from contextrelay.doors.wrap.exec_options import Options
 
 
 class Console:
@@ -41,7 +42,7 @@ class Console:
         self._relay: Relay | None = None
         self._others: list[Relay] = []
 
-    def obey(self, args: Namespace) -> None:
+    def obey(self, args: Namespace | Options) -> None:
         """Take the options that every command has.
 
         Raises:

@@ -23,22 +23,31 @@ from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.terminal import install
 from contextrelay.errors import RelayError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 INTERRUPTED = 130
 
 
 def run(words: list[str]) -> int:
     """Run one command; its exit code."""
+    return guarded(lambda console: _dispatch(words, console))
+
+
+def guarded(act: Callable[[Console], None]) -> int:
+    """Do something with a console of its own; the exit code, also of what goes wrong."""
     undo = install()
     try:
-        return _run(words)
+        return _guarded(act)
     finally:
         undo()
 
 
-def _run(words: list[str]) -> int:
+def _guarded(act: Callable[[Console], None]) -> int:
     console = Console()
     try:
-        _dispatch(words, console)
+        act(console)
     except RelayError as error:
         console.fail(error)
         return error.exit_code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
 from importlib import import_module
-from keyword import iskeyword
 from time import time
 
 from contextrelay.errors import Invalid
@@ -106,7 +105,8 @@ def command(name: str, entry: Entry) -> tuple[Parser, Act]:
     """The parser of a command, and what it does: `state add` is state_add, `import` is import_."""
     module = import_module(f"contextrelay.doors.cli.commands.{entry.file}")
     function = name.replace(" ", "_")
-    act: Act = getattr(module, f"{function}_" if iskeyword(function) else function)
+    # `import` and `exec` have a meaning in Python already.
+    act: Act = getattr(module, f"{function}_", None) or getattr(module, function)
     parser = Parser(prog=f"relay {name}", description=act.__doc__ or "")
     everywhere = parser.add_argument_group("everywhere")
     if entry.takes_json:

@@ -1,0 +1,181 @@
+"""A child process: started at once, its output read as it comes, signals passed on.
+
+Rule: the child decides when it ends, and how. A signal that reaches us goes on to it; we end with
+its exit status, which is 128 and the signal's number where one killed it, as in a shell.
+
+This file imports little: a command is started before anything else is loaded.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+
+from contextrelay.errors import Invalid, NotFound, Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128
+# The terminal sends these to all processes in front of it, so also to a child that shares it.
+_FROM_KEYS = (signal.SIGINT, signal.SIGQUIT)
+_PASSED_ON = (*_FROM_KEYS, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_READ_BYTES = 64 * 1024
+# Python ignores these; a command expects them as they are by default.
+_AS_USUAL = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class Signals:
+    """Our signals, as bytes to be read in a loop, until `restore`."""
+
+    def __init__(self) -> None:
+        self.reader, self._writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        os.set_blocking(self._writer, False)
+        wanted = (*_PASSED_ON, signal.SIGCHLD, signal.SIGWINCH)
+        self._before: dict[int, Any] = {
+            each: signal.signal(each, _heard)
+            for each in wanted
+            # What is ignored, as by nohup, stays so, for the child too.
+            if signal.getsignal(each) != signal.SIG_IGN
+        }
+        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+
+    def taken(self) -> bytes:
+        """The numbers of the signals that came."""
+        try:
+            return os.read(self.reader, _READ_BYTES)
+        except BlockingIOError:
+            return b""
+
+    def restore(self) -> None:
+        signal.set_wakeup_fd(self._wakeup)
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+        os.close(self.reader)
+        os.close(self._writer)
+
+
+def _heard(number: int, frame: object) -> None:
+    """Do nothing: that the signal came is written to the pipe."""
+
+
+class Child:
+    """A command that was started, with stdout and stderr in one stream."""
+
+    def __init__(self, words: list[str], stdin: int | None = None) -> None:
+        """Start a command. `stdin`: a file for it to read, else ours.
+
+        Raises:
+            NotFound: there is no such command (exit status 127).
+            Refused: it cannot be executed (126).
+        """
+        self._signals = Signals()
+        self._output, writer = os.pipe()
+        actions: list[tuple[int, ...]] = [
+            (os.POSIX_SPAWN_DUP2, writer, 1),
+            (os.POSIX_SPAWN_DUP2, writer, 2),
+        ]
+        if stdin is not None:
+            actions.append((os.POSIX_SPAWN_DUP2, stdin, 0))
+        try:
+            self.pid = os.posix_spawnp(
+                words[0], words, os.environ, file_actions=actions, setsigdef=_AS_USUAL
+            )
+        except (OSError, ValueError) as error:
+            self._signals.restore()
+            os.close(self._output)
+            raise not_started(words[0], error) from error
+        finally:
+            os.close(writer)
+        self.exit_status: int | None = None
+        self.is_interrupted = False
+        """Whether a signal ended it, or was passed on to it."""
+
+    def output(self) -> Iterator[bytes]:
+        """Yield its output as it comes, and wait for its end."""
+        try:
+            yield from self._read()
+            while self.exit_status is None:
+                select.select([self._signals.reader], [], [])
+                self._pass_on()
+        finally:
+            os.close(self._output)
+            self._signals.restore()
+
+    def _read(self) -> Iterator[bytes]:
+        reader, output = self._signals.reader, self._output
+        while True:
+            ready = select.select([reader, output], [], [])[0]
+            if output in ready:
+                piece = self._piece()
+                if not piece:
+                    return
+                yield piece
+            elif reader in ready:
+                self._pass_on()
+                # A process that it left behind may hold the pipe open for long: what it wrote
+                # until its end is all here.
+                if self.exit_status is not None and not select.select([output], [], [], 0)[0]:
+                    return
+
+    def _piece(self) -> bytes:
+        try:
+            return os.read(self._output, _READ_BYTES)
+        except OSError as error:
+            if error.errno == errno.EIO:  # The other end of a terminal is closed.
+                return b""
+            raise
+
+    def _pass_on(self) -> None:
+        for number in self._signals.taken():
+            if number == signal.SIGCHLD:
+                self._look_for_end()
+            elif number in _PASSED_ON:
+                self.is_interrupted = True
+                if number not in _FROM_KEYS or not self._shares_terminal():
+                    self.send(number)
+
+    def _shares_terminal(self) -> bool:
+        """Whether the terminal sends signals to the child itself."""
+        for file in (0, 1, 2):
+            try:
+                return os.tcgetpgrp(file) == os.getpgrp()
+            except OSError:
+                continue
+        return False
+
+    def send(self, number: int) -> None:
+        """Send it a signal, if it is still there."""
+        if self.exit_status is None:
+            os.kill(self.pid, number)
+
+    def _look_for_end(self) -> None:
+        if self.exit_status is not None:
+            return
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self._end(status)
+
+    def _end(self, status: int) -> None:
+        code = os.waitstatus_to_exitcode(status)
+        self.is_interrupted = self.is_interrupted or code < 0
+        self.exit_status = KILLED - code if code < 0 else code
+
+
+def not_started(command: str, error: OSError | ValueError) -> Invalid | NotFound:
+    """The error for a command that cannot be started, with the exit status that shells have."""
+    if isinstance(error, FileNotFoundError):
+        place = "there is no such file" if "/" in command else "it is on no folder of PATH"
+        missing = NotFound(f"{command!r} was not found: {place}", "check the name, or install it")
+        missing.exit_code = NOT_FOUND
+        return missing
+    why = getattr(error, "strerror", None) or str(error)
+    hint = "make it executable: chmod +x FILE; or name its interpreter: relay exec -- sh FILE"
+    refused = Refused(f"{command!r} cannot be executed: {why}", hint)
+    refused.exit_code = NOT_EXECUTABLE
+    return refused

@@ -1,0 +1,43 @@
+"""The options of `relay exec`, read without the parser, which takes longer to load than to run."""
+
+from __future__ import annotations
+
+from contextrelay.limits import OUTPUT_TOKENS_DEFAULT, OUTPUT_TOKENS_MAX, OUTPUT_TOKENS_MIN
+
+
+class Options:
+    """The options of `relay exec`, by the names that the parser gives them."""
+
+    def __init__(self) -> None:
+        self.json = self.quiet = self.no_color = False
+        self.store: str | None = None
+        self.thread: str | None = None
+        self.max_tokens = OUTPUT_TOKENS_DEFAULT
+        self.command: list[str] = []
+
+
+_FLAGS = {"--json": "json", "-q": "quiet", "--quiet": "quiet", "--no-color": "no_color"}
+
+
+def read_options(words: list[str]) -> Options | None:
+    """What the words after `exec` say; None where that is for the parser to judge."""
+    options = Options()
+    left = iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if word == "--":
+            options.command = list(left)
+        elif word in _FLAGS:
+            setattr(options, _FLAGS[word], True)
+        elif name in ("--store", "--url") and (value := value if equals else next(left, "")):
+            options.store = value
+        elif name == "--max-tokens" and _is_number(value := value if equals else next(left, "")):
+            options.max_tokens = int(value)
+        else:
+            return None
+    return options if options.command else None
+
+
+def _is_number(text: str) -> bool:
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    return is_number and OUTPUT_TOKENS_MIN <= int(text) <= OUTPUT_TOKENS_MAX

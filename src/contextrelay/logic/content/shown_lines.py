@@ -1,0 +1,83 @@
+"""Shown lines: which lines of a text fit into a number of tokens, and how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX
+
+_LINE_CHARS = 240
+# What marks of left out lines and the like may take.
+_MARKS_TOKENS = 12
+
+
+class Lines(Protocol):
+    """Lines of a text by index; `len` is how many there are, though not all may be known."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> str: ...
+
+
+def choose_lines(
+    lines: Lines,
+    errors: list[int],
+    candidates: Sequence[int],
+    budget_tokens: int,
+    costs: dict[int, int],
+    count: Callable[[str], int],
+) -> list[int]:
+    """Which lines are shown, by index: errors, then candidates in their order, as far as they fit.
+
+    `costs`: what lines take, of each counted once.
+    """
+    left = budget_tokens - _MARKS_TOKENS
+    shown: set[int] = set()
+
+    def cost_of(index: int) -> int:
+        if index not in costs:
+            costs[index] = count(f"{index + 1}: {_shown_line(lines[index])}\n")
+        return costs[index]
+
+    # Errors may take half of it: the first and the last of them, then those between.
+    for index in ends_first(errors):
+        cost = cost_of(index)
+        if cost <= left - budget_tokens // 2:
+            shown.add(index)
+            left -= cost
+    for index in candidates:
+        if index in shown:
+            continue
+        cost = cost_of(index)
+        if cost > left:
+            break
+        shown.add(index)
+        left -= cost
+    return sorted(shown)
+
+
+def ends_first(indexes: Sequence[int]) -> list[int]:
+    """First, last, second, last but one, ..."""
+    count = len(indexes)
+    order = (at // 2 if at % 2 == 0 else count - 1 - at // 2 for at in range(count))
+    return [indexes[at] for at in order]
+
+
+def _shown_line(line: str) -> str:
+    """A line as it is shown: as it is, up to a length."""
+    line = line.rstrip()
+    if len(line) <= _LINE_CHARS:
+        return line
+    return f"{line[:_LINE_CHARS]}… ({min(len(line), OUTLINE_LINE_CHARS_MAX)}+ characters)"
+
+
+def with_marks(lines: Lines, shown: list[int]) -> Iterator[str]:
+    """The lines with their numbers, and a mark where some are left out."""
+    previous = -1
+    for index in (*shown, len(lines)):
+        if index > previous + 1:
+            yield f"… {index - previous - 1} lines"
+        if index < len(lines):
+            yield f"{index + 1}: {_shown_line(lines[index])}"
+        previous = index
