@@ -19,13 +19,13 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from tests.late_imports import LATE_IMPORTS
+from tests.plain_words import banned_words
 
 ROOT = Path(__file__).parents[1]
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 CLASS_PUBLIC_METHODS_MAX = 20
-# Twelve, and the two that callers are promised by name: BudgetTooSmall (K3) and Sealed.
 ERROR_CLASSES_MAX = 16
 README_LINES_MAX = 170
 
@@ -357,7 +357,9 @@ def import_cycles(files: Iterable[Source]) -> Iterator[Finding]:
     by_name = {path.replace("/", "."): source for path, source in paths.items()}
     order: TopologicalSorter[str] = TopologicalSorter()
     for name, source in by_name.items():
-        ignored = {node for each in type_checking(source) for node in ast.walk(each)}
+        tests = [node for node in source.nodes if isinstance(node, ast.If)]
+        for_types = (each for each in tests if "TYPE_CHECKING" in ast.dump(each.test))
+        ignored = {node for each in for_types for node in ast.walk(each)}
         for node in source.nodes:
             if isinstance(node, ast.Import | ast.ImportFrom) and node not in ignored:
                 order.add(name, *({*modules_of(node)} & by_name.keys() - {name}))
@@ -368,18 +370,18 @@ def import_cycles(files: Iterable[Source]) -> Iterator[Finding]:
         yield by_name[cycle[0]].found(1, f"imports itself: {' <- '.join(cycle)}")
 
 
-def type_checking(source: Source) -> Iterator[ast.If]:
-    for node in source.nodes:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            yield node
-
-
 def has_few_errors(source: Source) -> Iterator[Finding]:
     """At most twelve error classes, all in errors.py."""
     if source.path == "src/contextrelay/errors.py":
         classes = [node for node in source.nodes if isinstance(node, ast.ClassDef)]
         if len(classes) > ERROR_CLASSES_MAX:
             yield source.found(1, f"{len(classes)} error classes; {ERROR_CLASSES_MAX} is the most")
+
+
+def uses_plain_words(source: Source) -> Iterator[Finding]:
+    """No banned word in src, and none in a name of tests."""
+    for line, word in banned_words(source.path, source.text):
+        yield source.found(line, f"{word!r} is banned: STYLE.md says what to say instead")
 
 
 def leaves_nothing_for_later(source: Source) -> Iterator[Finding]:
@@ -428,6 +430,7 @@ CHECKS: tuple[Check, ...] = (
     spells_storage_in_the_schema,
     imports_at_the_top,
     has_few_errors,
+    uses_plain_words,
     leaves_nothing_for_later,
     names_no_machine,
     readme_is_short,

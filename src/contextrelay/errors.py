@@ -134,7 +134,7 @@ class Unavailable(RelayError):
 class Failed(RelayError):
     """A capability, or a server that it asks, brought nothing that can be used.
 
-    It was run once, and is not run again unless the caller asks anew.
+    It was run once, and is not run again unless the caller asks again.
     """
 
     code, status = "failed", 502

@@ -472,7 +472,7 @@ PROJECT_LEVELS_MAX = 64
 BRIEF_TOKENS_DEFAULT = 600
 BRIEF_TOKENS_MIN = 60
 PRIME_TOKENS_DEFAULT = 600
-# A longer run without a gap is left to the tokenizer itself: pairs are sought one by one.
+# A longer run without a gap is left to the tokenizer itself: pairs are looked up one by one.
 PAIRS_PIECE_BYTES_MAX = 64
 NEXT_TODOS_MAX = 5
 BRIEF_DECISIONS_MAX = 5
@@ -639,7 +639,7 @@ assert BODY_BYTES_MAX < SEAL_CHUNK_BYTES * SEAL_CHUNKS_MAX
 assert TTL_S_DEFAULT < TOMBSTONE_S < TTL_S_MAX
 assert PREVIEW_BYTES_MAX < MCP_TEXT_BYTES_MAX < MCP_RESOURCE_BYTES_MAX < MCP_MESSAGE_BYTES_MAX
 assert UNFINISHED_PUSH_S < TOMBSTONE_S
-# Who asks again with a key learns from tombstones what became of the first time.
+# A request that is repeated with a key learns from tombstones what became of the first time.
 assert KEY_KEPT_S + UNFINISHED_PUSH_S < TOMBSTONE_S
 assert SIGNAL_PENDING_S < UNFINISHED_PUSH_S
 assert SIGNAL_KEPT_S_DEFAULT < TOMBSTONE_S

@@ -153,7 +153,7 @@ def test_a_task_that_cannot_be_looked_at_is_answered_too(address: str) -> None:
         AgentBridge(hub).push_and_wait("task", 15)
 
 
-def test_a_command_that_fails_or_does_not_end_is_told_of(address: str) -> None:
+def test_a_command_that_fails_or_does_not_end_is_reported(address: str) -> None:
     """Promise S6."""
     with ContextRelay(address) as hub:
         for command, reason in (("echo no >&2; exit 3", "3: no"), ("sleep 60", "0.2 s")):

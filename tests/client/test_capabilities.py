@@ -153,7 +153,7 @@ def test_an_artifact_that_is_gone_is_no_result(relay: Relay) -> None:
     assert relay.pull(again.artifact_ref) == b"A"
 
 
-def test_the_registry_tells_what_there_is_and_how_often_it_was_cached(relay: Relay) -> None:
+def test_the_registry_shows_what_there_is_and_how_often_it_was_cached(relay: Relay) -> None:
     """Promises C1, C2."""
     for _ in range(3):
         relay.invoke("test.shout", {"text": "a"})
@@ -207,14 +207,14 @@ def test_arguments_that_break_the_schema_are_refused_before_anything_is_done(
     assert thread.stats().hop_count == 0
 
 
-def test_an_unknown_capability_is_told_with_one_that_is_close(relay: Relay) -> None:
+def test_an_unknown_capability_is_reported_with_one_that_is_close(relay: Relay) -> None:
     with pytest.raises(NotFound) as missed:
         relay.invoke("test.shut", {"text": "a"})
 
     assert "test.shout" in missed.value.hint
 
 
-def test_a_failure_is_told_counted_and_not_cached(relay: Relay) -> None:
+def test_a_failure_is_reported_counted_and_not_cached(relay: Relay) -> None:
     thread = relay.new_thread()
 
     with pytest.raises(RelayError, match=r"test\.fail failed: ValueError: no luck") as failed:
@@ -255,7 +255,7 @@ def test_a_result_goes_into_the_thread_and_every_invocation_into_its_log(relay: 
     assert relay.peek(first.artifact_ref).expires_at is None
 
 
-def test_figures_of_the_cache_are_told_live_and_by_each_version(relay: Relay) -> None:
+def test_figures_of_the_cache_are_reported_live_and_by_each_version(relay: Relay) -> None:
     """Promises T2, U1."""
     thread, other = relay.new_thread(), relay.new_thread()
     for text in ("a", "a", "b", "a"):
@@ -355,7 +355,7 @@ def test_a_search_finds_words_in_content_name_and_metadata_best_first(relay: Rel
     assert any("The Fox runs." in each["snippet"] for each in results[3:])
 
 
-def test_a_search_tells_of_so_many_and_how_many_there_were(relay: Relay) -> None:
+def test_a_search_shows_so_many_and_how_many_there_were(relay: Relay) -> None:
     """Promise C1."""
     relay.push_many([f"needle {index}" for index in range(60)])
 

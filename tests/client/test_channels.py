@@ -23,7 +23,7 @@ def heard(relay: Relay, channel: str, after: int = 0) -> list[object]:
     return [signal.ref or signal.message for signal in found]
 
 
-def test_a_push_tells_its_channel_the_ref_and_nothing_more(relay: Relay) -> None:
+def test_a_push_signals_the_ref_and_nothing_more(relay: Relay) -> None:
     """Promises R1, E3: the channel is in the reply; a signal has no URL, so no key in it."""
     artifact = relay.push("secret", channel="news", created_by="coder")
 
@@ -37,7 +37,7 @@ def test_a_push_tells_its_channel_the_ref_and_nothing_more(relay: Relay) -> None
     assert encode(signal).decode() == expected
 
 
-def test_a_push_without_a_channel_tells_nobody(relay: Relay) -> None:
+def test_a_push_without_a_channel_signals_nobody(relay: Relay) -> None:
     assert relay.push("x").channel is None
     assert relay.channels().channels == []
 
@@ -77,7 +77,7 @@ def test_channels_are_isolated(relay: Relay) -> None:
     assert listed == sorted(names, key=str.encode)
 
 
-def test_a_push_into_a_thread_is_told_of_when_it_is_there(relay: Relay) -> None:
+def test_a_push_into_a_thread_is_signalled_when_it_is_there(relay: Relay) -> None:
     thread = relay.new_thread()
 
     artifact = thread.put("x", channel="c")
@@ -185,7 +185,7 @@ def test_a_subscription_hears_what_another_relay_sends_meanwhile(leg: Leg) -> No
     assert found == [*sent, "end"]
 
 
-def test_a_subscriber_is_told_of_what_is_no_longer_kept(leg: Leg) -> None:
+def test_a_subscriber_learns_of_what_is_no_longer_kept(leg: Leg) -> None:
     """Promise S4."""
     relay = leg(settings=Settings(signals_kept_max=5))
     for number in range(1, 13):
@@ -204,7 +204,7 @@ def test_a_subscriber_is_told_of_what_is_no_longer_kept(leg: Leg) -> None:
     assert "after=7" in gone.value.hint
 
 
-def test_a_subscriber_to_a_channel_that_counts_anew_begins_with_its_first(relay: Relay) -> None:
+def test_a_subscriber_to_a_channel_that_starts_over_begins_with_its_first(relay: Relay) -> None:
     relay.publish("c", "first")
     gaps: list[tuple[int, int]] = []
 

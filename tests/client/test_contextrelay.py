@@ -89,7 +89,7 @@ def test_peek_shows_the_metadata_alone(hub: ContextRelay) -> None:
     assert hub.peek(f"{url}#key=whatever") == metadata
 
 
-def test_what_cannot_be_is_told_as_the_seed_tells_it(hub: ContextRelay) -> None:
+def test_what_cannot_be_is_refused_in_the_seeds_words(hub: ContextRelay) -> None:
     """Promise R11."""
     with pytest.raises(TypeError, match=r"^metadata must be a dict$"):
         hub.push("x", metadata=["no", "dict"])  # pyright: ignore[reportArgumentType]
@@ -270,7 +270,7 @@ def test_two_subscribers_both_hear(hub: ContextRelay) -> None:
             assert also.get(timeout=20) == url
 
 
-def test_a_server_that_refuses_a_subscription_is_told_of() -> None:
+def test_a_server_that_refuses_a_subscription_is_reported() -> None:
     refusing = Scripted(reply(403, b"not you", "content-type: text/plain"))
     with (
         listening(refusing),

@@ -145,7 +145,7 @@ def test_an_encrypted_member_is_refused(file: Path) -> None:
         take_handoff(relay, file)
 
 
-def test_a_bomb_is_told_by_its_size_before_it_is_unpacked(file: Path) -> None:
+def test_a_bomb_is_recognised_by_its_size_before_it_is_unpacked(file: Path) -> None:
     HOSTILE["a bomb"](file)
 
     with Relay("memory:") as relay, pytest.raises(TooLarge, match="unpacks to too much"):

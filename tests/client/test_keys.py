@@ -40,7 +40,7 @@ def test_what_was_done_with_a_key_begins_with_nothing(relay: Relay) -> None:
     assert usage.last_used_at is None
 
 
-def test_a_key_that_is_not_there_is_told_so(relay: Relay) -> None:
+def test_a_key_that_is_not_there_is_reported(relay: Relay) -> None:
     for ask in (relay.revoke_key, relay.usage):
         with pytest.raises(NotFound):
             ask("000000000000")

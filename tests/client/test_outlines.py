@@ -13,7 +13,7 @@ LOG = "\n".join(
 )
 
 
-def test_an_outline_tells_the_shape_its_cost_and_the_next_step(relay: Relay) -> None:
+def test_an_outline_shows_the_shape_its_cost_and_the_next_step(relay: Relay) -> None:
     """Promises L1, L4, L5."""
     ref = relay.push(LOG, name="worker.log").ref
 

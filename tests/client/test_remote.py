@@ -99,7 +99,7 @@ def test_a_stream_that_was_used_up_is_not_sent_again(proxy: Proxy) -> None:
         assert relay.survey().artifacts == 1
 
 
-def test_who_does_not_answer_is_told_of_with_the_next_step() -> None:
+def test_who_does_not_answer_is_reported_with_the_next_step() -> None:
     closed = Scripted()
     closed.end()
     with Relay(closed.url) as relay, pytest.raises(Unavailable) as failed:
@@ -254,7 +254,7 @@ def test_a_body_that_is_cut_short_is_an_error_and_never_a_part(tmp_path: Path) -
             relay.pull(REF)
 
 
-def test_what_is_no_relay_is_told_apart() -> None:
+def test_what_is_no_relay_is_recognised() -> None:
     page = Scripted(reply(200, b"<html>hello</html>", "content-type: text/html"))
     with listening(page), Relay(page.url) as relay, pytest.raises(Unavailable, match="relay"):
         relay.peek(REF)
@@ -264,7 +264,7 @@ def test_what_is_no_relay_is_told_apart() -> None:
     "address",
     ["http://you:secret@127.0.0.1:1", "https://", "http://127.0.0.1:port", "http://relay?x=1"],
 )
-def test_an_address_that_leads_nowhere_is_refused_without_telling_secrets(address: str) -> None:
+def test_an_address_that_leads_nowhere_is_refused_without_its_secrets(address: str) -> None:
     with pytest.raises(Invalid) as refused:
         Relay(address)
 
@@ -272,7 +272,7 @@ def test_an_address_that_leads_nowhere_is_refused_without_telling_secrets(addres
     assert refused.value.hint
 
 
-def test_what_is_beside_the_store_is_asked_there(proxy: Proxy) -> None:
+def test_a_server_on_the_same_store_is_asked_locally(proxy: Proxy) -> None:
     with Relay(proxy.url) as relay:
         thread = relay.new_thread()
 

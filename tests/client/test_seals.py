@@ -104,7 +104,7 @@ def test_what_comes_asynchronously_is_sealed_too() -> None:
         assert asyncio.run(push_and_pull(seal)) == LARGE
 
 
-def test_the_relay_learns_nothing_but_what_it_is_told(relay: Relay) -> None:
+def test_the_relay_learns_nothing_but_what_it_is_given(relay: Relay) -> None:
     """Promise E4. Promise A3: there is no preview of what is sealed."""
     made = relay.push("# a secret plan\n", seal=True, name="plan.md", metadata={"summary": "plan"})
     unnamed = relay.push('{"a": 1}', seal=True)
@@ -360,7 +360,7 @@ MISTAKES: dict[str, Callable[[Relay, str], object]] = {
 
 
 @pytest.mark.parametrize("which", MISTAKES)
-def test_no_mistake_with_a_url_tells_its_key(which: str) -> None:
+def test_no_mistake_with_a_url_reveals_its_key(which: str) -> None:
     """Promise E3: keys are not in errors, nor in what led to them."""
     with Relay("memory:") as relay:
         url = relay.push("the plan", seal=True).url

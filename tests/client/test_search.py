@@ -123,7 +123,7 @@ def test_any_query_is_text(relay: Relay) -> None:
         relay.search("x" * (QUERY_CHARS_MAX + 1))
 
 
-def test_an_index_that_is_made_anew_finds_the_same(leg: Callable[..., Relay]) -> None:
+def test_an_index_that_is_rebuilt_finds_the_same(leg: Callable[..., Relay]) -> None:
     """Promise L3: rebuildable by command."""
     relay = leg()
     relay.push(ORDERS, name="orders.md")

@@ -30,7 +30,7 @@ def test_each_way_gives_its_piece(relay: Relay) -> None:
     assert relay.slice(code, symbol="A.b").text == "    def b(self):\n        return 1\n"
 
 
-def test_a_piece_tells_what_it_cost_and_how_to_go_on(relay: Relay) -> None:
+def test_a_piece_shows_what_it_cost_and_how_to_go_on(relay: Relay) -> None:
     """Promises L2, L5."""
     ref = relay.push(LOG).ref
 

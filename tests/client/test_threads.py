@@ -92,7 +92,7 @@ def test_what_is_given_to_a_patch_is_no_longer_tied_to_the_state(relay: Relay) -
     assert values(thread.state()) == [{"inner": [1]}]
 
 
-def test_a_patch_against_an_old_version_is_refused_and_tells_what_changed(relay: Relay) -> None:
+def test_a_patch_against_an_old_version_is_refused_and_shows_what_changed(relay: Relay) -> None:
     """Promise T4."""
     thread = relay.new_thread()
     thread.patch([fact("a", 1)])
@@ -149,7 +149,7 @@ def test_every_version_can_be_read_again(relay: Relay) -> None:
         thread.state(seen[-1]["version"] + 1)
 
 
-def test_the_history_tells_every_version_as_it_was(relay: Relay) -> None:
+def test_the_history_shows_every_version_as_it_was(relay: Relay) -> None:
     """Promise T5."""
     thread = relay.new_thread()
     thread.put("evidence")
@@ -399,7 +399,7 @@ def test_stats_count_what_others_put_too(leg: Callable[..., Relay]) -> None:
     assert thread.state()["metrics"]["tokens_estimate"] > 0
 
 
-def test_many_that_go_into_a_thread_go_all_or_are_told(relay: Relay) -> None:
+def test_many_that_go_into_a_thread_go_all_or_are_reported(relay: Relay) -> None:
     thread = relay.new_thread()
     thread.close()
 

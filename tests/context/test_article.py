@@ -301,11 +301,11 @@ def test_what_is_imported_is_counted_here_and_kept_within_the_budget() -> None:
     exported = giver.export_session(session_id)
     for block in exported["blocks"]:
         block["token_count"] = 0
-    taker = ContextManager(max_tokens=200)
+    receiver = ContextManager(max_tokens=200)
 
-    taker.import_session(exported)
+    receiver.import_session(exported)
 
-    session = taker.sessions[session_id]
+    session = receiver.sessions[session_id]
     assert 0 < session.metrics.total_tokens <= 200
     assert len(session.blocks) + len(session.dropped) == 100
 

@@ -61,7 +61,7 @@ def test_a_session_is_shared_whole_and_expires(url: str) -> None:
     server.close()
 
 
-def test_one_block_is_stored_anew_without_the_others(url: str) -> None:
+def test_one_block_is_stored_again_without_the_others(url: str) -> None:
     """Promise K2: partial update."""
     store = DistributedContextStore(url, ttl=60)
     _, session = a_session()

@@ -228,7 +228,7 @@ def test_a_sweep_is_due_again_after_a_clock_that_was_ahead(relay: Local, clock: 
 
 
 @pytest.mark.parametrize("is_deep", [False, True])
-def test_a_push_that_was_cut_short_is_mended_whatever_its_clock_said(
+def test_a_push_that_was_cut_short_is_repaired_whatever_its_clock_said(
     clock: Clock, is_deep: bool
 ) -> None:
     engine = open_engine("memory:")

@@ -160,7 +160,7 @@ def _check_visible(core: Local, when: str) -> None:
         assert core.ask(Find(artifact.ref[:12])), when
 
 
-def test_a_push_that_a_sweep_took_for_dead_is_told_so_and_leaves_nothing() -> None:
+def test_a_push_that_a_sweep_took_for_dead_is_reported_and_leaves_nothing() -> None:
     engine = open_engine("memory:")
     clock = Clock()
     slow = SlowLedger(engine, clock)

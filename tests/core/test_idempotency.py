@@ -296,7 +296,7 @@ def test_a_capability_that_failed_is_run_again_for_the_same_hop() -> None:
     assert world.core().ask(ReadStats(world.thread)).hop_count == 1
 
 
-def test_nobody_can_tell_a_ref_from_its_key() -> None:
+def test_nobody_can_compute_a_ref_from_its_key() -> None:
     refs = {new_world().core().ask(Push(), b"same", KEY).ref for _ in range(3)}
 
     assert len(refs) == 3

@@ -161,7 +161,7 @@ def test_asked_again_while_a_sweep_takes_the_first_time_for_dead_it_is_done_once
         check_nothing_stays(world, when)
 
 
-def test_a_stream_that_came_too_late_is_told_to_ask_again() -> None:
+def test_a_stream_that_came_too_late_is_sent_back_to_ask_again() -> None:
     world = new_world()
     late = LateLedger(world, Push(), b"streamed", at_commit=1)
 

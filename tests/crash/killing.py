@@ -87,7 +87,7 @@ def _one_store(folder: Path, rounds: int, chance: Random, tally: Tally) -> None:
             tally.kills += len(writers)
             if number + 1 < rounds:
                 following = _start(folder, chance)  # Its interpreters start while we look.
-            tally.mended += _look(folder, witness, is_mending=chance.random() < 0.5)
+            tally.mended += _look(folder, witness, is_repairing=chance.random() < 0.5)
         except BaseException:
             for writer in (*writers, *following):
                 writer.kill()
@@ -202,12 +202,12 @@ def _hear_for(selector: selectors.BaseSelector, witness: Witness, seconds: float
                 raise Lost("a writer ended by itself")
 
 
-def _look(folder: Path, witness: Witness, is_mending: bool) -> int:
+def _look(folder: Path, witness: Witness, is_repairing: bool) -> int:
     """Compare the store with what was acknowledged; mend it, and compare again."""
     with Relay(folder) as relay:
         witness.check(relay, clock_ms)
         check_verified(relay)
-        if not is_mending:
+        if not is_repairing:
             return 0
         stores = relay.transport.stores
         # The last mending was ahead of its time; what was left over since lies behind its cursor.
@@ -215,7 +215,7 @@ def _look(folder: Path, witness: Witness, is_mending: bool) -> int:
         later = Stores(stores.engine, stores.settings, now_ms=lambda: clock_ms() + 2 * HOUR_MS)
         report = answer(later, Sweep())
     with Relay(folder) as relay:  # Opened again: nothing is answered from what was read before.
-        witness.check(relay, later.now_ms, is_mended=True)
+        witness.check(relay, later.now_ms, is_repaired=True)
         check_verified(relay)
         check_blobs(relay.transport.stores)
         return report.mended

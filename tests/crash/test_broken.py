@@ -115,7 +115,7 @@ def test_a_folder_in_place_of_the_database_is_refused(store: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["emptied", "deleted"])
-def test_a_lost_database_beside_blobs_is_not_taken_for_a_new_store(store: Path, how: str) -> None:
+def test_blobs_without_their_database_are_not_taken_for_a_new_store(store: Path, how: str) -> None:
     """It would look empty, and the next sweep would delete every body that is left."""
     if how == "emptied":
         os.truncate(store / "relay.db", 0)
@@ -235,7 +235,7 @@ def spoil(store: Path, name: str, kind: str, junk: bytes) -> str:
 
 @pytest.mark.parametrize("junk", JUNK)
 @pytest.mark.parametrize("kind", ["artifact", "at", "body", "ref"])
-def test_a_spoiled_row_gives_clear_errors(store: Path, kind: str, junk: bytes) -> None:
+def test_a_damaged_row_gives_clear_errors(store: Path, kind: str, junk: bytes) -> None:
     ref = spoil(store, "small", kind, junk)
 
     with Relay(store) as relay:
@@ -249,14 +249,14 @@ def test_a_spoiled_row_gives_clear_errors(store: Path, kind: str, junk: bytes) -
 
 @pytest.mark.parametrize("junk", JUNK)
 @pytest.mark.parametrize("kind", ["artifact", "at", "body"])
-def test_verify_names_the_ref_of_a_spoiled_row(store: Path, kind: str, junk: bytes) -> None:
+def test_verify_names_the_ref_of_a_damaged_row(store: Path, kind: str, junk: bytes) -> None:
     ref = spoil(store, "small", kind, junk)
 
     with Relay(store) as relay:
         assert ref in {problem.ref for problem in problems_of(relay)}
 
 
-def test_a_spoiled_index_key_gives_clear_errors(store: Path) -> None:
+def test_a_damaged_index_key_gives_clear_errors(store: Path) -> None:
     """The key holds the time; one that is no number was found by flipping bytes."""
     execute(store / "relay.db", "UPDATE row SET key = 'x' || key WHERE kind = 'ref'")
 
@@ -269,10 +269,10 @@ def test_a_complaint_of_sqlite_that_is_no_utf8_is_translated_too(store: Path) ->
     """SQLite quotes the damaged schema, and Python cannot read the quotation."""
     database = store / "relay.db"
     whole = database.read_bytes()
-    spoiled = whole.replace(b"tablefactfact", b"table\xf3actfact", 1)
-    spoiled = spoiled.replace(b"CREATE TABLE fact", b"CREATE TXBLE fact", 1)
-    assert spoiled != whole
-    database.write_bytes(spoiled)
+    damaged = whole.replace(b"tablefactfact", b"table\xf3actfact", 1)
+    damaged = damaged.replace(b"CREATE TABLE fact", b"CREATE TXBLE fact", 1)
+    assert damaged != whole
+    database.write_bytes(damaged)
 
     check_refused(store, lambda: Relay(store).list())
 

@@ -199,7 +199,7 @@ def test_a_sweep_succeeds_at_whichever_write_the_disk_is_full(tmp_path: Path, wr
     assert relay.verify().problems == []
 
 
-def test_a_removal_on_a_full_disk_is_not_told_that_it_is_gone_already(small_disk: Path) -> None:
+def test_a_removal_on_a_full_disk_is_not_answered_as_gone(small_disk: Path) -> None:
     """The disk may be full in the middle of a removal: the second go must know of the first."""
     store = small_disk / "store"
     with Relay(store) as relay:

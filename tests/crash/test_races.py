@@ -54,7 +54,7 @@ class Stage(MemoryLedger):
         return super().commit(*writes)
 
 
-def test_a_sweep_beside_a_removal_does_not_forget_its_tombstone() -> None:
+def test_a_sweep_during_a_removal_does_not_forget_its_tombstone() -> None:
     """Promise R6. The sweep sees a removal half done; when it looks again, it is done."""
     ledger = Stage()
     relay = Relay("memory:")
@@ -93,7 +93,7 @@ def test_a_sweep_leaves_what_a_fork_holds_after_the_first_thread_is_gone() -> No
         core.ask(Pull(artifact.ref))
 
 
-def test_a_sweep_beside_the_removal_of_a_thread_does_not_forget_it() -> None:
+def test_a_sweep_during_the_removal_of_a_thread_does_not_forget_it() -> None:
     """Promise T1. The sweep sees a removal half done; when it looks again, it is done."""
     ledger = Stage()
     relay = Relay("memory:")
@@ -111,7 +111,7 @@ def test_a_sweep_beside_the_removal_of_a_thread_does_not_forget_it() -> None:
         thread.show()
 
 
-def test_a_patch_beside_the_removal_of_a_thread_is_not_acknowledged() -> None:
+def test_a_patch_during_the_removal_of_a_thread_is_not_acknowledged() -> None:
     """Promise T1. The removal has begun; who had the state in memory hears of it by the log."""
     ledger = Stage()
     engine = Engine("test", ledger, MemoryBlobs())

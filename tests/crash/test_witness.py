@@ -92,7 +92,7 @@ def test_another_answer_than_the_one_that_is_there_is_noticed(
     check_noticed(relay, heard(entries))
 
 
-def test_a_version_that_was_told_and_is_not_there_is_noticed(
+def test_a_version_that_was_acknowledged_and_is_not_there_is_noticed(
     relay: Relay, entries: list[Entry]
 ) -> None:
     patch = entries[last(entries, "patch", heard(entries))]
@@ -117,7 +117,7 @@ DONE_UNTOLD: dict[str, Callable[[Thread], object]] = {
 
 
 @pytest.mark.parametrize("what", DONE_UNTOLD)
-def test_what_nobody_was_told_of_is_noticed_unless_it_was_under_way(
+def test_what_was_never_acknowledged_is_noticed_unless_it_was_under_way(
     relay: Relay, entries: list[Entry], what: str
 ) -> None:
     witness = heard(entries)

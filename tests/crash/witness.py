@@ -65,7 +65,7 @@ class Witness:
             case _:
                 pass
 
-    def check(self, relay: Relay, now_ms: Callable[[], int], is_mended: bool = False) -> None:
+    def check(self, relay: Relay, now_ms: Callable[[], int], is_repaired: bool = False) -> None:
         """Compare with the store, and settle what was under way; `is_mended`: after a sweep.
 
         Raises:
@@ -74,7 +74,7 @@ class Witness:
         doubtful = {entry.ref: entry for entry in self._under_way.values() if entry.ref}
         in_doubt = {entry.thread: entry for entry in self._under_way.values() if entry.thread}
         self._under_way.clear()
-        self._check_threads(relay, in_doubt, is_mended)
+        self._check_threads(relay, in_doubt, is_repaired)
         listed = {artifact.ref: artifact for artifact in _listed(relay)}
         for ref, kept in tuple(self.kept.items()):
             self._check_kept(relay, ref, kept, now_ms, doubtful.get(ref), ref in listed)
@@ -85,12 +85,12 @@ class Witness:
                 raise Lost(f"{ref} was removed and is listed")
             if artifact.thread is not None and ref not in self.threads.named:
                 # Half put, or half gone with its thread.
-                if is_mended:
+                if is_repaired:
                     raise Lost(f"{ref} is in no thread, and no sweep takes it")
             elif ref not in self.kept:
                 self._adopt(relay, artifact)
 
-    def _check_threads(self, relay: Relay, doubtful: dict[str, Entry], is_mended: bool) -> None:
+    def _check_threads(self, relay: Relay, doubtful: dict[str, Entry], is_repaired: bool) -> None:
         """Check the threads, and let go of what went with them."""
         is_removing = self.threads.check(relay, doubtful)
         for ref, thread in tuple(self.threads.put_into.items()):
@@ -100,7 +100,7 @@ class Witness:
                     self._dying.add(ref)
                 else:
                     self.removed[ref] = None
-        if is_mended:
+        if is_repaired:
             self.removed |= dict.fromkeys(self._dying)
             self._dying.clear()
 

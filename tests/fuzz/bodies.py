@@ -88,8 +88,8 @@ def _grepped(choice: bytes, body: bytes) -> None:
 def _differed(choice: bytes, body: bytes) -> None:
     place = len(body) * choice[0] // 256
     with suppress(RelayError):
-        told = differ(Counted(body[:place]).source, Counted(body[place:]).source, 2, TOKENS_MAX)
-        assert count_tokens(told.text) <= TOKENS_MAX
+        answer = differ(Counted(body[:place]).source, Counted(body[place:]).source, 2, TOKENS_MAX)
+        assert count_tokens(answer.text) <= TOKENS_MAX
 
 
 def _indexed(choice: bytes, body: bytes) -> None:

@@ -115,7 +115,7 @@ class Soak:
     def is_settling(self) -> bool:
         return time.monotonic() - self.begun_s < self.seconds / SETTLING
 
-    async def run(self, tell: Callable[[str], None]) -> Soaked:
+    async def run(self, report: Callable[[str], None]) -> Soaked:
         """Let them all work until the time is up, and see that everybody heard everything.
 
         Raises:
@@ -126,7 +126,7 @@ class Soak:
         working = [
             asyncio.create_task(self._work(number)) for number in range(listeners, self.connections)
         ]
-        gauging = asyncio.create_task(self._gauge(tell))
+        gauging = asyncio.create_task(self._gauge(report))
         try:
             await self._until_done(working, [*listening, gauging])
             await self._until_all_heard(listening)
@@ -252,7 +252,7 @@ class Soak:
 
     # Gauging
 
-    async def _gauge(self, tell: Callable[[str], None]) -> None:
+    async def _gauge(self, report: Callable[[str], None]) -> None:
         while True:
             await asyncio.sleep(SAMPLE_S)
             if self.is_over:
@@ -261,7 +261,7 @@ class Soak:
             now = sample(self.pid, at_s)
             self.soaked.samples.append(now)
             done = sum(self.soaked.counts.values())
-            tell(
+            report(
                 f"{at_s:4.0f} s: {done:,} done, {self.soaked.heard:,} heard,"
                 f" {_mib(now)} MiB, {now.files} files"
             )

@@ -87,7 +87,7 @@ def _first(raw: Raw) -> bytes:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_server_that_is_told_to_end_answers_what_it_began(tmp_path: Path, workers: int) -> None:
+def test_a_server_that_is_ended_answers_what_it_began(tmp_path: Path, workers: int) -> None:
     """Promise S3. Nothing is cut off, subscribers get 1012, and it ends with 0 in time."""
     events = b"GET /v1/channels/quiet/events HTTP/1.1\r\nHost: HOST\r\n\r\n"
     poll = b"GET /v1/channels/quiet?wait=60 HTTP/1.1\r\nHost: HOST\r\n\r\n"

@@ -46,7 +46,7 @@ def test_a_long_prompt_pays_the_higher_band_for_all_of_it() -> None:
     assert price(Tokens(input=272_001), "gpt-6.1-terra", PRICES) is None
 
 
-def test_an_estimate_tells_what_a_cache_would_save() -> None:
+def test_an_estimate_shows_what_a_cache_would_save() -> None:
     """Promise X1."""
     made = estimate(100_000, 1_000, 1_000, "claude-opus-5-5", PRICES)
 

@@ -72,7 +72,7 @@ def test_what_is_not_known_here_is_left_to_the_tokenizer(pairs: Pairs, text: str
     assert pairs.count("plain") == 1
 
 
-def test_a_spoilt_table_is_made_anew_and_the_count_stays_right(
+def test_a_damaged_table_is_rebuilt_and_the_count_stays_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

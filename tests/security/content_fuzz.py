@@ -127,12 +127,12 @@ def _in_child(asked: Asked) -> Iterator[Done]:
         child.stdin.close()
         begun: Done | None = None
         for line in child.stdout:
-            told = msgspec.json.decode(line, type=Done)
-            if told.failure == _BEGUN:
-                begun = told
+            answer = msgspec.json.decode(line, type=Done)
+            if answer.failure == _BEGUN:
+                begun = answer
                 continue
             begun = None
-            yield told
+            yield answer
         error = child.stderr.read().decode(errors="replace")
         code = child.wait()
     if begun is not None:
@@ -167,14 +167,14 @@ def _child() -> None:
             chosen = rng.sample(chosen, asked.calls)
         for name in chosen:
             done = Done(case, name, body.kind, body.shape, len(body.content), failure=_BEGUN)
-            _tell(done)
+            _show(done)
             failure = ""
             try:
                 took = measure(lambda call=known[name]: calls.guarded(call))
                 cpu_s, memory_bytes = took.cpu_s, took.memory_bytes
             except Exception as error:
                 failure, cpu_s, memory_bytes = f"raised {error!r:.200}", 0.0, 0
-            _tell(
+            _show(
                 msgspec.structs.replace(
                     done, cpu_s=cpu_s, memory_bytes=memory_bytes, failure=failure
                 )
@@ -202,7 +202,7 @@ def _warm(make_calls: Callable[[Body, Random], dict[str, Call]]) -> None:
                 continue  # It is found as a case.
 
 
-def _tell(done: Done) -> None:
+def _show(done: Done) -> None:
     os.write(1, msgspec.json.encode(done) + b"\n")
 
 
@@ -219,27 +219,27 @@ def main() -> int:
     words.add_argument("--sdk", action="store_true", help="through Relay('memory:')")
     words.add_argument("--json", action="store_true", help="a line of JSON for each call over")
     words.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    told = words.parse_args()
-    if told.child:
+    answer = words.parse_args()
+    if answer.child:
         _child()
         return 0
     asked = Asked(
-        cases=told.cases,
-        start=told.start,
-        seed=told.seed,
-        size_bytes_max=told.size_bytes_max,
-        size_bytes_min=min(told.size_bytes_min, told.size_bytes_max),
-        calls=told.calls,
-        kinds=tuple(filter(None, told.kinds.split(","))),
-        only=told.only,
-        is_sdk=told.sdk,
+        cases=answer.cases,
+        start=answer.start,
+        seed=answer.seed,
+        size_bytes_max=answer.size_bytes_max,
+        size_bytes_min=min(answer.size_bytes_min, answer.size_bytes_max),
+        calls=answer.calls,
+        kinds=tuple(filter(None, answer.kinds.split(","))),
+        only=answer.only,
+        is_sdk=answer.sdk,
     )
     report = Report()
     started = time.monotonic()
     for done in run(asked):
         report.add(done)
         if done.is_over:
-            line = json.dumps(msgspec.to_builtins(done)) if told.json else str(done)
+            line = json.dumps(msgspec.to_builtins(done)) if answer.json else str(done)
             print(line, flush=True)
     counts = Counter((done.call, done.kind) for done in report.over)
     for (call, kind), count in counts.most_common():

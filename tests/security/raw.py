@@ -85,7 +85,7 @@ class Raw:
         self.socket.close()
 
 
-class Beside:
+class HonestClient:
     """An honest client that asks the whole time, and has to be answered the whole time."""
 
     PAUSE_S = 0.02

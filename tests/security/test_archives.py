@@ -38,7 +38,7 @@ from tests.security.zips import (
 def test_what_is_changed_below_is_otherwise_fine(parts: Parts, store: Relay) -> None:
     """Promise T10. Taken apart, rewritten and put together, it is an archive still."""
     again = with_events(parts, events_in(parts))
-    again = changed(again, f"artifacts/{refs_in(parts)[0]}.json", lambda told: None)
+    again = changed(again, f"artifacts/{refs_in(parts)[0]}.json", lambda answer: None)
     file = home_of(store).parent / "fine.zip"
     file.write_bytes(put_together(again))
     with Relay("memory:") as relay:
@@ -198,9 +198,7 @@ def test_a_directory_of_another_size_is_refused(
     check_refused(store, tmp_path, with_directory_of(exported, size_bytes))
 
 
-def test_a_directory_told_by_zip64_is_refused(
-    exported: bytes, store: Relay, tmp_path: Path
-) -> None:
+def test_a_directory_in_zip64_is_refused(exported: bytes, store: Relay, tmp_path: Path) -> None:
     """Promise Z3. A second directory, of any size, that the first one says nothing of."""
     locator = b"PK\x06\x07" + bytes(16)
     check_refused(store, tmp_path, exported[:-22] + locator + exported[-22:])
@@ -212,8 +210,11 @@ def test_a_directory_told_by_zip64_is_refused(
 def with_body(parts: Parts, body: bytes) -> Parts:
     """The parts with another body for the last artifact, and a description that fits."""
     name = f"artifacts/{refs_in(parts)[-1]}"
-    told = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
-    return {**changed(parts, f"{name}.json", lambda each: each.update(told)), f"{name}.body": body}
+    answer = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    return {
+        **changed(parts, f"{name}.json", lambda each: each.update(answer)),
+        f"{name}.body": body,
+    }
 
 
 def test_a_body_that_unpacks_to_far_more_is_refused(
@@ -271,7 +272,7 @@ def test_a_body_of_another_size_than_announced_is_refused(
 ) -> None:
     """Promise Z3. Smaller and larger, and whether or not its description plays along."""
     name = f"artifacts/{refs_in(parts)[0]}"
-    fitting = changed(parts, f"{name}.json", lambda told: told.update(size=file_size))
+    fitting = changed(parts, f"{name}.json", lambda answer: answer.update(size=file_size))
     for content in (exported, put_together(fitting), put_together(fitting, zipfile.ZIP_STORED)):
         check_refused(store, tmp_path, lied_about(content, f"{name}.body", file_size=file_size))
 
@@ -330,7 +331,7 @@ def test_an_archive_that_lacks_a_part_is_refused(
         check_refused(store, tmp_path, put_together(rest))
 
 
-def test_an_artifact_that_the_manifest_does_not_tell_of_is_refused(
+def test_an_artifact_that_the_manifest_does_not_list_is_refused(
     parts: Parts, store: Relay, tmp_path: Path
 ) -> None:
     """Promise Z3."""
@@ -363,16 +364,18 @@ def test_a_manifest_that_does_not_fit_is_refused(
     parts: Parts, store: Relay, tmp_path: Path, field: str, value: object
 ) -> None:
     """Promise T10."""
-    told = changed(parts, "manifest.json", set_to(field, value))
-    check_refused(store, tmp_path, put_together(told))
+    answer = changed(parts, "manifest.json", set_to(field, value))
+    check_refused(store, tmp_path, put_together(answer))
 
 
-def test_an_artifact_that_is_told_of_twice_is_refused(
+def test_an_artifact_that_is_listed_twice_is_refused(
     parts: Parts, store: Relay, tmp_path: Path
 ) -> None:
     """Promise T10."""
-    told = changed(parts, "manifest.json", lambda each: each["artifacts"].append(refs_in(parts)[0]))
-    check_refused(store, tmp_path, put_together(told))
+    answer = changed(
+        parts, "manifest.json", lambda each: each["artifacts"].append(refs_in(parts)[0])
+    )
+    check_refused(store, tmp_path, put_together(answer))
 
 
 @pytest.mark.parametrize("name", ["x" * 500, "a\nb", "\x1b[2J", 7])
@@ -380,8 +383,8 @@ def test_a_thread_whose_name_is_none_is_refused(
     parts: Parts, store: Relay, tmp_path: Path, name: object
 ) -> None:
     """Promise Z3."""
-    told = changed(parts, "thread.json", set_to("name", name))
-    check_refused(store, tmp_path, put_together(told))
+    answer = changed(parts, "thread.json", set_to("name", name))
+    check_refused(store, tmp_path, put_together(answer))
 
 
 BAD_ARTIFACTS: dict[str, tuple[str, Any]] = {
@@ -412,8 +415,8 @@ def test_an_artifact_described_wrongly_is_refused(
 ) -> None:
     """Promise T10."""
     name = f"artifacts/{refs_in(parts)[0]}.json"
-    told = changed(parts, name, set_to(field, value))
-    check_refused(store, tmp_path, put_together(told))
+    answer = changed(parts, name, set_to(field, value))
+    check_refused(store, tmp_path, put_together(answer))
 
 
 def test_a_body_that_does_not_fit_its_hash_is_refused(
@@ -433,11 +436,11 @@ def test_artifacts_made_from_each_other_are_refused(
     """Promise T10."""
     first, second = refs_in(parts)
 
-    def made_from_it(told: Document) -> None:
-        told["provenance"]["source_refs"] = [second]
+    def made_from_it(answer: Document) -> None:
+        answer["provenance"]["source_refs"] = [second]
 
-    told = changed(parts, f"artifacts/{first}.json", made_from_it)
-    check_refused(store, tmp_path, put_together(told))
+    answer = changed(parts, f"artifacts/{first}.json", made_from_it)
+    check_refused(store, tmp_path, put_together(answer))
 
 
 # Strict JSON

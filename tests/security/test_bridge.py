@@ -75,12 +75,12 @@ def _wait_for(text: str) -> None:
 
 def _wait_for_program(name: str) -> None:
     """A shell that starts runs other programs first."""
-    told = ["tmux", "display-message", "-p", "-t", "agent:0", "#{pane_current_command}"]
+    reply = ["tmux", "display-message", "-p", "-t", "agent:0", "#{pane_current_command}"]
     deadline_s = time.monotonic() + 30
     since_s = time.monotonic()
     while time.monotonic() - since_s < 1:
         assert time.monotonic() < deadline_s
-        done = subprocess.run(told, check=True, capture_output=True, text=True)
+        done = subprocess.run(reply, check=True, capture_output=True, text=True)
         if done.stdout.strip() != name:
             since_s = time.monotonic()
         time.sleep(0.05)
@@ -173,8 +173,8 @@ def test_a_task_is_one_paste_and_then_enter(panes: None, tmp_path: Path) -> None
 
     answer = TmuxPane("agent", timeout_s=60)("größer\x1b[201~\tthan $HOME; -l Enter")
 
-    told = repr("\x1b[200~größer<U+001B>[201~ than $HOME; -l Enter\x1b[201~\r".encode())
-    assert f"came {told}" in answer
+    reply = repr("\x1b[200~größer<U+001B>[201~ than $HOME; -l Enter\x1b[201~\r".encode())
+    assert f"came {reply}" in answer
 
 
 def test_a_long_task_arrives_whole(panes: None, tmp_path: Path) -> None:

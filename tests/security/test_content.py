@@ -110,7 +110,7 @@ def test_lines_of_a_log_that_are_all_unlike_are_counted() -> None:
     assert "140001: an Error that is the only one" in text
 
 
-def test_a_table_of_one_wide_row_is_told_by_its_first_columns() -> None:
+def test_a_table_of_one_wide_row_is_outlined_by_its_first_columns() -> None:
     text = outlined(b"\t" * 4_000_000 + b"\n", "csv", "text/tab-separated-values")
 
     assert "4000001 columns" in text
@@ -182,7 +182,7 @@ def test_a_long_line_is_not_looked_at_again_for_every_match(pattern: str) -> Non
     assert 0 < found.count < 100_000
 
 
-def test_matches_that_are_too_many_to_count_are_told_as_at_least() -> None:
+def test_matches_that_are_too_many_to_count_are_reported_as_at_least() -> None:
     wanted = Wanted(pattern="a", matches_max=10, tokens_max=500)
     lines = Counted(b"a\n" * 2 * GREP_COUNTED_MAX)
 

@@ -136,7 +136,7 @@ def test_a_name_with_one_private_address_among_its_addresses_is_refused(served: 
     ("address", "is_allowed_by_setting"),
     [("10.0.0.1", True), ("169.254.169.254", False), ("fe80::1", False)],
 )
-def test_a_refusal_tells_no_address_and_advises_only_what_would_help(
+def test_a_refusal_names_no_address_and_advises_only_what_would_help(
     address: str, is_allowed_by_setting: bool
 ) -> None:
     ways = Ways(
@@ -206,7 +206,7 @@ def test_a_url_that_is_too_long_is_refused() -> None:
         fetch("http://example.org/" + "x" * URL_CHARS_MAX, Ways(lambda address: True))
 
 
-def test_an_error_does_not_tell_what_was_in_the_query(served: Served) -> None:
+def test_an_error_does_not_name_what_was_in_the_query(served: Served) -> None:
     served.says("/page?key=hidden", status="404 Not Found")
 
     with pytest.raises(Invalid) as refused:

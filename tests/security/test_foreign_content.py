@@ -74,27 +74,27 @@ name, path, is_sealed, fence = sys.argv[1], sys.argv[2], sys.argv[3] == "sealed"
 resource.setrlimit(resource.RLIMIT_AS, (fence, fence))
 body = open(path, "rb").read()
 SELF, CHILDREN = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
-told = {}
+report = {}
 with Relay("memory:") as relay:
     relay.outline(relay.push("a").ref)
     base = peak_bytes()  # Not ru_maxrss, which begins with what the parent had.
     pushed = relay.push(body, name=name, seal=is_sealed)
     ref = pushed.url if is_sealed else pushed.ref
     after_push = resource.getrusage(SELF)
-    told["push_s"] = after_push.ru_utime + after_push.ru_stime
-    told["outline"] = relay.outline(ref).text
-    told["notes"] = relay.outline(ref).notes
-    told["digest"] = relay.digest(ref).text
+    report["push_s"] = after_push.ru_utime + after_push.ru_stime
+    report["outline"] = relay.outline(ref).text
+    report["notes"] = relay.outline(ref).notes
+    report["digest"] = relay.digest(ref).text
     if not is_sealed:
-        told["peek"] = relay.peek(ref, is_full=True).outline
+        report["peek"] = relay.peek(ref, is_full=True).outline
     for way in ({"symbol": "zzz"}, {"json_pointer": "/1"}):
         with suppress(RelayError):
             relay.slice(ref, **way)
 parser_pool.close()
 used = [resource.getrusage(each) for each in (SELF, CHILDREN)]
-told["cpu_s"] = sum(each.ru_utime + each.ru_stime for each in used)
-told["room"] = peak_bytes() - base + used[1].ru_maxrss * UNIT
-print(json.dumps(told))
+report["cpu_s"] = sum(each.ru_utime + each.ru_stime for each in used)
+report["room"] = peak_bytes() - base + used[1].ru_maxrss * UNIT
+print(json.dumps(report))
 """.replace("UNIT", "1" if sys.platform == "darwin" else "1024")
 
 
@@ -116,23 +116,23 @@ def test_hostile_content_takes_bounded_time_and_memory(what: str, tmp_path: Path
     name, make = HOSTILE[what]
     body = make()
 
-    told = measured(name, body, tmp_path)
+    answer = measured(name, body, tmp_path)
 
-    assert told["outline"]
-    assert told["digest"]
-    assert told["peek"]
-    assert told["cpu_s"] < CPU_S_MAX
+    assert answer["outline"]
+    assert answer["digest"]
+    assert answer["peek"]
+    assert answer["cpu_s"] < CPU_S_MAX
     # The body is in memory once in the store, once as it is pushed, and once in a child.
-    assert told["room"] < ROOM_BYTES_MAX + 3 * len(body)
+    assert answer["room"] < ROOM_BYTES_MAX + 3 * len(body)
 
 
 def test_a_sealed_body_is_looked_into_within_the_same_bounds(tmp_path: Path) -> None:
     body = HOSTILE["objects that hold nothing"][1]()
 
-    told = measured("a.json", body, tmp_path, "sealed")
+    answer = measured("a.json", body, tmp_path, "sealed")
 
-    assert any("stopped" in note for note in told["notes"])
-    assert told["room"] < ROOM_BYTES_MAX + 6 * len(body)
+    assert any("stopped" in note for note in answer["notes"])
+    assert answer["room"] < ROOM_BYTES_MAX + 6 * len(body)
 
 
 # What a stopped reader leads to
@@ -147,8 +147,10 @@ def test_a_reader_without_memory_is_stopped_and_the_answer_says_so() -> None:
         outline, digest = relay.outline(ref), relay.digest(ref)
         again = relay.outline(ref)
 
-        for told in (outline, digest, again):
-            assert any("stopped at 224 MiB of memory" in note for note in told.notes), told.notes
+        for answer in (outline, digest, again):
+            assert any("stopped at 224 MiB of memory" in note for note in answer.notes), (
+                answer.notes
+            )
         assert "{}" in digest.text
         with pytest.raises((TooLarge, Unavailable), match=r"stopped|too many values") as caught:
             relay.slice(ref, json_path="$[1]")
@@ -237,14 +239,14 @@ def test_what_is_stopped_keeps_the_errors_and_answers_of_what_is_not() -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    told = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, check=True)
-    pairs = [line.split() for line in told.stdout.decode().splitlines()]
+    answer = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, check=True)
+    pairs = [line.split() for line in answer.stdout.decode().splitlines()]
     return [int(child) for child, parent in pairs if int(parent) == pid]
 
 
 def is_running(pid: int) -> bool:
-    told = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True)
-    return bool(told.stdout.strip()) and not told.stdout.strip().startswith(b"Z")
+    answer = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True)
+    return bool(answer.stdout.strip()) and not answer.stdout.strip().startswith(b"Z")
 
 
 def until(act: Callable[[], bool], seconds: float = 60) -> None:
@@ -267,9 +269,9 @@ def test_many_threads_share_the_readers() -> None:
     with Relay("memory:") as relay, ThreadPoolExecutor(8) as threads:
         refs = [relay.push(LARGE[: 50_000 + n], name="a.json").ref for n in range(24)]
 
-        told = list(threads.map(relay.outline, refs))
+        answer = list(threads.map(relay.outline, refs))
 
-        assert all(each.text for each in told)
+        assert all(each.text for each in answer)
         assert 1 <= len(parser_pool.pids()) <= 2
 
 
@@ -413,8 +415,8 @@ def test_a_request_that_is_left_keeps_its_place_until_its_thread_ends(tmp_path: 
                 httpx2.get(url, timeout=0.05)
         status = Path(f"/proc/{served.running.pid}/status")
         if status.exists():
-            told = status.read_text().partition("Threads:")[2].split()[0]
-            assert int(told) < 60
+            answer = status.read_text().partition("Threads:")[2].split()[0]
+            assert int(answer) < 60
 
         assert httpx2.get(f"{served.url}/version", timeout=WAIT_S_MAX).status_code == 200
 

@@ -32,8 +32,8 @@ def test_a_million_empty_lines_are_refused_at_the_first(
 ) -> None:
     """Promise Z3."""
     lines = parts["events.jsonl"] + b"\n" * 1_000_000
-    for told in (lines, b"\n" * 1_000_000):
-        content = put_together({**parts, "events.jsonl": told}, zipfile.ZIP_STORED)
+    for answer in (lines, b"\n" * 1_000_000):
+        content = put_together({**parts, "events.jsonl": answer}, zipfile.ZIP_STORED)
         used_bytes = peak_bytes(lambda each=content: check_refused(store, tmp_path, each))
         assert used_bytes < 40 * MIB
 
@@ -57,8 +57,8 @@ def test_a_history_cut_short_is_refused(parts: Parts, store: Relay, tmp_path: Pa
     """Promise T8."""
     events = events_in(parts)
     for count in range(len(events)):
-        told = with_events(parts, events[:count], is_honest=True)
-        check_refused(store, tmp_path, put_together(told))
+        answer = with_events(parts, events[:count], is_honest=True)
+        check_refused(store, tmp_path, put_together(answer))
     cut = {**parts, "events.jsonl": parts["events.jsonl"][:-1]}
     check_refused(store, tmp_path, put_together(cut))
 
@@ -73,8 +73,8 @@ def patched(operations: object, **detail: object) -> Callable[[list[Document]], 
     def more(events: list[Document]) -> None:
         last = [each for each in events if each["type"] == "state.patch.applied"][-1]
         version = last["detail"]["version"] + 1
-        told = {**last["detail"], "version": version, "operations": operations, **detail}
-        events.append({**last, "detail": told})
+        answer = {**last["detail"], "version": version, "operations": operations, **detail}
+        events.append({**last, "detail": answer})
 
     return more
 
@@ -239,9 +239,9 @@ def test_a_ref_of_this_store_that_an_archive_names_is_not_touched(
         mine = relay.push("mine", ttl_s=60)
         events = events_in(parts)
         patched([add("/artifacts/-", {"ref": mine.ref, "type": "text"})])(events)
-        told = with_events(parts, events)
-        told = changed(told, "manifest.json", set_to("gone", [mine.ref]))
-        (tmp_path / "t.zip").write_bytes(put_together(told))
+        answer = with_events(parts, events)
+        answer = changed(answer, "manifest.json", set_to("gone", [mine.ref]))
+        (tmp_path / "t.zip").write_bytes(put_together(answer))
 
         relay.import_thread(tmp_path / "t.zip").remove()
 

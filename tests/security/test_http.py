@@ -38,14 +38,14 @@ from tests.security.hostile import (
     WS_VERSION,
     frame,
 )
-from tests.security.raw import Beside, Heard, Raw
+from tests.security.raw import Heard, HonestClient, Raw
 from tests.store.engines import until
 
 BODY_BYTES_MAX = 1 << 20
 # So short that a test does not wait long; so long that a busy machine does not pass it.
 BOUNDS = ServerBounds(head_s=1.5, body_s=1.5, read_s=1.5)
 LATE_S_MAX = 8.0
-BESIDE_S_MAX = 8.0
+HONEST_S_MAX = 8.0
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +58,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Generator[Served]:
 
 
 @pytest.fixture(autouse=True)
-def beside(hostile: Served, caplog: pytest.LogCaptureFixture) -> Generator[Beside]:
+def honest(hostile: Served, caplog: pytest.LogCaptureFixture) -> Generator[HonestClient]:
     """The honest client, answered throughout; and nothing that the server has to complain of."""
-    with Beside(hostile.port) as client:
+    with HonestClient(hostile.port) as client:
         yield client
     assert not client.failed
-    assert client.slowest_s < BESIDE_S_MAX
+    assert client.slowest_s < HONEST_S_MAX
     errors = [each for each in caplog.records if each.levelno >= logging.ERROR]
     assert not errors, [each.getMessage() for each in errors]
 
@@ -312,9 +312,9 @@ def test_who_sends_slowly_is_cut_off(hostile: Served, name: str) -> None:
     assert ([first] if first else []) + heard.statuses == expected
 
 
-def test_hundreds_of_slow_ones_hold_up_nobody(hostile: Served, beside: Beside) -> None:
+def test_hundreds_of_slow_ones_hold_up_nobody(hostile: Served, honest: HonestClient) -> None:
     """Promise Z3. All of them are cut off, and others are answered meanwhile."""
-    answered = beside.answered
+    answered = honest.answered
     with ExitStack() as stack:
         slow = [stack.enter_context(Raw(hostile.port, LATE_S_MAX)) for _ in range(300)]
         for each in slow:
@@ -323,7 +323,7 @@ def test_hundreds_of_slow_ones_hold_up_nobody(hostile: Served, beside: Beside) -
         heard = [each.hear() for each in slow]
 
     assert [each.statuses for each in heard] == [[408]] * len(slow)
-    assert beside.answered > answered + 10
+    assert honest.answered > answered + 10
     until(lambda: connections(hostile) == 1, "that only the honest one is left")
 
 
@@ -462,7 +462,7 @@ def test_the_port_that_goes_without_saying_may_be_said_or_not(tmp_path: Path, ur
     name = b"relay.example.com"
     request = b"GET /health HTTP/1.1\r\nHost: %s\r\nOrigin: https://%s\r\n" + CLOSE
     with serving(tmp_path / "store", public_url=url) as served:
-        told = [
+        reply = [
             asked(served.port, request % (host, origin)).statuses
             for host, origin in [
                 (name, name),
@@ -473,4 +473,4 @@ def test_the_port_that_goes_without_saying_may_be_said_or_not(tmp_path: Path, ur
             ]
         ]
 
-    assert told == [[200], [200], [200], [421], [403]]
+    assert reply == [[200], [200], [200], [421], [403]]

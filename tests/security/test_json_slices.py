@@ -74,17 +74,17 @@ def test_the_sdk_answers_hostile_slices_within_bounds(attack: str) -> None:
 def test_a_server_answers_hostile_slices_within_bounds(shell: Shell) -> None:
     """Promise L2: one GET cannot keep a server busy."""
     with shell.started("serve", "--port", "0", "--json") as server:
-        told = json.loads(server.line())
-        with Relay(told["url"]) as relay:
+        reported = json.loads(server.line())
+        with Relay(reported["url"]) as relay:
             bodies = {name: body for name, (body, _) in ATTACKS.items()}
             refs = {name: relay.push(bodies[name], name="a.json").ref for name in bodies}
         for name, (body, asked) in ATTACKS.items():
-            before_s, before_bytes = status_of(told["pid"])
+            before_s, before_bytes = status_of(reported["pid"])
             ((way, value),) = asked.items()
-            place = f"{told['url']}/v1/artifacts/{refs[name]}/slice?{way}={quote(value)}"
+            place = f"{reported['url']}/v1/artifacts/{refs[name]}/slice?{way}={quote(value)}"
             with urlopen(place, timeout=200) as reply:
                 assert len(reply.read()) < MIB
-            after_s, after_bytes = status_of(told["pid"])
+            after_s, after_bytes = status_of(reported["pid"])
             assert after_s - before_s < CPU_S_MAX, name
             assert after_bytes - before_bytes < MEMORY_BYTES_MAX + len(body), name
 

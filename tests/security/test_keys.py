@@ -126,11 +126,11 @@ def test_a_limited_key_leaves_nothing_that_belongs_nowhere_by_an_import() -> Non
 # What others have looked into
 
 
-def test_nothing_tells_that_another_tenant_has_looked_into_the_same_bytes() -> None:
+def test_nothing_reveals_that_another_tenant_has_looked_into_the_same_bytes() -> None:
     """Promise Z4."""
     relay = owner()
     body = "[section]\nkey = value\n" * 5_000
-    told: list[Any] = []
+    reply: list[Any] = []
 
     for tenant in ("acme", "beta"):
         its = holder(relay, tenant=tenant)
@@ -142,9 +142,9 @@ def test_nothing_tells_that_another_tenant_has_looked_into_the_same_bytes() -> N
         if tenant == "acme":
             continue
         slice_of = answer(stores_of(its), Slice(artifact.ref, lines="1:2"))
-        told += [its.savings().whole.basis, slice_of.spent.basis, its.outline(artifact.ref).kind]
+        reply += [its.savings().whole.basis, slice_of.spent.basis, its.outline(artifact.ref).kind]
 
-    assert told == ["estimated", "estimated", "text"]
+    assert reply == ["estimated", "estimated", "text"]
     (log,) = stores_of(relay).ledger.logs("b/", "", 10)
     assert len(stores_of(relay).ledger.rows(log, "looked", "", 10)) == 2
 
@@ -191,7 +191,7 @@ def test_who_was_let_in_just_before_the_key_ended_does_not_stay() -> None:
     """Promise Z1: revocation."""
     relay = owner()
     made = relay.new_key()
-    told: list[RelayError] = []
+    reply: list[RelayError] = []
 
     async def come() -> None:
         callers = asked_of(relay)
@@ -200,9 +200,9 @@ def test_who_was_let_in_just_before_the_key_ended_does_not_stay() -> None:
         visitor.checked_s = 0.0
         with pytest.raises(Refused):
             await callers.admit(made.token, "")
-        with visitor.staying(told.append):
+        with visitor.staying(reply.append):
             pass
 
     asyncio.run(come())
 
-    assert [error.status for error in told] == [401]
+    assert [error.status for error in reply] == [401]

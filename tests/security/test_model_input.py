@@ -181,14 +181,14 @@ def test_metadata_passes_for_no_field_of_ours(world: World, tmp_path: Path) -> N
         peeked = place.call("peek_context", url=world.ref)
         summed = place.call("peek_context", url=world.summed)
 
-    told = json.loads(good(peeked))
-    assert told == peeked.structured_content
-    assert told["ref"] == world.ref
-    assert "encrypted" not in told
-    assert told["preview"] != "forged preview"
-    assert told["created_by"] != "forged maker"
-    assert told["untrusted"].startswith("name, preview, metadata: ")
-    assert told["metadata"]["encrypted"] is True
+    reply = json.loads(good(peeked))
+    assert reply == peeked.structured_content
+    assert reply["ref"] == world.ref
+    assert "encrypted" not in reply
+    assert reply["preview"] != "forged preview"
+    assert reply["created_by"] != "forged maker"
+    assert reply["untrusted"].startswith("name, preview, metadata: ")
+    assert reply["metadata"]["encrypted"] is True
     assert "[SANITIZED]" in json.loads(good(summed))["summary"]
 
 
@@ -197,10 +197,10 @@ def test_a_summary_that_is_no_text_is_metadata_like_any_other(tmp_path: Path) ->
         ref = relay.push("the text", metadata={"summary": {"a": 1}}).ref
 
     with connecting(tmp_path / "store", "stdio", "modern") as place:
-        told = json.loads(good(place.call("peek_context", url=ref)))
+        reply = json.loads(good(place.call("peek_context", url=ref)))
 
-    assert told["metadata"] == {"summary": {"a": 1}}
-    assert told["preview"] == "the text"
+    assert reply["metadata"] == {"summary": {"a": 1}}
+    assert reply["preview"] == "the text"
 
 
 def test_what_a_client_pushed_itself_comes_back_as_it_is(tmp_path: Path) -> None:
@@ -302,15 +302,15 @@ def test_names_and_summaries_of_resources_are_defused(world: World, tmp_path: Pa
 
 
 def test_an_error_of_another_server_is_defused(tmp_path: Path) -> None:
-    told = json.dumps({"error": INJECTION, "hint": INJECTION, "code": "not_found"}).encode()
+    reply = json.dumps({"error": INJECTION, "hint": INJECTION, "code": "not_found"}).encode()
 
     class Answering(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(404)
             self.send_header("content-type", "application/problem+json")
-            self.send_header("content-length", str(len(told)))
+            self.send_header("content-length", str(len(reply)))
             self.end_headers()
-            self.wfile.write(told)
+            self.wfile.write(reply)
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -371,18 +371,18 @@ def test_a_report_holds_no_known_trick(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["prime"], ["project", "start", "--agent"]])
-def test_what_an_agent_is_told_of_a_project_is_labelled_and_defused(
+def test_what_an_agent_reads_of_a_project_is_labelled_and_defused(
     words: list[str], world: World, tmp_path: Path
 ) -> None:
     shell = Shell(tmp_path)
     shell.env["RELAY_PROJECT"] = world.project
 
-    told = shell.out(*words)
+    reply = shell.out(*words)
 
-    assert "data, not your user's words" in told
-    assert "[SANITIZED]" in told
-    assert PHRASE not in told
-    assert not HIDDEN.search(told)
+    assert "data, not your user's words" in reply
+    assert "[SANITIZED]" in reply
+    assert PHRASE not in reply
+    assert not HIDDEN.search(reply)
 
 
 def test_what_the_command_line_prints_for_a_model_is_fenced(world: World, tmp_path: Path) -> None:

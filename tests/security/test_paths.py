@@ -39,7 +39,7 @@ def web(served: Served) -> Generator[httpx2.Client]:
         yield client
 
 
-def tell(client: httpx2.Client, name: str, **arguments: Any) -> httpx2.Response:
+def call_tool(client: httpx2.Client, name: str, **arguments: Any) -> httpx2.Response:
     """Call a tool of /mcp."""
     asked = {"name": name, "arguments": arguments}
     return client.post(
@@ -51,9 +51,9 @@ def tell(client: httpx2.Client, name: str, **arguments: Any) -> httpx2.Response:
 
 def check(tmp_path: Path, *answers: httpx2.Response) -> None:
     for each in answers:
-        told = f"{each.headers!r} {each.text}"
-        assert str(tmp_path) not in told, each.url
-        assert "/tmp" not in told, each.url
+        answer = f"{each.headers!r} {each.text}"
+        assert str(tmp_path) not in answer, each.url
+        assert "/tmp" not in answer, each.url
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_troubles_of_a_file_name_it_here_and_nowhere_else(trouble: Any) -> N
     assert str(error).startswith(f"{PLACE}: the store ")
 
 
-def test_a_disk_that_is_full_is_told_without_its_path(
+def test_a_disk_that_is_full_is_reported_without_its_path(
     web: httpx2.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Promise Z3."""
@@ -81,15 +81,15 @@ def test_a_disk_that_is_full_is_told_without_its_path(
     monkeypatch.setattr(files.os, "fsync", full)
     pushed = web.post("/push", content=LARGE)
     put = web.post(f"/threads/{thread}/artifacts", files={"file": LARGE})
-    told = tell(web, "push_context", content=LARGE[:300_000].decode())
+    answer = call_tool(web, "push_context", content=LARGE[:300_000].decode())
     monkeypatch.undo()
 
     assert pushed.status_code == put.status_code == 507
     assert "no room" in pushed.text
-    check(tmp_path, pushed, put, told)
+    check(tmp_path, pushed, put, answer)
 
 
-def test_a_body_that_is_gone_is_told_without_its_path(
+def test_a_body_that_is_gone_is_reported_without_its_path(
     web: httpx2.Client, store: Path, tmp_path: Path
 ) -> None:
     """Promise Z3."""
@@ -109,10 +109,12 @@ def test_a_body_that_is_gone_is_told_without_its_path(
     ]
 
     assert {each.status_code for each in answers} >= {500}
-    check(tmp_path, *answers, web.post("/v1/verify", json={}), tell(web, "pull_context", url=ref))
+    check(
+        tmp_path, *answers, web.post("/v1/verify", json={}), call_tool(web, "pull_context", url=ref)
+    )
 
 
-def test_what_a_server_tells_of_itself_names_no_path(
+def test_what_a_server_shows_of_itself_names_no_path(
     web: httpx2.Client, store: Path, tmp_path: Path
 ) -> None:
     """Promise Z3."""
@@ -140,7 +142,7 @@ def test_what_a_server_tells_of_itself_names_no_path(
         assert relay.survey().address == str(store)
 
 
-def test_what_a_capability_stumbles_over_is_told_without_its_path(
+def test_what_a_capability_stumbles_over_is_reported_without_its_path(
     web: httpx2.Client, tmp_path: Path
 ) -> None:
     """Promise Z3. Also in the events of its thread."""
@@ -159,7 +161,7 @@ def test_what_a_capability_stumbles_over_is_told_without_its_path(
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "shown"),
     [
         ("no file '/srv/my store/a b.txt' there", "no file …/a b.txt there"),
         ("cannot import x (/usr/lib/python3/y.py)", "cannot import x (…/y.py)"),
@@ -167,9 +169,9 @@ def test_what_a_capability_stumbles_over_is_told_without_its_path(
         ("see https://example.com/a/b or /facts", "see https://example.com/a/b or /facts"),
     ],
 )
-def test_folders_are_left_out_of_what_others_say(said: str, told: str) -> None:
+def test_folders_are_left_out_of_what_others_say(said: str, shown: str) -> None:
     """Promise Z3."""
-    assert without_paths(said) == told
+    assert without_paths(said) == shown
 
 
 def test_an_error_keeps_its_place_where_it_is_copied() -> None:

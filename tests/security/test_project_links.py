@@ -195,7 +195,7 @@ def test_a_heartbeat_reads_nothing_outside(clone: Clone, name: str) -> None:
     (done,) = beat(Project(clone.folder), "cat")
 
     assert done.status == "blocked"
-    assert SECRET not in done.told
+    assert SECRET not in done.text
     clone.check()
 
 

@@ -116,7 +116,7 @@ def test_every_early_refusal_is_seen(guarded: Served, store: Path) -> None:
     assert seen == {status: status for status in asking}
 
 
-def test_a_request_that_cannot_be_read_is_told_so_however_much_follows(served: Served) -> None:
+def test_a_request_that_cannot_be_read_is_reported_however_much_follows(served: Served) -> None:
     """Promise Z3."""
     assert sent_first(served, b"garbage\r\n\r\n", LARGE[:14_000_000]) == 400
 

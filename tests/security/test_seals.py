@@ -137,7 +137,7 @@ def stored() -> tuple[Pushed, Artifact, bytes]:
         return made, relay.peek(made.ref), relay.transport.ask(Pull(made.ref)).whole()
 
 
-def told(artifact: Artifact, body: bytes) -> bytes:
+def reported(artifact: Artifact, body: bytes) -> bytes:
     """The reply of a server that tells this of a body."""
     line = encode(replace(artifact, size_bytes=len(body)))
     return reply(200, line + b"\n" + body, f"content-type: {FRAMED}")
@@ -170,7 +170,7 @@ def test_a_changed_description_fails(stored: tuple[Pushed, Artifact, bytes], whi
     """Promise E4."""
     made, artifact, sent = stored
     lied = replace(artifact, **CHANGES[which])
-    answer = told(lied, sent)
+    answer = reported(lied, sent)
     first = reply(200, encode(lied) + b"\n" + sent[: 16 + CHUNK + 16], f"content-type: {FRAMED}")
 
     with pytest.raises(Sealed):
@@ -188,7 +188,7 @@ def test_a_changed_author_fails(stored: tuple[Pushed, Artifact, bytes], field: s
     by: Provenance = replace(artifact.provenance, **{field: "somebody else"})
 
     with pytest.raises(Sealed):
-        pulled(told(replace(artifact, provenance=by), sent), made.url)
+        pulled(reported(replace(artifact, provenance=by), sent), made.url)
 
 
 def test_an_honest_server_is_believed_also_where_it_does_not_say_that_it_is_sealed(
@@ -197,8 +197,8 @@ def test_an_honest_server_is_believed_also_where_it_does_not_say_that_it_is_seal
     made, artifact, sent = stored
 
     for sealed in ("k2", None, "k1"):
-        assert pulled(told(replace(artifact, sealed=sealed), sent), made.url) == BODY
-    assert asyncio.run(awaited(told(artifact, sent), made.url)) == BODY
+        assert pulled(reported(replace(artifact, sealed=sealed), sent), made.url) == BODY
+    assert asyncio.run(awaited(reported(artifact, sent), made.url)) == BODY
 
 
 def test_a_changed_body_brings_nothing_at_all(stored: tuple[Pushed, Artifact, bytes]) -> None:
@@ -221,9 +221,9 @@ def test_a_changed_body_brings_nothing_at_all(stored: tuple[Pushed, Artifact, by
 
     for body in changed.values():
         with pytest.raises(Sealed):
-            pulled(told(artifact, body), made.url)
+            pulled(reported(artifact, body), made.url)
         with pytest.raises(Sealed):
-            asyncio.run(awaited(told(artifact, body), made.url))
+            asyncio.run(awaited(reported(artifact, body), made.url))
 
 
 def test_a_stream_that_is_cut_never_says_that_it_is_whole(
@@ -267,7 +267,7 @@ def test_a_traceback_holds_no_key(stored: tuple[Pushed, Artifact, bytes]) -> Non
     key = made.url.partition("#k2=")[2]
     for url in (made.url, made.url[:-1], f"{made.url}#{key}"):
         try:
-            pulled(told(artifact, sent[:-1]), url)
+            pulled(reported(artifact, sent[:-1]), url)
         except Sealed:
             shown = traceback.format_exc()
         else:

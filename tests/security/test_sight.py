@@ -70,9 +70,9 @@ def pair() -> tuple[Relay, Relay, Relay, Relay]:
 
 def alike(answered: Any) -> Any:
     """What was answered, without what differs between any two stores: ids, and their tokens."""
-    told = str(to_builtins(answered))
-    told = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "<ref>", told)
-    return re.sub(r"'(duration_ms|spent': {'tokens)': \d+", "", told)
+    reply = str(to_builtins(answered))
+    reply = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "<ref>", reply)
+    return re.sub(r"'(duration_ms|spent': {'tokens)': \d+", "", reply)
 
 
 # Search
@@ -82,7 +82,7 @@ def alike(answered: Any) -> Any:
     "query",
     ["zanzibar", "fox", "fox breakfast", "butter brown zanzibar", "the lazy fox", "nowhere"],
 )
-def test_a_search_of_a_limited_key_tells_nothing_of_the_rest(query: str) -> None:
+def test_a_search_of_a_limited_key_reveals_nothing_of_the_rest(query: str) -> None:
     """Promise Z1: prefixes. Hits, scores, counts, ignored words and notes."""
     _, _, in_bare, in_rich = pair()
 
@@ -107,9 +107,9 @@ def test_a_limited_key_finds_its_own_however_much_else_there_is() -> None:
     } | {None}
 
 
-def test_retrieval_tells_a_limited_key_nothing_of_the_rest() -> None:
+def test_retrieval_shows_a_limited_key_nothing_of_the_rest() -> None:
     """Promise Z1: prefixes. The search that is a capability, asked in a thread."""
-    told: list[str] = []
+    reply: list[str] = []
     for limited in pair()[2:]:
         thread = limited.new_thread("pub 3")
         thread.put("a fox in a thread", name="fox.md")
@@ -117,15 +117,15 @@ def test_retrieval_tells_a_limited_key_nothing_of_the_rest() -> None:
             stores_of(limited),
             Invoke("retrieval.search", {"query": "fox zanzibar"}, thread=thread.id),
         )
-        told.append(alike(limited.pull(made.artifact_ref).decode()))
+        reply.append(alike(limited.pull(made.artifact_ref).decode()))
 
-    assert told[0] == told[1]
+    assert reply[0] == reply[1]
 
 
 # Counts, caches, what others have looked into
 
 
-def test_what_was_counted_of_others_is_not_told() -> None:
+def test_what_was_counted_of_others_is_not_reported() -> None:
     """Promise Z1: prefixes. Cache hits, and what is counted since the server started."""
     relay = owner()
     limited = holder(relay, threads=("pub",))
@@ -145,10 +145,10 @@ def test_what_was_counted_of_others_is_not_told() -> None:
         answer(stores_of(limited), ReadSavings())
 
 
-def test_nothing_tells_that_another_has_looked_into_the_same_bytes() -> None:
+def test_nothing_reveals_that_another_has_looked_into_the_same_bytes() -> None:
     """Promise Z1: prefixes. Else one could guess at content, and be told."""
     body = "[section]\nkey = value\n" * 5_000
-    told: list[str] = []
+    reply: list[str] = []
     clock = Clock()
     for is_there in (False, True):
         relay = owner(clock)
@@ -159,7 +159,7 @@ def test_nothing_tells_that_another_has_looked_into_the_same_bytes() -> None:
         thread = limited.new_thread("pub 1")
         made = thread.put(body, name="b.txt", type="text", media_type="text/plain")
         limited.pull(made.ref)
-        told.append(
+        reply.append(
             alike(
                 [
                     answer(stores_of(limited), ReadSavings(thread.id)),
@@ -169,7 +169,7 @@ def test_nothing_tells_that_another_has_looked_into_the_same_bytes() -> None:
             )
         )
 
-    assert told[0] == told[1]
+    assert reply[0] == reply[1]
 
 
 def test_how_often_others_pull_decides_nothing_for_a_limited_key() -> None:
@@ -187,7 +187,7 @@ def test_how_often_others_pull_decides_nothing_for_a_limited_key() -> None:
 # Refs of what is not there
 
 
-def test_where_something_came_from_is_told_only_as_far_as_it_is_there() -> None:
+def test_where_something_came_from_is_reported_only_as_far_as_it_is_there() -> None:
     """Promise Z1: prefixes."""
     relay = owner()
     limited = holder(relay, channels=("public-",))
@@ -196,7 +196,7 @@ def test_where_something_came_from_is_told_only_as_far_as_it_is_there() -> None:
     made = relay.push("made", channel="public-2", source_refs=(secret.ref, seen.ref))
     relay.push("derived", source_refs=(made.ref,))
 
-    told: list[Any] = [
+    reply: list[Any] = [
         answer(stores_of(limited), ReadLineage(made.ref)),
         answer(stores_of(limited), Peek(made.ref)),
         limited.list(),
@@ -204,8 +204,8 @@ def test_where_something_came_from_is_told_only_as_far_as_it_is_there() -> None:
         limited.extend(made.ref, 9_999),
     ]
 
-    assert secret.ref not in str(to_builtins(told))
-    assert seen.ref in str(to_builtins(told[0]))
+    assert secret.ref not in str(to_builtins(reply))
+    assert seen.ref in str(to_builtins(reply[0]))
     assert answer(stores_of(limited), ReadLineage(made.ref)).derived == []
     # It is still known to who may know it.
     assert relay.peek(made.ref).provenance.source_refs == (secret.ref, seen.ref)
@@ -219,7 +219,7 @@ def test_what_is_not_for_a_key_is_as_if_it_were_nowhere(kind: type[Verb[Any]]) -
     nowhere = Things(f"{NOBODY}1", f"{NOBODY}2", "peace room", "f" * 12, f"{NOBODY}3")
     limited = holder(relay, channels=("public-",), threads=("pub",))
 
-    def told(things: Things) -> list[Any]:
+    def reply(things: Things) -> list[Any]:
         answers: list[Any] = []
         for verb in examples(kind, things):
             try:
@@ -231,7 +231,7 @@ def test_what_is_not_for_a_key_is_as_if_it_were_nowhere(kind: type[Verb[Any]]) -
                 answers.append(words)
         return answers
 
-    assert told(hidden) == told(nowhere)
+    assert reply(hidden) == reply(nowhere)
 
 
 # State that one caller leaves for another

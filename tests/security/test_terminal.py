@@ -98,18 +98,18 @@ class _Changing(BaseHTTPRequestHandler):
         asked = HTTPConnection("127.0.0.1", self.port, timeout=60)
         asked.request(self.command, self.path, body or None, headers)
         answer = asked.getresponse()
-        told = answer.read()
+        reply = answer.read()
         asked.close()
         if "json" in (answer.getheader("content-type") or ""):
             escaped = json.dumps(HOSTILE)[1:-1].encode()
-            told = told.replace(WORD.encode(), escaped)
+            reply = reply.replace(WORD.encode(), escaped)
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in ("content-length", "transfer-encoding", "connection"):
                 self.send_header(name, value)
-        self.send_header("content-length", str(len(told)))
+        self.send_header("content-length", str(len(reply)))
         self.end_headers()
-        self.wfile.write(told)
+        self.wfile.write(reply)
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = _pass_on  # noqa: N815
 
@@ -131,7 +131,7 @@ def _server(handler: type[BaseHTTPRequestHandler]) -> Generator[str]:
         thread.join(20)
 
 
-def test_no_name_that_a_server_tells_acts_on_the_terminal(tmp_path: Path) -> None:
+def test_no_name_that_a_server_shows_acts_on_the_terminal(tmp_path: Path) -> None:
     world = World(tmp_path)
     with serving(world.home / "store") as served:
 
@@ -166,13 +166,13 @@ def _answering(status: int, media_type: str, body: bytes, **headers: str) -> typ
 
 
 def _problem(**more: object) -> bytes:
-    told = {
+    reply = {
         "error": f"no {HOSTILE}\nerror: two",
         "hint": HOSTILE,
         "detail": HOSTILE,
         HOSTILE: HOSTILE,
     }
-    return json.dumps(told | more).encode()
+    return json.dumps(reply | more).encode()
 
 
 ERRORS = {
@@ -233,9 +233,9 @@ def test_a_server_cannot_overrule_what_an_error_says(tmp_path: Path) -> None:
     with _server(_answering(404, "application/json", more)) as url:
         done = Shell(tmp_path).run("--json", "--url", url, "peek", ref)
 
-    told = json.loads(done.stderr)
-    assert told["error"] == "not_found"
-    assert "overruled" not in told["message"]
+    reply = json.loads(done.stderr)
+    assert reply["error"] == "not_found"
+    assert "overruled" not in reply["message"]
 
 
 # Commands that go on

@@ -350,9 +350,9 @@ def test_every_command_says_what_to_do(tmp_path: Path, backup: Path) -> None:
     (tmp_path / "file").write_text("mine")
 
     for words in (("push", "file"), ("artifact", "list"), ("gc",), ("thread", "list"), ("backup",)):
-        code, told = shell.fails(*words)
+        code, reply = shell.fails(*words)
         assert code == 1
-        assert "relay restore FILE" in told
+        assert "relay restore FILE" in reply
     assert b"not finished" in shell.run("verify").stdout
     doctor = shell.run("doctor")
     assert doctor.returncode == 2

@@ -65,7 +65,7 @@ def head(
     ).encode()
 
 
-def told(served: Served, *parts: bytes) -> tuple[int, bytes]:
+def reply(served: Served, *parts: bytes) -> tuple[int, bytes]:
     """What is answered to who has sent so much, and waits."""
     with Raw(served.port, LATE_S_MAX) as raw:
         raw.say(*parts)
@@ -97,7 +97,7 @@ def test_who_may_only_read_is_refused_before_a_body_is_read(
     types = "Content-Type: application/json\r\n"
 
     statuses = {
-        path: told(
+        path: reply(
             served,
             head(
                 served,
@@ -128,8 +128,8 @@ def test_many_pushes_of_who_may_only_read_are_refused_before_they_come(
     framed = f"Content-Type: {FRAMED}\r\n"
 
     for path in ("/v1/artifacts/many", "/v1/artifacts", "/v1/threads/import", "/v1/restore"):
-        assert told(served, head(served, path, token, LARGE, framed))[0] == 403
-        assert told(served, head(served, path, token, None, framed))[0] == 403
+        assert reply(served, head(served, path, token, LARGE, framed))[0] == 403
+        assert reply(served, head(served, path, token, None, framed))[0] == 403
 
 
 def test_a_limited_key_is_refused_before_a_body_that_would_belong_nowhere(
@@ -138,10 +138,10 @@ def test_a_limited_key_is_refused_before_a_body_that_would_belong_nowhere(
     """Promise Z3."""
     token = owner.new_key(channels=("public-",)).token
 
-    assert told(served, head(served, "/push", token, LARGE))[0] == 403
-    assert told(served, head(served, "/v1/artifacts", token, LARGE))[0] == 403
-    assert told(served, head(served, "/v1/artifacts?channel=private", token, LARGE))[0] == 403
-    assert told(served, head(served, "/v1/threads/import", token, LARGE))[0] == 403
+    assert reply(served, head(served, "/push", token, LARGE))[0] == 403
+    assert reply(served, head(served, "/v1/artifacts", token, LARGE))[0] == 403
+    assert reply(served, head(served, "/v1/artifacts?channel=private", token, LARGE))[0] == 403
+    assert reply(served, head(served, "/v1/threads/import", token, LARGE))[0] == 403
 
 
 def test_a_body_for_a_thread_that_is_not_there_is_refused_before_it_comes(
@@ -161,9 +161,9 @@ def test_a_body_for_a_thread_that_is_not_there_is_refused_before_it_comes(
         (f"/v1/handoffs/{NOBODY}/return", ""),
         (f"/v1/threads/{NOBODY}/events", ""),
     ):
-        assert told(served, head(served, path, token, LARGE, more))[0] == 404, path
+        assert reply(served, head(served, path, token, LARGE, more))[0] == 404, path
     patch = head(served, f"/v1/threads/{NOBODY}/state", token, LARGE, method="PATCH")
-    assert told(served, patch)[0] == 404
+    assert reply(served, patch)[0] == 404
 
 
 def test_a_body_past_the_quota_is_refused_before_it_comes(served: Served, owner: Relay) -> None:
@@ -172,9 +172,9 @@ def test_a_body_past_the_quota_is_refused_before_it_comes(served: Served, owner:
     json = "Content-Type: application/json\r\n"
     again = "Idempotency-Key: again\r\n"
 
-    assert told(served, head(served, "/push", token, LARGE))[0] == 402
+    assert reply(served, head(served, "/push", token, LARGE))[0] == 402
     small = head(served, "/push", token, 100_000, again)
-    assert told(served, small, b"a" * 100_000)[0] == 200
+    assert reply(served, small, b"a" * 100_000)[0] == 200
     for path, more in (
         ("/push", json),
         ("/push", ""),
@@ -182,10 +182,10 @@ def test_a_body_past_the_quota_is_refused_before_it_comes(served: Served, owner:
         ("/v1/artifacts/many", f"Content-Type: {FRAMED}\r\n"),
         ("/v1/threads/import", ""),
     ):
-        assert told(served, head(served, path, token, LARGE, more))[0] == 402, path
-        assert told(served, head(served, path, token, None, more))[0] == 402, path
-    assert told(served, small, b"a" * 100_000)[0] == 200
-    assert told(served, head(served, "/push", token, None))[0] == 402
+        assert reply(served, head(served, path, token, LARGE, more))[0] == 402, path
+        assert reply(served, head(served, path, token, None, more))[0] == 402, path
+    assert reply(served, small, b"a" * 100_000)[0] == 200
+    assert reply(served, head(served, "/push", token, None))[0] == 402
 
 
 def test_a_body_of_unknown_length_is_cut_where_the_quota_ends(served: Served, owner: Relay) -> None:
@@ -193,10 +193,10 @@ def test_a_body_of_unknown_length_is_cut_where_the_quota_ends(served: Served, ow
     token = owner.new_key(quota_bytes=1_000_000).token
     chunk = b"10000\r\n" + b"a" * 65_536 + b"\r\n"
 
-    assert told(served, head(served, "/push", token, None), chunk * 40)[0] == 402
+    assert reply(served, head(served, "/push", token, None), chunk * 40)[0] == 402
 
 
-def test_who_asks_whether_to_go_on_is_told_so_once_nothing_is_in_the_way(
+def test_expect_100_continue_is_answered_once_nothing_is_in_the_way(
     served: Served, owner: Relay
 ) -> None:
     """Promise Z3."""
@@ -237,12 +237,12 @@ def test_what_one_key_sends_at_a_time_is_bounded_and_leaves_room_for_others(
         for _ in range(2):
             begin(other)
         wait_for(lambda: incoming_of(served).uploads == 4)
-        assert told(served, head(served, "/push", third, LARGE))[0] == 503
-        assert told(served, head(served, "/push", third, 5), b"small")[0] == 200
+        assert reply(served, head(served, "/push", third, LARGE))[0] == 503
+        assert reply(served, head(served, "/push", third, 5), b"small")[0] == 200
         first.say(b"a" * (LARGE - 100))
         assert first.answer()[0] == 200
         wait_for(lambda: incoming_of(served).uploads == 3)
-        assert told(served, head(served, "/push", third, LARGE), b"a" * LARGE)[0] == 200
+        assert reply(served, head(served, "/push", third, LARGE), b"a" * LARGE)[0] == 200
         second.socket.close()
         wait_for(lambda: incoming_of(served).uploads == 2)
 
@@ -259,16 +259,16 @@ def test_one_caller_does_not_fill_the_temporary_folder(
         return SimpleNamespace(free=room - held.held_bytes)
 
     monkeypatch.setattr(bounds.shutil, "disk_usage", usage)
-    status, text = told(served, head(served, "/push", token, 3_000_000))
+    status, text = reply(served, head(served, "/push", token, 3_000_000))
     assert (status, text) == (507, b"the server has no room to take in this body")
     chunk = b"%x\r\n" % 1_000_000 + b"a" * 1_000_000 + b"\r\n"
-    assert told(served, head(served, "/push", token, None), chunk * 3)[0] == 507
+    assert reply(served, head(served, "/push", token, None), chunk * 3)[0] == 507
     with Raw(served.port, LATE_S_MAX) as raw:
         raw.say(head(served, "/push", token, 1_500_000), b"a" * 1_400_000)
         wait_for(lambda: held.held_bytes > 1_000_000)
-        assert told(served, head(served, "/push", token, 1_500_000))[0] == 507
-        assert told(served, head(served, "/push", other, 900_000), b"b" * 900_000)[0] == 200
-        assert told(served, head(served, "/push", token, 5), b"small")[0] == 200
+        assert reply(served, head(served, "/push", token, 1_500_000))[0] == 507
+        assert reply(served, head(served, "/push", other, 900_000), b"b" * 900_000)[0] == 200
+        assert reply(served, head(served, "/push", token, 5), b"small")[0] == 200
     wait_for(lambda: held.held_bytes == held.uploads == 0)
 
 
@@ -290,11 +290,11 @@ def test_a_temporary_folder_that_is_full_is_507_and_spoils_nothing(
     part = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n' + large + b"\r\n--b--\r\n"
     artifacts = f"/threads/{thread}/artifacts"
 
-    assert told(served, head(served, "/push", token, len(large)), large)[0] == 507
-    assert told(served, head(served, "/v1/artifacts", token, len(large)), large)[0] == 507
-    assert told(served, head(served, artifacts, token, len(part), form), part)[0] == 507
-    assert told(served, head(served, "/v1/threads/import", token, len(large)), large)[0] == 507
-    assert told(served, head(served, "/push", token, 5), b"small")[0] == 200
+    assert reply(served, head(served, "/push", token, len(large)), large)[0] == 507
+    assert reply(served, head(served, "/v1/artifacts", token, len(large)), large)[0] == 507
+    assert reply(served, head(served, artifacts, token, len(part), form), part)[0] == 507
+    assert reply(served, head(served, "/v1/threads/import", token, len(large)), large)[0] == 507
+    assert reply(served, head(served, "/push", token, 5), b"small")[0] == 200
     assert incoming_of(served).uploads == incoming_of(served).held_bytes == 0
 
 

@@ -139,11 +139,11 @@ def test_it_takes_little_time_and_memory_to_refuse_it(bomb: bytes, tmp_path: Pat
 
     root = Path(__file__).parents[2]
     done = subprocess.run(child, cwd=root, capture_output=True, check=True, timeout=60)
-    told = done.stdout.split()
+    answer = done.stdout.split()
 
-    assert told[0] == b"invalid"
-    assert float(told[1]) < 1
-    assert int(told[2]) < 32
+    assert answer[0] == b"invalid"
+    assert float(answer[1]) < 1
+    assert int(answer[2]) < 32
 
 
 def test_http_and_the_command_line_refuse_it(bomb: bytes, tmp_path: Path) -> None:
@@ -154,10 +154,10 @@ def test_http_and_the_command_line_refuse_it(bomb: bytes, tmp_path: Path) -> Non
             relay.import_thread(tmp_path / "bomb.zip")
         assert httpx2.get(f"{served.url}/readyz").status_code == 200
 
-    code, told = Shell(tmp_path).fails("import", "bomb.zip")
+    code, answer = Shell(tmp_path).fails("import", "bomb.zip")
 
     assert code == 2
-    assert "shares bytes" in told
+    assert "shares bytes" in answer
 
 
 # Handoff files
@@ -186,10 +186,10 @@ def repacked(path: Path, method: int) -> bytes:
 def refused(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     with Relay("memory:") as relay:
-        with pytest.raises(RelayError) as told:
+        with pytest.raises(RelayError) as answer:
             take_handoff(relay, path)
         assert relay.threads().threads == []
-    return told.value.message
+    return answer.value.message
 
 
 def test_a_handoff_file_is_read_by_the_same_rules(handed: Path) -> None:

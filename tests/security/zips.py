@@ -64,19 +64,19 @@ def with_events(parts: Parts, events: list[Document], is_honest: bool = False) -
 
     `is_honest`: the manifest goes on to tell of the old one.
     """
-    told: list[bytes] = []
+    answer: list[bytes] = []
     last = b""
     for each in events:
         with suppress(ValidationError):  # What is no event has no hash that could fit.
             last = event_chain.encode(replace(convert(each, Event), hash=""), last)
         digest = last[: event_chain.HASH_BYTES].hex()
-        told.append(json.dumps({**each, "hash": digest}).encode() + b"\n")
+        answer.append(json.dumps({**each, "hash": digest}).encode() + b"\n")
     version = sum(each["type"].startswith("state.") for each in events)
 
     def count(manifest: Document) -> None:
         manifest.update({} if is_honest else {"events": len(events), "version": version})
 
-    return {**changed(parts, "manifest.json", count), "events.jsonl": b"".join(told)}
+    return {**changed(parts, "manifest.json", count), "events.jsonl": b"".join(answer)}
 
 
 # Where fields are: in the directory's header of an entry, and in the local one.

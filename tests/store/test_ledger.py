@@ -403,7 +403,7 @@ def test_trim_again_or_further_back_changes_nothing(ledger: Ledger) -> None:
     assert ledger.logs("", "", 10) == ["a"]
 
 
-def test_drop_forgets_everything_and_the_log_begins_anew(ledger: Ledger) -> None:
+def test_drop_forgets_everything_and_the_log_begins_again(ledger: Ledger) -> None:
     ledger.commit(Write("a", (b"1", b"2"), (put("x", due_ms=1),)), Write("b", (b"1",)))
 
     ledger.drop("a", 2)

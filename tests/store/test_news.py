@@ -30,7 +30,7 @@ def news(connection: sqlite3.Connection) -> News:
     return News(ask)
 
 
-def test_what_others_wrote_since_is_told_once(connection: sqlite3.Connection) -> None:
+def test_what_others_wrote_since_is_reported_once(connection: sqlite3.Connection) -> None:
     add(connection, OTHER, ["before"])
     found = news(connection)
     add(connection, OTHER, ["a", "b/ü"])

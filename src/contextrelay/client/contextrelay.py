@@ -235,7 +235,7 @@ class ContextRelay:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Invalid("this relay was closed", "open it anew")
+            raise Invalid("this relay was closed", "open another")
 
     def _here(self) -> Relay:
         with self._lock:
@@ -263,7 +263,7 @@ class ContextRelay:
             self._check_open()
             remote = self._remotes.get(server.origin)
             if remote is None:
-                # The first is not necessarily ours, but ours is soon made anew.
+                # The first is not necessarily ours, but ours is soon made again.
                 if len(self._remotes) > OTHER_SERVERS_MAX:
                     self._remotes.pop(next(iter(self._remotes))).close()
                 remote = self._remotes[server.origin] = Remote(server, self.timeout)

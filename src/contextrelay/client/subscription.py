@@ -119,7 +119,7 @@ class Subscription:
         hear(frame)
 
     def _skip(self, gap: Any) -> None:
-        """Go on behind signals that are no longer kept; or anew, where the channel counts anew."""
+        """Go on behind signals that are no longer kept, or from 1 where the channel starts over."""
         log.warning("signals of channel %r are no longer kept: %s", self._channel, gap)
         with suppress(TypeError, ValueError, IndexError):
             self._seq = int(gap[1])

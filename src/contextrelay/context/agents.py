@@ -151,7 +151,7 @@ class ContextAwareTechnicalAgent(ContextAwareAgent):
     async def _load_role_prompt(self) -> str:
         return (
             "You help customers of a telecom company with technical trouble. Read the data of the"
-            " line and of the diagnostics, find the cause, and give steps that mend it."
+            " line and of the diagnostics, find the cause, and give steps that repair it."
         )
 
     async def diagnose_issue(self, issue_description: str, customer_id: str) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class ContextPackage:
         self._by_type: dict[str, int] | None = None
 
     def calculate_metrics(self) -> None:
-        """Count everything anew, as after a change of `blocks` by hand."""
+        """Count everything again, as after a change of `blocks` by hand."""
         self._uncounted, self._uncounted_bytes, self._by_type = [], 0, {}
         for block in self.blocks:
             name = block.type._name_  # Twenty times as quick as `name`.

@@ -52,14 +52,14 @@ class AgentCoordinator:
         self.save(intent_agent.session_id or "")
         return answer
 
-    def transfer(self, giver: str, taker: str) -> str:
+    def transfer(self, giver: str, receiver: str) -> str:
         """Let one agent go on with another's session; the session's id.
 
         Raises:
             ValueError: the giver has no session.
         """
         session = self.agents[giver].export_context()
-        self.agents[taker].import_context(session)
+        self.agents[receiver].import_context(session)
         self.save(session["session_id"])
         return session["session_id"]
 

@@ -105,7 +105,7 @@ class DistributedContextStore:
         return json.loads(raw) if raw else []
 
     def update_block(self, session_id: str, block: ContextBlock) -> None:
-        """Store one block of a session anew, without the others."""
+        """Store one block of a session again, without the others."""
         self._store_blocks(session_id, [block])
         self.redis.expire(self._session_key(session_id), self.ttl)
 

@@ -1,4 +1,4 @@
-"""Scoring: how relevant blocks are to a query, by an index that is kept, not fitted anew."""
+"""Scoring: how relevant blocks are to a query, by an index that is kept, not fitted again."""
 
 from __future__ import annotations
 

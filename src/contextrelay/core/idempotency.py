@@ -189,7 +189,7 @@ def check_key(key: str) -> None:
 
 
 class _Asked(Struct, frozen=True):
-    """What the first who asked has written down."""
+    """What the first request has written down."""
 
     digest: bytes
     seed: bytes

@@ -29,10 +29,10 @@ class Build(Struct, frozen=True, kw_only=True):
 def build() -> Build:
     """Find out what this is; whatever cannot be found out is `unknown`."""
     try:
-        told = import_module("contextrelay.doors._build")
+        stamp = import_module("contextrelay.doors._build")
     except ImportError:
         return Build(version=contextrelay.__version__, commit=_commit_here())
-    return Build(version=contextrelay.__version__, commit=told.COMMIT, built=told.BUILT)
+    return Build(version=contextrelay.__version__, commit=stamp.COMMIT, built=stamp.BUILT)
 
 
 def _commit_here() -> str:
@@ -44,7 +44,7 @@ def _commit_here() -> str:
 
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     try:
-        told = run(command, capture_output=True, text=True, timeout=GIT_S_MAX, check=True)
+        done = run(command, capture_output=True, text=True, timeout=GIT_S_MAX, check=True)
     except (OSError, SubprocessError):
         return UNKNOWN
-    return told.stdout.strip() or UNKNOWN
+    return done.stdout.strip() or UNKNOWN

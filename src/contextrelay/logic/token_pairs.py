@@ -23,7 +23,7 @@ _SLOT_BYTES = 4
 _ENTRIES = _HEAD_BYTES + _SLOTS * _SLOT_BYTES
 _ENTRY_HEAD = "<IB"
 _ENTRY_HEAD_BYTES = 5
-# In a table of two slots an entry no run of taken slots is near this; a spoilt one ends here.
+# In a table of two slots an entry no run of taken slots is near this; a damaged one ends here.
 _PROBES_MAX = 256
 
 _UPPER, _LOWER = "A-ZÀ-ÖØ-Þ", "a-zß-öø-ÿ"
@@ -91,7 +91,7 @@ class Pairs:
         """How many parts are left when no two neighbours are a token; the lowest rank goes first.
 
         Raises:
-            IndexError: the table is spoilt.
+            IndexError: the table is damaged.
         """
         if self._rank(piece) is not None:
             return 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, cast
 
+from msgspec import to_builtins
+
 ABOUT = "PROJECT.md"
 STATE = "state.json"
 DECISIONS = "decisions.md"
@@ -79,7 +81,7 @@ def as_fields(value: Any) -> Any:
         return {name: as_fields(each) for name, each in named().items()}
     if isinstance(value, list | tuple):
         return [as_fields(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
+    return to_builtins(value)
 
 
 class Finished(NamedTuple):

@@ -25,7 +25,7 @@ class Lineage(Struct, frozen=True, kw_only=True):
 
 
 class SweepReport(Struct, frozen=True, kw_only=True):
-    """What a sweep freed and mended."""
+    """What a sweep freed and repaired."""
 
     expired: int = 0
     """Artifacts whose time was up."""

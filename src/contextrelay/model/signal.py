@@ -28,7 +28,7 @@ class SignalPage(Struct, frozen=True, kw_only=True):
     """Signals of a channel after a seq, in order, to iterate over; and how far the channel is.
 
     `gap`: signals first to last, both included, came after that seq and are no longer kept; reading
-    goes on behind the last. Where first > last, the channel was forgotten and counts anew.
+    goes on behind the last. Where first > last, the channel was forgotten and starts over.
     """
 
     signals: list[Signal]

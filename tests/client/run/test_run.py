@@ -135,7 +135,7 @@ def test_what_a_model_notes_is_committed_with_its_answer(relay: Relay) -> None:
     assert patches[-1].by == "echo:echo-1"
 
 
-def test_a_refused_note_is_told_to_the_model_and_the_run_goes_on(relay: Relay) -> None:
+def test_a_refused_note_is_reported_to_the_model_and_the_run_goes_on(relay: Relay) -> None:
     """Promise X1: checked on a draft at once."""
     thread = relay.new_thread("refusals")
     wrong = {"decisions": [{"text": "so", "evidence": ["00000000-0000-4000-8000-000000000000"]}]}
@@ -244,7 +244,7 @@ def test_a_model_that_loops_is_ended_after_its_rounds() -> None:
     assert thread.show().version == 1
 
 
-def test_tool_calls_that_are_none_are_told_to_the_model() -> None:
+def test_tool_calls_that_are_none_are_reported_to_the_model() -> None:
     """Promise X2: no JSON, no such tool, wrong arguments, too many at once."""
     thread = Relay("memory:").new_thread("calls")
     calls = (

@@ -27,7 +27,7 @@ def thread(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Thread]:
         yield relay.new_thread("work")
 
 
-def test_a_trace_tells_what_a_run_did_call_by_call(thread: Thread) -> None:
+def test_a_trace_shows_what_a_run_did_call_by_call(thread: Thread) -> None:
     """Promise X5: calls, tools, refs, tokens, price, time."""
     answer = record_run(thread, "r1")
 

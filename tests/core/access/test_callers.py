@@ -81,11 +81,11 @@ def test_a_tenant_sees_and_changes_nothing_of_another(kind: type[Verb[Any]], sco
         came = outcome(stranger, verb)
 
         assert everything(relay, "x/acme/") == before
-        assert_tells_nothing(came, verb, things)
+        assert_reveals_nothing(came, verb, things)
 
 
 @pytest.mark.parametrize("kind", EVERY_VERB, ids=lambda kind: kind.__name__)
-def test_the_owner_has_its_own_space_beside_those_of_tenants(kind: type[Verb[Any]]) -> None:
+def test_the_owner_has_its_own_space_next_to_those_of_tenants(kind: type[Verb[Any]]) -> None:
     """Promise Z4."""
     relay = owner()
     theirs = relay.new_key(tenant="acme", scope="admin")
@@ -97,7 +97,7 @@ def test_the_owner_has_its_own_space_beside_those_of_tenants(kind: type[Verb[Any
 
         assert everything(relay, "x/acme/") == before
         if kind.__name__ not in ("Backup", "AdoptState"):
-            assert_tells_nothing(came, verb, things)
+            assert_reveals_nothing(came, verb, things)
 
 
 LIMITS: dict[str, dict[str, Any]] = {
@@ -121,7 +121,7 @@ def test_a_limited_key_sees_and_changes_nothing_else(kind: type[Verb[Any]], limi
 
         now = everything(relay, "")
         assert {log: now[log] for log in before} == before
-        assert_tells_nothing(came, verb, things)
+        assert_reveals_nothing(came, verb, things)
 
 
 @pytest.mark.parametrize("scope", ["read", "write"])
@@ -146,7 +146,7 @@ def test_a_limited_key_may_do_all_it_could_otherwise_where_it_belongs(
         assert not isinstance(came, NotFound | Conflict), came
 
 
-def assert_tells_nothing(came: bytes | RelayError, verb: Verb[Any], things: Things) -> None:
+def assert_reveals_nothing(came: bytes | RelayError, verb: Verb[Any], things: Things) -> None:
     """Fail if an answer holds anything of another's that was not in the question."""
     shown = str(came).encode() if isinstance(came, RelayError) else came
     said = encode(verb) + body_of(type(verb))

@@ -151,7 +151,7 @@ def test_two_tenants_may_call_everything_the_same() -> None:
         assert each.thread("plan").show().version == 2
 
 
-def test_nothing_tells_that_another_has_the_same_bytes() -> None:
+def test_nothing_reveals_that_another_has_the_same_bytes() -> None:
     """Promise Z4: what is kept once is not seen to be."""
     relay = owner()
     one, two = holder(relay, tenant="acme"), holder(relay, tenant="beta")
@@ -175,7 +175,7 @@ def asdict(artifact: Any) -> dict[str, Any]:
     return asdict(artifact)
 
 
-def test_a_tenant_is_not_told_how_often_others_were_answered_from_the_cache() -> None:
+def test_a_tenant_does_not_learn_how_often_others_were_answered_from_the_cache() -> None:
     """Promises Z4, C2: the tenant is part of the cache key."""
     relay = owner()
     acme, beta = holder(relay, tenant="acme"), holder(relay, tenant="beta")

@@ -105,7 +105,7 @@ def test_a_tombstone_stays_for_thirty_days_and_then_everything_is_forgotten() ->
     assert core.stores.ledger.logs("i/", "", 10) == [ADDED]
 
 
-def test_a_sweep_takes_on_no_more_than_it_is_told() -> None:
+def test_a_sweep_takes_on_no_more_than_its_limit() -> None:
     clock = Clock()
     core = local(clock)
     for index in range(5):

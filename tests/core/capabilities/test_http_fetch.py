@@ -191,7 +191,7 @@ def test_an_answer_that_is_no_success_is_an_error(
         fetch(served.url("/page?secret=1"), to_loopback())
 
 
-def test_nobody_there_is_told() -> None:
+def test_a_server_that_is_not_there_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
 
@@ -199,7 +199,7 @@ def test_nobody_there_is_told() -> None:
         fetch(f"http://127.0.0.1:{port}/", to_loopback())
 
 
-def test_an_answer_that_is_no_http_is_told(served: Served) -> None:
+def test_an_answer_that_is_no_http_is_reported(served: Served) -> None:
     served.replies["/odd"] = b"220 mail.example ESMTP\r\n"
     served.replies["/long"] = b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n"
     served.replies["/many"] = b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000 + b"\r\n"

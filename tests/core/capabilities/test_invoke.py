@@ -143,13 +143,13 @@ def test_whatever_part_of_an_invocation_a_crash_leaves_does_no_harm() -> None:
             dying.ask(Invoke("core.echo"))
         except Stopped:
             is_over = False
-        _check_mended(whole, clock, thread, f"after {stops_after} writes")
+        _check_repaired(whole, clock, thread, f"after {stops_after} writes")
         if is_over:
             return
     raise AssertionError("it never ended")
 
 
-def _check_mended(core: Local, clock: Clock, thread: str, when: str) -> None:
+def _check_repaired(core: Local, clock: Clock, thread: str, when: str) -> None:
     hops = core.ask(ReadStats(thread)).hop_count
     invoked = core.ask(Invoke("core.echo", {}, thread))
     assert core.ask(Pull(invoked.artifact_ref)).whole() == b"echo of ", when

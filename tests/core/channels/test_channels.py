@@ -63,7 +63,7 @@ def test_any_text_can_name_a_channel(clock: Clock, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "a\x00", "\x7f", "\x85", "\ud800"])
-def test_what_cannot_be_told_back_is_no_name_of_a_channel(clock: Clock, name: str) -> None:
+def test_what_cannot_be_read_back_is_no_name_of_a_channel(clock: Clock, name: str) -> None:
     core = local(clock)
 
     for verb in (Push(channel=name), Publish(name, 1), ReadSignals(name)):
@@ -96,7 +96,7 @@ def test_a_message_that_is_no_json_or_too_large_is_refused(
 # What is kept
 
 
-def test_a_channel_keeps_the_newest_signals_and_tells_of_the_gap(clock: Clock) -> None:
+def test_a_channel_keeps_the_newest_signals_and_shows_the_gap(clock: Clock) -> None:
     """Promise S4: kept by number, and an older `after` gets what it missed."""
     core = local(clock, settings=Settings(signals_kept_max=20))
 
@@ -168,7 +168,7 @@ def test_a_longer_time_in_the_settings_holds_for_what_was_sent_before(clock: Clo
     assert seqs(signals(core)) == []
 
 
-def test_a_channel_without_signals_for_a_month_is_forgotten_and_counts_anew(clock: Clock) -> None:
+def test_a_channel_without_signals_for_a_month_is_forgotten_and_starts_over(clock: Clock) -> None:
     """Promise S4: who comes back even later hears of a gap."""
     core = local(clock)
     for number in range(3):
@@ -198,7 +198,7 @@ def test_a_channel_that_is_used_again_is_not_forgotten(clock: Clock) -> None:
     assert seqs(signals(core, after=1)) == [2]
 
 
-def test_a_reader_without_a_place_is_told_only_how_far_the_channel_is(clock: Clock) -> None:
+def test_a_reader_without_a_place_learns_only_how_far_the_channel_is(clock: Clock) -> None:
     core = local(clock)
     core.ask(Publish("c", 1))
 
@@ -244,7 +244,7 @@ def push_and_publish(core: Local, thread: str) -> None:
 
 @pytest.mark.parametrize("scenario", [push_one, push_into_a_thread, push_several, push_and_publish])
 @pytest.mark.parametrize("wait_ms", [2 * MINUTE_MS, 2 * HOUR_MS])
-def test_whatever_a_crash_leaves_each_push_is_told_of_once(
+def test_whatever_a_crash_leaves_each_push_is_signalled_once(
     clock: Clock, scenario: Scenario, wait_ms: int
 ) -> None:
     """Promise S4: nothing is missed, though the process that pushed died."""
@@ -310,7 +310,7 @@ def test_signals_that_a_sweep_sends_keep_the_order_of_their_pushes(clock: Clock)
     assert [core.ask(Peek(ref or "")).name for ref in refs] == names
 
 
-def test_a_push_that_outlives_the_patience_of_a_sweep_is_told_of_once(clock: Clock) -> None:
+def test_a_push_slower_than_a_sweep_waits_is_signalled_once(clock: Clock) -> None:
     """The sweep runs when the artifact is in its thread, and the signal is not sent yet."""
     engine = open_engine("memory:")
     thread = local(clock, engine).ask(NewThread()).thread_id
@@ -345,7 +345,7 @@ class SlowSignal(StutterLedger):
 # Damage
 
 
-def test_verify_tells_of_a_signal_that_cannot_be_read(clock: Clock) -> None:
+def test_verify_shows_a_signal_that_cannot_be_read(clock: Clock) -> None:
     core = local(clock)
     core.ask(Publish("c", 1))
     core.stores.ledger.commit(Write("c/c", (b"{",)))
@@ -393,7 +393,7 @@ def test_a_message_whose_reply_was_lost_is_found_and_not_sent_twice(clock: Clock
     assert signals(local(clock, engine), after=1).signals == [sent]
 
 
-def test_a_message_that_was_not_sent_is_told_so(clock: Clock) -> None:
+def test_a_message_that_was_not_sent_is_reported(clock: Clock) -> None:
     engine = open_engine("memory:")
     lossy = Engine("lossy", LosesReply(engine, is_done=False), engine.blobs)
 

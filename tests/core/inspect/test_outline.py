@@ -24,19 +24,19 @@ def looked(relay: Relay, sha256: str) -> list[Row]:
     return stores_of(relay).ledger.rows(body_log(sha256), "looked", "", 10)
 
 
-def test_an_outline_is_made_once_for_a_content_and_kept_beside_it() -> None:
+def test_an_outline_is_made_once_for_a_content_and_kept_with_it() -> None:
     """Promise L1: computed once per content."""
     with Relay("memory:") as relay:
         first = relay.push(BODY, name="a.md")
         second = relay.push(BODY, name="b.md")
         assert looked(relay, first.sha256) == []
 
-        told = relay.outline(first.ref)
+        answer = relay.outline(first.ref)
         kept = looked(relay, first.sha256)
 
         assert len(kept) == 1
-        assert relay.outline(second.ref).text == told.text
-        assert relay.outline(first.ref) == told
+        assert relay.outline(second.ref).text == answer.text
+        assert relay.outline(first.ref) == answer
         assert looked(relay, first.sha256) == kept
 
 
@@ -44,12 +44,12 @@ def test_a_kept_outline_that_cannot_be_read_is_made_again() -> None:
     """Promise L1."""
     with Relay("memory:") as relay:
         artifact = relay.push(BODY, name="a.md")
-        told = relay.outline(artifact.ref)
+        answer = relay.outline(artifact.ref)
         row = looked(relay, artifact.sha256)[0]
         damaged = Row("looked", row.key, b"{")
         stores_of(relay).ledger.commit(Write(body_log(artifact.sha256), rows=(damaged,)))
 
-        assert relay.outline(artifact.ref) == told
+        assert relay.outline(artifact.ref) == answer
         assert looked(relay, artifact.sha256) == [row]
 
 
@@ -69,7 +69,7 @@ def test_what_an_outline_quotes_goes_with_the_content() -> None:
         assert relay.transport.ask(Verify()).problems == []
 
 
-def test_a_full_peek_tells_tokens_and_outline_and_a_plain_one_does_not() -> None:
+def test_a_full_peek_shows_tokens_and_outline_and_a_plain_one_does_not() -> None:
     """Promise R7."""
     with Relay("memory:") as relay:
         ref = relay.push(BODY, name="a.md").ref
@@ -82,14 +82,14 @@ def test_a_full_peek_tells_tokens_and_outline_and_a_plain_one_does_not() -> None
         assert not isinstance(plain.outline, str)
 
 
-def test_of_a_sealed_body_nothing_is_told_where_its_key_is_not() -> None:
+def test_of_a_sealed_body_nothing_is_shown_without_its_key() -> None:
     """Promise L4: on sealed refs it runs in the client."""
     with Relay("memory:") as relay:
         sealed = relay.push(b"x" * 100, seal=True)
 
-        told = relay.peek(sealed.ref, is_full=True)
+        answer = relay.peek(sealed.ref, is_full=True)
 
-        assert (told.tokens, told.token_basis, told.outline) == (None, "sealed", None)
+        assert (answer.tokens, answer.token_basis, answer.outline) == (None, "sealed", None)
         for verb in (relay.outline, relay.digest):
             with pytest.raises(Sealed, match="sealed"):
                 verb(sealed.ref)

@@ -92,7 +92,7 @@ def state_of(world: World) -> dict[str, list[dict[str, str]]]:
     return decode(world.core().ask(ReadState(world.thread)).state)
 
 
-def test_many_who_accept_at_once_are_each_told_once() -> None:
+def test_many_who_accept_at_once_are_each_answered_once() -> None:
     """Promise K7: acknowledgement."""
     world = new_world()
     ref = handed(world)
@@ -149,7 +149,7 @@ def test_a_key_for_a_channel_alone_takes_what_is_given_there_and_sees_no_more() 
         coder.give_back("done", given.ref)
 
 
-def test_a_key_for_threads_alone_is_told_which_channel_it_lacks() -> None:
+def test_a_key_for_threads_alone_learns_which_channel_it_lacks() -> None:
     """Promise Z1, of handoffs."""
     relay = owner()
     relay.new_thread("team one")

@@ -57,7 +57,7 @@ def test_a_kept_index_packs_as_a_new_one_whatever_changed(seed: int) -> None:
         assert kept == Local(Stores(core.stores.engine, now_ms=core.stores.now_ms)).ask(ask)
 
 
-def test_packing_again_makes_no_index_anew() -> None:
+def test_packing_again_makes_no_new_index() -> None:
     """Promise K4: a fact more costs what that fact is long."""
     chance, core = random.Random(5), local(Clock())
     thread = core.ask(NewThread("talk", "ada")).thread_id

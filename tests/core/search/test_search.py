@@ -198,7 +198,7 @@ def _postings(core: Local) -> int:
 
 
 @pytest.mark.parametrize("damage", [b"", b"no database at all" * 1_000, None])
-def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_damaged_index_is_rebuilt(tmp_path: Path, damage: bytes | None) -> None:
     """Promise L3: it stands apart and can be rebuilt."""
     with Relay(tmp_path) as relay:
         ref = relay.push("a needle").ref
@@ -213,7 +213,7 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: bytes | None) -> N
         assert [hit.ref for hit in relay.search("needle").hits] == [ref]
 
 
-def test_an_index_with_a_broken_page_is_made_anew(tmp_path: Path) -> None:
+def test_an_index_with_a_broken_page_is_rebuilt(tmp_path: Path) -> None:
     with Relay(tmp_path) as relay:
         relay.push_many([f"needle {index}" for index in range(300)])
         assert relay.search("needle").found == 300

@@ -317,7 +317,7 @@ def test_what_was_imported_goes_with_its_thread(relay: Relay, other: Relay, tmp_
     assert other.survey().bodies == 0
 
 
-def test_a_new_name_is_taken_and_the_origin_told(
+def test_a_new_name_is_taken_and_the_origin_reported(
     relay: Relay, other: Relay, tmp_path: Path
 ) -> None:
     """Promise T10."""
@@ -348,7 +348,7 @@ def test_a_new_name_that_is_none_is_refused(
 # While others write
 
 
-def test_an_export_beside_a_writer_is_of_one_version(
+def test_an_export_during_writes_is_of_one_version(
     relay: Relay, other: Relay, tmp_path: Path
 ) -> None:
     """Promise T10. The version in the manifest is the one that its events lead to."""
@@ -398,7 +398,7 @@ def test_an_export_is_not_disturbed_by_a_removal(relay: Relay, tmp_path: Path) -
     assert [len(relay.pull(each.ref)) for each in copy.artifacts()] == [100_000] * 20
 
 
-def test_a_thread_removed_under_way_is_told_of_and_leaves_no_file(
+def test_a_thread_removed_under_way_is_reported_and_leaves_no_file(
     relay: Relay, tmp_path: Path
 ) -> None:
     """Promise T10."""

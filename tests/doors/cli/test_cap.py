@@ -8,7 +8,7 @@ from tests.core.served import serving
 from tests.doors.cli.shell import Shell
 
 
-def test_cap_list_tells_what_can_be_invoked(shell: Shell) -> None:
+def test_cap_list_shows_what_can_be_invoked(shell: Shell) -> None:
     """Promise C1."""
     # In a process of its own: other tests may have added some.
     assert shell.out("cap", "list", real=True).split() == ["http.fetch", "retrieval.search"]

@@ -33,7 +33,7 @@ def test_a_file_keeps_its_name_type_and_metadata(shell: Shell) -> None:
     assert shell.json("peek", pushed["ref"])["summary"] == "Orders DB schema"
 
 
-def test_for_people_a_push_tells_size_life_and_what_to_do_next(shell: Shell) -> None:
+def test_for_people_a_push_shows_size_life_and_what_to_do_next(shell: Shell) -> None:
     text = shell.out("push", stdin=b"x" * 46_400, human=True)
 
     assert "46.4 kB" in text
@@ -195,7 +195,7 @@ def test_doctor_finds_nothing_wrong_with_a_new_store(shell: Shell) -> None:
     assert all(finding["state"] != "failure" for finding in findings)
 
 
-def test_doctor_tells_of_a_broken_store_and_exits_with_2(shell: Shell) -> None:
+def test_doctor_shows_a_broken_store_and_exits_with_2(shell: Shell) -> None:
     (shell.home / "store").mkdir()
     (shell.home / "store" / "relay.db").write_text("this is no database, whatever it says" * 50)
 

@@ -88,7 +88,7 @@ def test_an_interrupted_demo_leaves_nothing(shell: Shell) -> None:
         assert relay.list().artifacts == []
 
 
-def test_the_documents_are_the_same_every_time_and_tell_of_the_same_morning() -> None:
+def test_the_documents_are_the_same_every_time_and_show_the_same_morning() -> None:
     charges = json.loads(document("gateway.json"))["charges"]
     orders = [charge["reference"] for charge in charges]
     twice = {order for order in orders if orders.count(order) == 2}

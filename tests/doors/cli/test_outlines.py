@@ -7,7 +7,7 @@ from tests.doors.cli.shell import Shell
 CODE = "import os\n\n\nclass Box:\n    def area(self):\n        return 1\n" + "X = 1\n" * 500
 
 
-def test_the_outline_is_on_stdout_and_its_cost_beside_it(shell: Shell) -> None:
+def test_the_outline_is_on_stdout_and_its_cost_on_stderr(shell: Shell) -> None:
     """Promises L1, L4, L5."""
     (shell.home / "box.py").write_text(CODE)
     ref = shell.json("push", "box.py")["ref"]

@@ -184,7 +184,7 @@ def test_a_server_that_is_not_there_is_reported_with_what_to_do(shell: Shell) ->
     assert "no relay answers at http://127.0.0.1:1" in error
 
 
-def test_beside_the_store_nothing_of_the_network_is_imported(shell: Shell) -> None:
+def test_with_a_local_store_nothing_of_the_network_is_imported(shell: Shell) -> None:
     code = (
         "import sys; from contextrelay.doors.cli.main import run; run(['push', '-']);"
         "run(['publish', 'room', 'x']); run(['wait', 'room', '--since', '0']);"

@@ -45,7 +45,7 @@ def test_a_search_keeps_to_its_scope_and_says_what_it_left_out(shell: Shell, not
     assert " tok" in text
 
 
-def test_the_index_is_made_anew_by_command(shell: Shell, notes: str) -> None:
+def test_the_index_is_rebuilt_by_command(shell: Shell, notes: str) -> None:
     """Promise L3: rebuildable by command."""
     assert "has 2 artifacts" in shell.out("search", "--rebuild")
     assert shell.json("search", "payment", "--rebuild")["found"] == 2

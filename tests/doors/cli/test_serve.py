@@ -44,7 +44,7 @@ def test_it_can_be_ended_as_soon_as_it_says_that_it_listens(shell: Shell, worker
     assert (code, said) == (0, "")
 
 
-def test_as_json_it_tells_the_url_the_store_and_its_process(shell: Shell) -> None:
+def test_as_json_it_shows_the_url_the_store_and_its_process(shell: Shell) -> None:
     with shell.started("serve", "--port", "0", "--json") as server:
         text = json.loads(server.line())
 

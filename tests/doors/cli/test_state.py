@@ -160,7 +160,7 @@ def test_an_old_version_is_the_same_bytes_in_every_process(shell: Shell) -> None
 
 
 @pytest.mark.usefixtures("orders")
-def test_the_log_tells_when_who_what_and_the_checkpoints(shell: Shell) -> None:
+def test_the_log_shows_when_who_what_and_the_checkpoints(shell: Shell) -> None:
     """Promise T8."""
     shell.out("state", "add", "fact", "one", "--by", "planner")
     assert shell.out("checkpoint", "before lunch").strip() == "v2"
@@ -236,7 +236,7 @@ def test_what_is_in_a_state_cannot_command_the_terminal(shell: Shell) -> None:
     assert "\x1b" not in text
 
 
-def test_for_people_a_header_tells_of_what_is_left_out_altogether(shell: Shell) -> None:
+def test_for_people_a_header_shows_what_is_left_out_altogether(shell: Shell) -> None:
     shell.out("thread", "new", "--name", "long")
     shell.out("state", "add", "fact", "short", "-t", "long")
     shell.out("state", "add", "fact", "x" * 3_000, "-t", "long")

@@ -53,7 +53,7 @@ def test_stats_have_the_rows_of_the_seed_and_say_that_they_are_an_estimate(shell
     assert (stats["tokens_avoided"], stats["basis"]) == (18_976, "estimated: characters / 4")
 
 
-def test_stats_tell_what_was_counted_beside_it_over_all_commands(shell: Shell) -> None:
+def test_stats_show_what_was_counted_with_it_over_all_commands(shell: Shell) -> None:
     """Promises L5, U1: sent, avoided, pulled back and net, each with how it is known."""
     shell.out("thread", "new", "--name", "orders")
     body = b"the orders service owns the schema\n" * 1_000
@@ -78,7 +78,7 @@ def test_stats_tell_what_was_counted_beside_it_over_all_commands(shell: Shell) -
     assert shell.fails("stats", "orders", "--all")[0] == 2
 
 
-def test_a_report_tells_everything_in_markdown_and_is_an_event(shell: Shell, orders: str) -> None:
+def test_a_report_shows_everything_in_markdown_and_is_an_event(shell: Shell, orders: str) -> None:
     """Promise U2."""
     text = shell.out("report", orders, "--by", "reviewer")
 

@@ -44,7 +44,7 @@ def test_a_trace_is_shown_as_a_tree(shell: Shell, answer: str) -> None:
     assert lines[-1] == f"└─ answer {answer[:8]}"
 
 
-def test_a_trace_is_told_as_json(shell: Shell, answer: str) -> None:
+def test_a_trace_is_reported_as_json(shell: Shell, answer: str) -> None:
     """Promise X5."""
     trace = shell.json("trace", "work")
 
@@ -111,11 +111,11 @@ def test_a_trace_is_written_as_a_page_that_needs_and_runs_nothing(
     shell: Shell, answer: str
 ) -> None:
     """Promise X5: what a model was sent stands there as text, defused and fenced."""
-    told = shell.json("trace", "--html", "trace.html")
+    reply = shell.json("trace", "--html", "trace.html")
 
     raw = (shell.home / "trace.html").read_text()
     page = Page(raw)
-    assert told == {"file": "trace.html", "size": len(raw.encode()), "runs": 1}
+    assert reply == {"file": "trace.html", "size": len(raw.encode()), "runs": 1}
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "img", "link", "a", "iframe"})
     assert not any(name in ("src", "href") for _, attrs in page.tags for name in attrs)
     policies = [attrs["content"] or "" for _, attrs in page.tags if "http-equiv" in attrs]
@@ -140,12 +140,12 @@ def test_an_exchange_that_is_gone_stops_no_page(shell: Shell, answer: str) -> No
 
 def test_a_trace_is_written_as_otlp_json(shell: Shell, answer: str) -> None:
     """Promise X5: the file is what OpenTelemetry's own schema reads, line by line."""
-    told = shell.json("trace", "--otlp", "spans.jsonl")
+    reply = shell.json("trace", "--otlp", "spans.jsonl")
 
     lines = (shell.home / "spans.jsonl").read_text().splitlines()
     (request,) = [ParseDict(in_base64(json.loads(line)), request_type()) for line in lines]
     names = [span.name for span in request.resource_spans[0].scope_spans[0].spans]
-    assert told["runs"] == 1
+    assert reply["runs"] == 1
     assert names == [
         f"invoke_agent anthropic:{MODEL}",
         f"chat {MODEL}",
@@ -237,7 +237,7 @@ def test_headers_go_to_the_endpoint_that_they_were_set_for(shell: Shell, answer:
 @pytest.mark.parametrize(
     ("status", "code", "said"), [(400, 1, "answers 400"), (403, 4, "OTEL_EXPORTER_OTLP_HEADERS")]
 )
-def test_a_receiver_that_refuses_is_told(
+def test_a_receiver_that_refuses_is_reported(
     shell: Shell, answer: str, status: int, code: int, said: str
 ) -> None:
     """Promise X5."""

@@ -38,7 +38,7 @@ def traced(receiver: Receiver, tmp_path: Path) -> Generator[Served]:
         yield served
 
 
-def told(span: Any) -> tuple[Any, ...]:
+def answer(span: Any) -> tuple[Any, ...]:
     found = attributes(span)
     names = ("http.request.method", "http.route", "http.response.status_code", "contextrelay.verb")
     return tuple(found.get(name) for name in names)
@@ -57,7 +57,7 @@ def test_every_request_is_a_span_with_its_route_verb_and_status(
 
     spans = receiver.wait_for(4)
 
-    assert [told(span) for span in spans] == [
+    assert [answer(span) for span in spans] == [
         ("POST", "/v1/artifacts", 201, "Push"),
         ("GET", "/pull/{ref}", 200, None),
         ("GET", "/v1/artifacts/{ref}", 200, "Peek"),
@@ -89,7 +89,7 @@ def test_the_last_spans_are_sent_when_a_server_ends(receiver: Receiver, tmp_path
     with serving(tmp_path / "store") as served:
         httpx2.get(f"{served.url}/health")
 
-    assert [told(span)[1] for span in receiver.spans] == ["/health"]
+    assert [answer(span)[1] for span in receiver.spans] == ["/health"]
 
 
 def test_a_server_whose_receiver_is_not_there_serves_on(

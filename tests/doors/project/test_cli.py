@@ -122,7 +122,7 @@ def test_todos_are_held_up_let_go_given_up_and_put_away(orders: Shell) -> None:
     assert orders.json("project", "todo", "list", "--status", "blocked")[0]["id"] == "TODO-002"
 
 
-def test_the_doctor_names_what_is_wrong_and_how_to_mend_it(orders: Shell) -> None:
+def test_the_doctor_names_what_is_wrong_and_how_to_repair_it(orders: Shell) -> None:
     """Promise J6."""
     assert orders.run("project", "doctor").returncode == 0
     (orders.home / "todos.json").write_text('{\n  "todos": [,]\n}')

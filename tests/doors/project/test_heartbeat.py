@@ -50,9 +50,9 @@ def test_what_failed_is_left_with_the_reason(project: Project) -> None:
     done = beat(project, script, timeout_s=0.5)
 
     assert [each.status for each in done] == ["completed", "blocked", "blocked"]
-    assert done[1].told == "heartbeat failed: exit 3: no server"
-    assert done[2].told == "heartbeat failed: took over 0.5 s"
-    assert [todo.notes for todo in project.todos.list()][1:] == [done[1].told, done[2].told]
+    assert done[1].text == "heartbeat failed: exit 3: no server"
+    assert done[2].text == "heartbeat failed: took over 0.5 s"
+    assert [todo.notes for todo in project.todos.list()][1:] == [done[1].text, done[2].text]
     assert beat(project, "true") == []
 
 
@@ -71,9 +71,9 @@ def test_the_files_of_a_todo_are_read_first(project: Project, tmp_path: Path) ->
 
     done = beat(project, f'python3 -c "{reader}"')
 
-    assert done[0].told == "{'notes.md': 'read me'}"
-    assert done[1].told == "heartbeat failed: there is no file gone.md"
-    assert done[2].told == "heartbeat failed: ../private is outside the project"
+    assert done[0].text == "{'notes.md': 'read me'}"
+    assert done[1].text == "heartbeat failed: there is no file gone.md"
+    assert done[2].text == "heartbeat failed: ../private is outside the project"
 
 
 def test_two_heartbeats_are_never_at_work_together_and_a_dead_one_is_reported(
@@ -88,7 +88,7 @@ def test_two_heartbeats_are_never_at_work_together_and_a_dead_one_is_reported(
     (done,) = beat(project, "true")
 
     assert done.status == "blocked"
-    assert "ended while it was at this" in done.told
+    assert "ended while it was at this" in done.text
 
 
 def test_from_the_command_line(shell: Shell) -> None:

@@ -149,7 +149,7 @@ def test_without_a_store_the_files_alone_still_work(tmp_path: Path) -> None:
     assert json.loads((tmp_path / TODOS).read_text())["todos"][0]["title"] == "Write tests"
 
 
-def test_a_thread_that_is_gone_is_made_anew(linked: Project, relay: Relay) -> None:
+def test_a_thread_that_is_gone_is_made_again(linked: Project, relay: Relay) -> None:
     thread = thread_of(linked, relay)
     thread.remove()
 

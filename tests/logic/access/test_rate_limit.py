@@ -24,7 +24,7 @@ def test_no_more_is_spent_than_a_minutes_worth_and_what_time_brought(
 
 
 @given(st.integers(1, 1000))
-def test_who_waits_as_long_as_told_is_let_in(per_minute: int) -> None:
+def test_a_caller_that_waits_as_long_as_asked_is_let_in(per_minute: int) -> None:
     """Promise Z1."""
     bucket: Bucket | None = None
     for _ in range(per_minute):

@@ -132,7 +132,7 @@ def test_text_that_could_be_several_things_is_plain_text(text: str) -> None:
         (b"\x7fELF\0", ("binary", "application/octet-stream")),
     ],
 )
-def test_bytes_are_told_by_their_magic(head: bytes, expected: tuple[str, str]) -> None:
+def test_bytes_are_recognised_by_their_magic(head: bytes, expected: tuple[str, str]) -> None:
     """Promise A1."""
     assert artifact_type(None, None, head, False) == expected
     assert artifact_type("notes.md", None, head, False) == expected

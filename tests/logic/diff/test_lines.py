@@ -95,7 +95,7 @@ def test_a_change_deep_in_a_long_line_is_shown_with_what_is_around_it() -> None:
     assert "shown from byte" in answer.notes[0]
 
 
-def test_what_does_not_fit_is_told_of() -> None:
+def test_what_does_not_fit_is_reported() -> None:
     old = b"".join(b"%d\n" % number for number in range(1_000))
     answer = diff(old, old.replace(b"5", b"five"), tokens_max=60)
 
@@ -109,7 +109,7 @@ def test_a_line_end_alone_is_a_difference() -> None:
     )
 
 
-def test_of_binary_bodies_sizes_and_hashes_are_told() -> None:
+def test_of_binary_bodies_sizes_and_hashes_are_reported() -> None:
     """Promise L3."""
     answer = diff(b"\0\1\2", b"text")
 
@@ -117,7 +117,7 @@ def test_of_binary_bodies_sizes_and_hashes_are_told() -> None:
     assert "3 bytes" in answer.text
 
 
-def test_of_json_the_places_that_changed_are_told() -> None:
+def test_of_json_the_places_that_changed_are_reported() -> None:
     """Promise L3."""
     old, new = Counted(b'{"a":1,"b":[1]}', "json"), Counted(b'{"a":2,"b":[1,2]}', "json")
 

@@ -38,7 +38,7 @@ JSON_VALUES = st.recursive(
 
 
 @given(JSON_VALUES)
-def test_a_json_value_is_told_back_exactly(value: object) -> None:
+def test_a_json_value_is_read_back_exactly(value: object) -> None:
     """Promise A1."""
     assert checked(value) == value
 

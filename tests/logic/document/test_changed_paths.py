@@ -53,7 +53,7 @@ def test_a_place_is_followed_to_where_it_is_in_the_end(
     assert touched(applied_to(holder, *operations).steps, depth_max=4) == expected
 
 
-def test_what_is_deeper_than_asked_is_told_at_that_depth() -> None:
+def test_what_is_deeper_than_asked_is_reported_at_that_depth() -> None:
     """Promise T2."""
     holder: list[Any] = [{"a": [[{"b": [1, 2]}]]}]
 

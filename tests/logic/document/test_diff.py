@@ -58,7 +58,7 @@ def test_types_that_python_takes_for_equal_differ() -> None:
     assert difference({"a": 1}, {"a": 1.0}) == []
 
 
-def test_only_what_changed_is_told() -> None:
+def test_only_what_changed_is_reported() -> None:
     """Promise T5."""
     old = {"a": {"b": [1, 2, 3], "c": 1}, "x/y": "~"}
     new = {"a": {"b": [1, 2, 3], "d": 2}, "x/y": "!"}

@@ -111,7 +111,7 @@ def test_taking_back_keeps_the_order_of_members_and_the_objects_themselves() -> 
     assert document["b"] is inner
 
 
-def test_a_step_tells_the_index_that_an_append_got() -> None:
+def test_a_step_gives_the_index_that_an_append_got() -> None:
     """Promise T3."""
     steps = applied_to([{"l": [1, 2]}], add("/l/-", 3), add("/l/0", 0)).steps
 

@@ -56,7 +56,7 @@ def test_an_escaped_tilde_is_no_escape_of_what_follows() -> None:
 
 
 @given(st.lists(st.text(max_size=8), max_size=JSON_DEPTH_MAX).map(tuple))
-def test_tokens_are_told_back(tokens: tuple[str, ...]) -> None:
+def test_tokens_are_read_back(tokens: tuple[str, ...]) -> None:
     """Promise T3."""
     assert parse(spell(tokens)) == tokens
 

@@ -26,12 +26,12 @@ def hits(body: bytes, pattern: str, chunk_bytes: int = 1 << 18) -> list[Hit]:
     return list(seeker.hits(blocks_of(_chunks(body, chunk_bytes))))
 
 
-def counted(body: bytes, pattern: str, told: int) -> int:
+def counted(body: bytes, pattern: str, reply: int) -> int:
     """How many matches there are, when only the first ones are told."""
     seeker = Seeker(compile_pattern(pattern), lambda: False)
-    seeker.is_enough = not told
+    seeker.is_enough = not reply
     for number, _ in enumerate(seeker.hits(blocks_of(_chunks(body, 1 << 18))), 1):
-        seeker.is_enough = number >= told
+        seeker.is_enough = number >= reply
     return seeker.count
 
 
@@ -65,11 +65,11 @@ def test_the_lines_that_match_are_those_that_python_finds(
     st.lists(st.sampled_from([b"x" * 300, b"needle", b"\n", b"y" * 900, b"z"]), max_size=60),
     st.integers(0, 3),
 )
-def test_counting_counts_what_telling_tells(parts: list[bytes], told: int) -> None:
+def test_counting_counts_what_listing_lists(parts: list[bytes], reply: int) -> None:
     """Promise L3: how many more there were."""
     body = b"".join(parts)
 
-    assert counted(body, "needle", told) == len(hits(body, "needle"))
+    assert counted(body, "needle", reply) == len(hits(body, "needle"))
 
 
 def test_a_match_never_goes_over_a_line_end() -> None:
@@ -122,7 +122,7 @@ def test_a_line_of_many_megabytes_is_folded_around_each_match() -> None:
     assert peak_bytes < 12_000_000
 
 
-def test_lines_beside_a_match_are_shown_once() -> None:
+def test_lines_around_a_match_are_shown_once() -> None:
     """Promise L3: context lines."""
     body = b"".join(b"%d\n" % number for number in range(1, 30))
 
@@ -165,7 +165,7 @@ def test_an_answer_is_never_over_its_tokens(
     assert answer.spent.tokens <= tokens_max
 
 
-def test_binary_is_skipped_and_told_of() -> None:
+def test_binary_is_skipped_and_reported() -> None:
     """Promise L3."""
     answer = found(b"PK\x03\x04\0\0needle\0", "needle")
 
@@ -174,7 +174,7 @@ def test_binary_is_skipped_and_told_of() -> None:
     assert "binary" in answer.skipped[0].why
 
 
-def test_other_encodings_are_read_and_told_of() -> None:
+def test_other_encodings_are_read_and_reported() -> None:
     wide = found("eins\nzwei süß\n".encode("utf-16"), "süß")
     old = found("eins\nzwei süß drei\n".encode("latin-1"), "zwei")
 

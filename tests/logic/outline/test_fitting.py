@@ -70,7 +70,7 @@ def test_anything_is_outlined_and_digested_within_the_budget_and_alike_each_time
     assert digest(again, kind, tokens_max) == made
 
 
-def test_what_had_no_room_is_counted_and_a_smaller_budget_tells_less() -> None:
+def test_what_had_no_room_is_counted_and_a_smaller_budget_shows_less() -> None:
     """Promise L1."""
     code = "".join(f"def function_{number}(a, b):\n    pass\n\n" for number in range(300))
     small, large = outlined(code, "a.py", 100), outlined(code, "a.py", 2_000)

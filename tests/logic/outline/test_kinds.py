@@ -12,7 +12,7 @@ import pytest
 from tests.logic.outline.drawing import outlined
 
 
-def test_json_is_told_by_keys_types_counts_ranges_and_samples() -> None:
+def test_json_is_outlined_by_keys_types_counts_ranges_and_samples() -> None:
     """Promise L1."""
     users = [
         {"id": number, "name": f"user {number % 3}", "tags": ["a"] * (number % 4), "ok": True}
@@ -29,7 +29,7 @@ def test_json_is_told_by_keys_types_counts_ranges_and_samples() -> None:
     assert "tags: [0..3]: str" in text
 
 
-def test_keys_that_differ_in_a_number_and_maps_are_told_once() -> None:
+def test_keys_that_differ_in_a_number_and_maps_are_reported_once() -> None:
     """Promise L1."""
     keyed = {f"session_{number}": {"at": number, "who": "x"} for number in range(1, 36)}
     mapped = {word: {"size": 1, "path": word} for word in "abcdefghijklmnop"}
@@ -47,7 +47,7 @@ def test_json_lines_say_which_lines_are_none() -> None:
     assert "a: int 1..30" in text
 
 
-def test_broken_json_is_told_as_far_as_it_can_be_read() -> None:
+def test_broken_json_is_reported_as_far_as_it_can_be_read() -> None:
     """Promise L1."""
     whole = json.dumps({"meta": {"v": 1}, "rows": [{"id": number} for number in range(500)]})
     text = outlined(whole[:3_000], "cut.json").text
@@ -58,21 +58,21 @@ def test_broken_json_is_told_as_far_as_it_can_be_read() -> None:
     assert "id: int 0.." in text
 
 
-def test_python_is_told_by_imports_classes_and_signatures_with_lines() -> None:
+def test_python_is_outlined_by_imports_classes_and_signatures_with_lines() -> None:
     """Promise L1."""
     code = '"""Shapes."""\nimport os\nfrom a.b import c\nLIMIT = 3\n\n\nclass Box(Base):\n'
     code += '    """A box."""\n\n    def area(self, by: int = 2) -> int:\n        return by\n\n\n'
     code += "async def main(*names: str) -> None:\n    pass\n"
     shape = outlined(code, "s.py")
 
-    for told in ("imports: os, a.b", "class Box(Base):7", "A box.", "LIMIT:4", "Shapes."):
-        assert told in shape.text
+    for answer in ("imports: os, a.b", "class Box(Base):7", "A box.", "LIMIT:4", "Shapes."):
+        assert answer in shape.text
     assert "area(self, by: int=2) -> int:10" in shape.text
     assert "main(*names: str) -> None:14" in shape.text
     assert (shape.way, shape.value) == ("symbol", "Box")
 
 
-def test_other_languages_are_told_by_their_lines() -> None:
+def test_other_languages_are_outlined_by_their_lines() -> None:
     """Promise L1."""
     sources = {
         "a.js": ("import x from 'y';\nexport class A extends B {\n  go(a) {\n  }\n}\n", "A", "go"),
@@ -89,18 +89,18 @@ def test_other_languages_are_told_by_their_lines() -> None:
             assert f"{each}" in text.partition("\n")[2], (name, text)
 
 
-def test_markdown_is_told_by_headings_and_not_by_what_is_in_code() -> None:
+def test_markdown_is_outlined_by_headings_and_not_by_what_is_in_code() -> None:
     """Promise L1."""
     body = "---\ntitle: x\n---\n# One\ntext\n\nTwo\n---\n```sh\n# no heading\n```\n### Three *it*\n"
     text = outlined(body, "a.md").text
 
     assert "3 headings" in text
-    for told in ("# One:4", "## Two:7", "### Three it:12", "code blocks: sh 1"):
-        assert told in text
+    for answer in ("# One:4", "## Two:7", "### Three it:12", "code blocks: sh 1"):
+        assert answer in text
     assert "no heading" not in text
 
 
-def test_a_log_is_told_by_templates_times_and_every_kind_of_error() -> None:
+def test_a_log_is_outlined_by_templates_times_and_every_kind_of_error() -> None:
     """Promise L1: the only occurrence of an error is not hidden by a thousand others."""
     lot = random.Random(1)
     lines = [
@@ -127,7 +127,7 @@ def test_names_that_have_error_in_them_are_no_errors() -> None:
     assert "error lines" not in outlined("\n".join(lines), "a.log").text
 
 
-def test_a_table_is_told_by_columns_types_ranges_and_rows() -> None:
+def test_a_table_is_outlined_by_columns_types_ranges_and_rows() -> None:
     """Promise L1."""
     rows = "".join(
         f"{number},n{number % 4},{number / 10},2026-01-{number:02}\n" for number in range(1, 29)
@@ -141,7 +141,7 @@ def test_a_table_is_told_by_columns_types_ranges_and_rows() -> None:
     assert "day: date 2026-01-01..2026-01-28" in text
 
 
-def test_a_diff_is_told_by_files_hunks_and_counts() -> None:
+def test_a_diff_is_outlined_by_files_hunks_and_counts() -> None:
     """Promise L1."""
     body = "diff --git a/src/a.py b/src/a.py\n--- a/src/a.py\n+++ b/src/a.py\n"
     body += "@@ -1,2 +1,3 @@ def f():\n one\n+two\n+three\n-four\n@@ -10 +12 @@\n-x\n+y\n"
@@ -157,7 +157,7 @@ def test_a_diff_is_told_by_files_hunks_and_counts() -> None:
     assert "b.py new +1 -0" in text
 
 
-def test_a_page_is_told_by_title_headings_and_links() -> None:
+def test_a_page_is_outlined_by_title_headings_and_links() -> None:
     """Promise L1."""
     body = "<!doctype html><title>A &amp; B</title>\n<script>var h='<h1>no</h1>'</script>\n"
     body += "<h1>Top <b>it</b></h1>\n<!-- <h2>no</h2> --><a href='https://x.org/a'>one</a>"
@@ -169,7 +169,7 @@ def test_a_page_is_told_by_title_headings_and_links() -> None:
     assert "one <https://x.org/a>" in text
 
 
-def test_mails_notebooks_settings_and_markup_are_told() -> None:
+def test_mails_notebooks_settings_and_markup_are_reported() -> None:
     """Promise L1."""
     mail = "From: a@x.org\nTo: b@x.org\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\nDate: Mon\n\nHello.\n"
     cells = [
@@ -190,7 +190,7 @@ def test_mails_notebooks_settings_and_markup_are_told() -> None:
     assert "root x, 3 elements" in outlined("<?xml version='1.0'?>\n<x><y/><y/></x>", "a.xml").text
 
 
-def test_plain_text_is_told_by_its_headings_or_paragraphs() -> None:
+def test_plain_text_is_outlined_by_its_headings_or_paragraphs() -> None:
     """Promise L1."""
     titled = "Intro\n=====\n\nSome text.\n\nMore\n----\n\nEnd.\n"
 
@@ -198,7 +198,7 @@ def test_plain_text_is_told_by_its_headings_or_paragraphs() -> None:
     assert "3: second" in outlined("first\n\nsecond\n\nthird\n", "a.txt").text
 
 
-def test_bytes_are_told_by_kind_size_and_an_archive_by_its_entries() -> None:
+def test_bytes_are_outlined_by_kind_size_and_an_archive_by_its_entries() -> None:
     """Promise L1."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -99,7 +99,7 @@ static int price(Order *order, int tax)
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "lines"),
     [
         ("a.js", ["imports: node:fs", "class Cart extends Basket:4, add(item):5"]),
         ("a.js", ["function total:9, hidden():13"]),
@@ -121,11 +121,11 @@ static int price(Order *order, int tax)
         ("a.c", ["price(Order *order, int tax):13"]),
     ],
 )
-def test_an_outline_tells_what_code_imports_and_defines(name: str, told: list[str]) -> None:
+def test_an_outline_shows_what_code_imports_and_defines(name: str, lines: list[str]) -> None:
     """Promise L1: imports, classes, signatures with line numbers."""
     text = outlined(CODE[name], name).text
 
-    for each in told:
+    for each in lines:
         assert each in text
 
 
@@ -159,7 +159,7 @@ def test_a_symbol_is_taken_from_its_first_line_to_its_last(
     assert piece.text == "".join(CODE[name].splitlines(keepends=True)[first - 1 : last])
 
 
-def test_who_mistypes_a_symbol_is_told_what_comes_near() -> None:
+def test_a_mistyped_symbol_is_answered_with_near_ones() -> None:
     """Promise L2."""
     body = Counted(CODE["a.java"].encode(), "code", "text/x-java", "a.java")
 

@@ -17,10 +17,10 @@ LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 S_MAX = 20
 """Of what takes a second or two on an idle machine."""
 
-Told = tuple[str, str, int, bool]
+Definition = tuple[str, str, int, bool]
 
 
-def told(body: list[ast.stmt], is_member: bool = False) -> Iterator[Told]:
+def definitions(body: list[ast.stmt], is_member: bool = False) -> Iterator[Definition]:
     """What an outline has to tell, by the parser; not what stands on the line of an `if`."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -28,9 +28,11 @@ def told(body: list[ast.stmt], is_member: bool = False) -> Iterator[Told]:
         elif isinstance(node, ast.ClassDef):
             yield "class", node.name, node.lineno, is_member
             if not is_member:
-                yield from told(node.body, True)
+                yield from definitions(node.body, True)
         elif isinstance(node, ast.If | ast.Try):
-            yield from told([each for each in node.body if each.lineno > node.lineno], is_member)
+            yield from definitions(
+                [each for each in node.body if each.lineno > node.lineno], is_member
+            )
         elif isinstance(node, ast.Assign | ast.AnnAssign) and not is_member:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
@@ -58,7 +60,7 @@ def test_all_that_a_parser_finds_in_the_standard_library_is_found_at_its_lines()
         assert everything is not None
 
         found = {(each.kind, each.name, each.line, each.is_member) for each in outline.nodes}
-        assert set(told(tree.body)) <= found, path.name
+        assert set(definitions(tree.body)) <= found, path.name
         lines = {(each.name, each.first, each.last) for each in everything.nodes}
         assert set(defined(tree.body)) <= lines, path.name
         assert (ast.get_docstring(tree) or "").partition("\n")[0].strip() == outline.doc
@@ -74,7 +76,7 @@ def imported(node: ast.stmt) -> list[str]:
     return ["." * node.level + (node.module or "")] if isinstance(node, ast.ImportFrom) else []
 
 
-def test_signatures_are_told_in_one_line_without_comments() -> None:
+def test_signatures_are_shown_in_one_line_without_comments() -> None:
     """Promise L1."""
     code = "def f(\n    a: int = 1,  # the first, (not) last\n    *rest: str,\n"
     code += '    key: dict[str, int] = {"a": 1, },\n) -> list[\n    int\n]:\n    pass\n'
@@ -85,7 +87,7 @@ def test_signatures_are_told_in_one_line_without_comments() -> None:
     assert "A(B):9" in text
 
 
-def test_a_file_that_is_broken_is_told_from_the_next_definition_on() -> None:
+def test_a_file_that_is_broken_is_reported_from_the_next_definition_on() -> None:
     """Promise L1."""
     text = outlined(
         "import os\nx = foo(1,\ndef one(a):\n    return (\nclass Two:\n    pass\n", "b.py"

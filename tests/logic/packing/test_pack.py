@@ -92,7 +92,7 @@ def test_never_over_budget_nothing_lost_and_the_order_kept(
     assert pack(blocks, query, budget, count=count).sha256 == package.sha256
 
 
-def test_the_answer_beside_a_question_is_chosen_with_it() -> None:
+def test_the_answer_next_to_a_question_is_chosen_with_it() -> None:
     """Promise K5: neighbours count."""
     package = pack(TALK, "which database for orders", 24)
 
@@ -199,7 +199,7 @@ def test_why_of_a_stranger_is_not_found() -> None:
         pack(TALK, "", 100).why("stranger")
 
 
-def test_what_else_a_package_tells() -> None:
+def test_what_else_a_package_shows() -> None:
     """Promise K1: metrics."""
     package = pack(TALK, "", 100)
 
@@ -229,7 +229,7 @@ def test_a_package_carries_its_hash_and_one_that_was_changed_is_refused() -> Non
             convert(plain | change, Package)
 
 
-def test_what_stands_in_for_more_is_told_to() -> None:
+def test_a_placeholder_is_reported() -> None:
     """Promise K5: why."""
     package = pack(TALK, "database", 100, digests={"a1"})
 

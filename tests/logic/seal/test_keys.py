@@ -83,7 +83,7 @@ def test_another_fragment_is_no_key(fragment: str) -> None:
     assert split_key(URL + fragment) == (URL, None)
 
 
-def test_a_percent_encoded_key_is_told_apart(subtests: pytest.Subtests) -> None:
+def test_a_percent_encoded_key_is_recognised(subtests: pytest.Subtests) -> None:
     for spelled in (K1.replace("=", "%3D"), K1[:-1] + "%3D", K2.replace(".", "%2E"), K2 + "%20"):
         with subtests.test(spelled):
             if "#key=" not in spelled and "#k2=" not in spelled:
@@ -107,7 +107,7 @@ def test_a_key_does_not_show_itself() -> None:
                 write_down(key)
 
 
-def test_keys_are_left_out_of_what_is_told() -> None:
+def test_keys_are_left_out_of_what_is_shown() -> None:
     """Promise E3."""
     text = f"cannot pull '{URL}{K2}' nor {URL}{K1}, see #3"
 
@@ -119,7 +119,7 @@ def test_keys_are_left_out_of_what_is_told() -> None:
 
 @pytest.mark.parametrize("sign", ["%23", "%2523", "%252523"])
 @pytest.mark.parametrize("fragment", [K1, K2])
-def test_a_key_that_was_percent_encoded_is_told_to_nobody_either(sign: str, fragment: str) -> None:
+def test_a_key_that_was_percent_encoded_is_shown_to_nobody_either(sign: str, fragment: str) -> None:
     """Promise E3."""
     mark, _, key = fragment.removeprefix("#").partition("=")
     for equals in ("=", "%3D", "%3d", "%253D"):

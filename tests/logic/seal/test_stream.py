@@ -274,7 +274,7 @@ def test_every_field_of_a_description_counts(field: str) -> None:
     assert changed("metadata", {"n": 1.0}) == description_hash(**about)
 
 
-def test_a_server_that_tells_a_smaller_size_is_not_believed() -> None:
+def test_a_server_that_names_a_smaller_size_is_not_believed() -> None:
     """Promise E4: no slice ends early because somebody says so."""
     sent = SENT[3 * CHUNK + 17]
     smaller = [HEADER + count * SEALED_CHUNK for count in (1, 2, 3)]

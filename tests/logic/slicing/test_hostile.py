@@ -113,7 +113,7 @@ def test_a_row_without_end_is_refused(cell: bytes) -> None:
 
 
 @pytest.mark.parametrize("way", ["lines", "tokens", "json_pointer", "rows", "heading", "symbol"])
-def test_an_archive_in_disguise_is_told_to_be_binary(way: Way) -> None:
+def test_an_archive_in_disguise_is_reported_to_be_binary(way: Way) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("bomb.txt", b"0" * 10_000_000)
@@ -124,7 +124,7 @@ def test_an_archive_in_disguise_is_told_to_be_binary(way: Way) -> None:
     assert "relay pull" in refused.value.hint
 
 
-def test_other_encodings_are_read_with_replacement_and_told_of() -> None:
+def test_other_encodings_are_read_with_replacement_and_reported() -> None:
     """Promise L2."""
     wide = Counted("eins\nzwei süß\n".encode("utf-16"))
     old = Counted("eins\nzwei süß drei\n".encode("latin-1"))

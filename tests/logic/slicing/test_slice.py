@@ -39,7 +39,7 @@ def test_a_span_may_be_open_or_count_from_the_end() -> None:
     assert NUMBERED.take("lines", "7").text == "line 7 is here\n"
 
 
-def test_what_did_not_fit_is_told_with_the_call_that_goes_on() -> None:
+def test_what_did_not_fit_is_reported_with_the_call_that_goes_on() -> None:
     """Promise L2: it says what was left out and how to get the next piece."""
     piece = NUMBERED.take("lines", "10:", tokens_max=60)
 
@@ -164,7 +164,7 @@ def test_a_json_pointer_gives_the_value_as_it_stands(pointer: str, text: str) ->
     assert DOCUMENT.take("json_pointer", pointer).text == text
 
 
-def test_a_pointer_to_nothing_tells_what_there_is() -> None:
+def test_a_pointer_to_nothing_shows_what_there_is() -> None:
     with pytest.raises(NotFound, match="'orders', 'n', 's'"):
         DOCUMENT.take("json_pointer", "/zip")
     with pytest.raises(NotFound, match="0 to 1"):
@@ -236,7 +236,7 @@ def test_columns_are_chosen_by_name_or_number() -> None:
         TABLE.take("rows", "0:1", columns=("zip",))
 
 
-def test_rows_that_do_not_fit_are_told_of() -> None:
+def test_rows_that_do_not_fit_are_reported() -> None:
     piece = TABLE.take("rows", "2:", tokens_max=40, columns=("city",))
 
     assert piece.spent.tokens <= 40
@@ -266,7 +266,7 @@ def test_a_section_is_its_heading_and_all_below_it() -> None:
     assert PROSE.take("heading", "Appendix > Install").text == "## Install\nagain\n"
 
 
-def test_of_two_sections_with_one_title_the_other_is_told_of() -> None:
+def test_of_two_sections_with_one_title_the_other_is_reported() -> None:
     piece = PROSE.take("heading", "Install")
 
     assert piece.text.startswith("## Install\nsteps\n")

@@ -258,8 +258,8 @@ def test_a_header_is_never_over_its_limit_and_the_same_for_the_same_state(
     has_cut = any("…" in item["description"] for item in shown["top_constraints"])
     assert shown["truncated"] or not (shown["omitted"] or (has_cut and "…" not in str(state)))
     counted = {"facts": "top_facts", "constraints": "top_constraints", "artifacts": "artifact_refs"}
-    for name, told_as in counted.items():
-        assert len(state[name]) == len(shown[told_as]) + shown["omitted"].get(name, 0)
+    for name, shown_as in counted.items():
+        assert len(state[name]) == len(shown[shown_as]) + shown["omitted"].get(name, 0)
 
 
 def turned(value: Any) -> Any:

@@ -66,12 +66,12 @@ def joined(spans: list[Span]) -> list[Span]:
 
 
 def rebuilt(text: str, spans: list[Span]) -> str:
-    told = ""
+    answer = ""
     end = 0
     for start, stop in spans:
-        told += spelled(text[end:start]) + SANITIZED
+        answer += spelled(text[end:start]) + SANITIZED
         end = stop
-    return told + spelled(text[end:])
+    return answer + spelled(text[end:])
 
 
 def spelled(text: str) -> str:

@@ -37,7 +37,7 @@ def artifact(text: str = "hello\n", patterns: tuple[str, ...] = ()) -> Artifact:
     )
 
 
-def test_a_fence_says_that_it_is_data_and_whence() -> None:
+def test_a_fence_says_that_it_is_data_and_its_source() -> None:
     """Promise A3."""
     shown = fence(artifact(patterns=("jailbreak", "zero-width")))
 

@@ -1,8 +1,8 @@
 """Drafts: what a model wants to change in the state of its thread, until its answer is there.
 
 Rule: nothing of a draft is written before the run ends. It is a list of entries, not of operations:
-those are made anew for the version that they are committed to, so that ids stay unique and places
-right, whoever else changes the thread.
+those are made again for the version that they are committed to, so that ids stay unique and places
+right, also where others change the thread.
 """
 
 from __future__ import annotations

@@ -181,8 +181,8 @@ class _Run:
             if is_last:
                 *others, last = results
                 results = (*others, replace(last, text=f"{last.text}\n\n[{_LAST_ROUND}]"))
-            told = Message(role="user", results=results)
-            self._messages = (*self._messages, reply.message(), told)
+            result = Message(role="user", results=results)
+            self._messages = (*self._messages, reply.message(), result)
 
     def _call(self, prompt: Prompt) -> Steps[Reply]:
         """Give the words of one call as they come; its whole reply.
@@ -236,7 +236,7 @@ class _Run:
                 }
             )
             if self._options.on_tool is not None:
-                self._options.on_tool(_told(call, used, duration_ms))
+                self._options.on_tool(_shown(call, used, duration_ms))
         return uses, tuple(results)
 
     def _record(
@@ -362,7 +362,7 @@ def _between(said: str) -> str:
     return "\n\n" if said and not said.endswith("\n") else ""
 
 
-def _told(call: ToolCall, used: Used, duration_ms: int) -> ToolUse:
+def _shown(call: ToolCall, used: Used, duration_ms: int) -> ToolUse:
     return ToolUse(
         name=call.name[:LABEL_CHARS_MAX],
         arguments=cut_bytes(call.arguments, _WORDS_SHOWN),

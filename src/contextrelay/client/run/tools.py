@@ -125,7 +125,7 @@ class Toolbox:
         return tools_with(self._files is not None)
 
     def use(self, call: ToolCall) -> Flow[Used]:
-        """Do what the model asks for; an error is told to the model, and ends nothing."""
+        """Do what the model asks for; an error is reported to the model, and ends nothing."""
         takes = {tool.name for tool in self.tools()}
         try:
             if call.name not in takes:
@@ -322,7 +322,7 @@ def _file_name(path: str) -> str | None:
     return name[:NAME_CHARS_MAX] if is_plain else None
 
 
-# Every word of a schema is sent with every call: bounds are checked here, and told when passed.
+# Every word of a schema is sent with every call: bounds are checked here, and reported when passed.
 _NOT_SENT = ("title", "default", "minLength", "maxLength", "maxItems")
 
 

@@ -54,7 +54,7 @@ from contextrelay.wire.routes import (
 Result = TypeVar("Result")
 
 JSON = "application/json"
-# Also what stands before a server that is just being started anew; but not what Failed there.
+# Also what stands before a server that is just being restarted; but not what Failed there.
 RESENT = (502, 503, 504)
 NOT_MODIFIED = 304
 

@@ -70,7 +70,7 @@ def _settings_in(engine: Engine) -> Settings:
         return decode(path.read_bytes(), type=Settings)
     except (OSError, ValidationError, ValueError) as error:
         engine.close()
-        raise Invalid(f"{path} cannot be used: {error}", "mend or delete it") from error
+        raise Invalid(f"{path} cannot be used: {error}", "repair or delete it") from error
 
 
 class _Sweeps:
@@ -122,7 +122,7 @@ class _Answering:
         # Longer than from one sweep to the next: the clock was ahead the last time.
         if not 0 < left_ms <= SWEEP_EVERY_S * 1000:
             self._sweeps.next_ms = self.stores.now_ms() + SWEEP_EVERY_S * 1000
-            with suppress(RelayError):  # The verb is done; the next sweep will tell.
+            with suppress(RelayError):  # The verb is done; the next sweep will show it.
                 answer(self._owner.stores, Sweep(QUICK_SWEEP_ITEMS, is_deep=False))
 
 

@@ -310,7 +310,7 @@ def _sent(client: Any, step: Send, content: Any, timeout: httpx2.Timeout) -> Any
 
 
 def _is_closed() -> NoReturn:
-    raise Invalid("this relay was closed", "open it anew")
+    raise Invalid("this relay was closed", "open another")
 
 
 def _lost(server: Server, error: httpx2.HTTPError) -> Lost:

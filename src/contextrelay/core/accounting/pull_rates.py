@@ -91,7 +91,7 @@ class Marks:
             marks.append(mark)
 
     def taken(self) -> Marks:
-        """All of it, to be written; here it begins anew."""
+        """All of it, to be written; here it begins again."""
         others = Marks()
         others._by_ref, self._by_ref = self._by_ref, {}
         return others
@@ -147,7 +147,7 @@ def _shown(ledger: Reads, ref: str) -> _Shown | None:
     try:
         return None if row is None else _decoder.decode(row)
     except DecodeError:
-        return None  # It is a count; the next writing mends it.
+        return None  # It is a count; the next writing corrects it.
 
 
 def _found(ledger: Reads, ref: str) -> Artifact | None:

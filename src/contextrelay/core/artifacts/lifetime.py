@@ -139,7 +139,7 @@ def bury(stores: Stores, dead: list[Artifact], reason: Reason, rows: tuple[Row, 
 
     `rows` belong to the same write.
     The disk may be full at each step. It is that step which is done again, not all of them: one
-    that began anew would find the tombstone and take it for another's.
+    that began again would find the tombstone and take it for another's.
     """
     writes = [_tombstone_write(stores, artifact, reason, rows) for artifact in dead]
     done = with_reserve(stores, lambda: commit_each(stores.ledger, writes))

@@ -250,8 +250,8 @@ def _answer(response: HTTPResponse, parts: SplitResult, ways: Ways) -> Fetched |
         raise Failed(f"{plain_url(parts)} ended {response.length} bytes early", "try again")
     named = (response.getheader("Content-Type") or "").strip()
     media_type = named if is_media_type(named) else named.partition(";")[0].strip()
-    is_told = is_media_type(media_type) and media_type != "application/octet-stream"
-    return Fetched(urlunsplit(parts), status, media_type if is_told else None, body)
+    is_known = is_media_type(media_type) and media_type != "application/octet-stream"
+    return Fetched(urlunsplit(parts), status, media_type if is_known else None, body)
 
 
 def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:

@@ -175,7 +175,7 @@ def _run(stores: Stores, asked: _Asked) -> Any:
     except Exception as error:
         said = without_paths(f"{type(error).__name__}: {error}")[:_SHOWN_CHARS]
         raise Failed(
-            f"{asked.name} failed: {ascii(said)[1:-1]}", "mend the capability, or its arguments"
+            f"{asked.name} failed: {ascii(said)[1:-1]}", "repair the capability, or its arguments"
         ) from error
 
 

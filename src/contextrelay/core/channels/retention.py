@@ -27,7 +27,7 @@ from contextrelay.store.ledger import ONLY, Fact, Row, Stale, Write
 
 
 def apply_retention(stores: Stores, log: str, row: Row) -> bool:
-    """Do what a due row of a channel asks for; whether something was mended by it."""
+    """Do what a due row of a channel asks for; whether something was repaired by it."""
     if row.kind == Kind.PENDING:
         return _send_pending(stores, log, row)
     if row.kind == Kind.KEPT:

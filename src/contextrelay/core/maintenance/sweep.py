@@ -1,4 +1,4 @@
-"""Sweeps: expire what is due, free what nothing holds, mend what a crash left over.
+"""Sweeps: expire what is due, free what nothing holds, repair what a crash left over.
 
 Nothing is deleted by an engine itself: rows come up on the due list, and here it is decided what
 becomes of them. A sweep can stop anywhere; the next one goes on.

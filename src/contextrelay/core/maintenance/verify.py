@@ -44,7 +44,7 @@ from contextrelay.model.thread import Event, ThreadRecord
 from contextrelay.store.ledger import ONLY, UNLOCKED, Reads
 from contextrelay.wire.verbs import Body, Verify
 
-_GC = "relay gc mends it"
+_GC = "relay gc repairs it"
 _FINISH = "run it again: relay restore FILE; or give it up: relay restore --abandon"
 _RESTORE = "go back to a backup with: relay restore FILE"
 

@@ -81,7 +81,7 @@ def relevance_of(stores: Stores, thread: str, blocks: list[Block]) -> Generator[
 
 
 class _ThreadIndex:
-    """An index, and the blocks in it. It gives what one made anew of these blocks would give."""
+    """An index, and the blocks in it. It gives what a new one of these blocks would give."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -93,7 +93,7 @@ class _ThreadIndex:
         """Add what is new, replace what changed and remove the rest.
 
         Neighbours count in a group, so where one of its blocks is gone, or a new one is not the
-        last, the index is made anew.
+        last, the index is rebuilt.
         """
         groups = _groups(blocks)
         if any(groups.get(name, [])[: len(ids)] != ids for name, ids in self._groups.items()):

@@ -100,7 +100,7 @@ def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact 
         for index, artifact in zip(good, made, strict=True):
             answers[index] = artifact
         return answers
-    for index in good:  # One of them may have spoiled it for all.
+    for index in good:  # One of them may have broken it for all.
         try:
             answers[index] = push(stores, *asked[index])
         except RelayError as error:

@@ -44,7 +44,7 @@ def find_pushed(stores: Stores, verb: Push, sha256: str, index: int) -> tuple[st
             bury(stores, [artifact], "removed")
         if find_tombstone(stores.ledger, ref) is not None and _was_whole(stores, verb, ref):
             live(stores, ref)
-        # A sweep took it for dead, or it was taken back because the rest of it failed: begin anew.
+        # A sweep took it for dead, or it was taken back because the rest of it failed: begin again.
     raise Unavailable("this push was cut short too often", "push it with a new key")
 
 

@@ -29,7 +29,7 @@ class Place(Struct, frozen=True):
     stop_byte: int
     pointer: str | None
     is_part: bool
-    """Whether it is a part of one line: then bytes tell more than the line."""
+    """Whether it is a part of one line: then bytes say more than the line."""
 
     @property
     def lines(self) -> str:

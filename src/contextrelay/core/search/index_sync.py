@@ -51,7 +51,7 @@ from contextrelay.model.inspect import IndexState
 from contextrelay.model.run import is_exchange
 from contextrelay.store.ledger import ONLY, Fact
 from contextrelay.store.search import reads
-from contextrelay.store.search.index import Change, SearchIndex, Spoiled
+from contextrelay.store.search.index import Change, Damaged, SearchIndex
 from contextrelay.store.search.reads import CHUNK, Text
 
 SEARCH = "retrieval.search"
@@ -94,14 +94,14 @@ def catch_up(stores: Stores, index: SearchIndex, seconds_max: float) -> IndexSta
     deadline = time.monotonic() + seconds_max
     try:
         return _caught_up(stores, index, deadline)
-    except Spoiled:
-        index.start_anew()
+    except Damaged:
+        index.start_over()
         return _caught_up(stores, index, deadline)
 
 
 def rebuild(stores: Stores, index: SearchIndex) -> IndexState:
-    """Throw an index away and make it anew, all of it."""
-    index.start_anew()
+    """Throw an index away and rebuild it, all of it."""
+    index.start_over()
     return catch_up(stores, index, float("inf"))
 
 
@@ -339,8 +339,8 @@ def maintain(stores: Stores, index: SearchIndex) -> None:
     """Take out what is gone, give back its room, and look for what was missed."""
     try:
         _maintain(stores, index)
-    except Spoiled:
-        index.start_anew()
+    except Damaged:
+        index.start_over()
 
 
 def _maintain(stores: Stores, index: SearchIndex) -> None:

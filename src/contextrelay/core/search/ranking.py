@@ -29,7 +29,7 @@ from contextrelay.logic.search.bm25 import (
 from contextrelay.store.search import reads
 from contextrelay.store.search.reads import CHUNK, Text
 
-# What newness adds at most, and in what time that halves.
+# What being new adds at most, and in what time that halves.
 _RECENCY = 0.15
 _HALF_MS = 7 * DAY_S * 1000
 STALE = 0.3

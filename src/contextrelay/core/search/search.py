@@ -42,7 +42,7 @@ from contextrelay.logic.search.words import query_words
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import Hits, IndexState
 from contextrelay.store.search import reads
-from contextrelay.store.search.index import SearchIndex, Spoiled
+from contextrelay.store.search.index import Damaged, SearchIndex
 from contextrelay.store.search.reads import Text
 from contextrelay.wire.verbs import Body, RebuildSearch, Search
 
@@ -85,7 +85,7 @@ class Asked:
 
     Raises:
         NotFound, Gone: there is no such ref or thread.
-        Unavailable: the index was damaged, and is made anew.
+        Unavailable: the index was damaged, and is rebuilt.
     """
 
     def __init__(
@@ -133,9 +133,9 @@ class Asked:
                 starts = {start for start, _ in spans or ()} if self._is_limited else None
                 choosing = _Choosing(self._stores, view, ranking, starts)
                 self.seen = list(islice(choosing.seen(), self._wanted))
-        except Spoiled as error:
-            self._index.start_anew()
-            raise Unavailable(f"{error}; it is made anew", "search again") from error
+        except Damaged as error:
+            self._index.start_over()
+            raise Unavailable(f"{error}; it is rebuilt", "search again") from error
         self._ranking, self.found = ranking, ranking.count()
         self.looked_at = self.state.artifacts if spans is None else len(spans)
         words = (*ranking.missing, *list(self.words)[SEARCH_TERMS_MAX:])

@@ -269,7 +269,7 @@ def _try_change(
 def _applied(
     stores: Stores, thread: str, live: Live, operations: list[Operation], rows: tuple[Row, ...]
 ) -> tuple[list[Applied], list[dict[str, Any]], set[str]]:
-    """Change the live state: how to take it back, what was done, and the refs it names anew."""
+    """Change the live state: how to take it back, what was done, and the new refs that it names."""
     new_refs = {row.key for row in rows if row.kind == Kind.ARTIFACT}
     referred: set[str] = set()
 

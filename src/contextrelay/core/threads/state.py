@@ -147,7 +147,7 @@ def change_by(
     find_operations: Callable[[dict[str, Any]], list[Operation]],
     detail: dict[str, Any] | None = None,
 ) -> Patched:
-    """Patch a state by what follows from it; found anew where others were faster."""
+    """Patch a state by what follows from it; found again where others were faster."""
     live = head_of(stores, thread)
     for _ in range(RETRIES_MAX):
         with live.lock:

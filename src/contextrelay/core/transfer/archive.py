@@ -46,7 +46,7 @@ FORMAT = "contextrelay.thread.v1"
 MANIFEST, THREAD, STATE, EVENTS = "manifest.json", "thread.json", "state.json", "events.jsonl"
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 LINE_BYTES_MAX = 2 * STATE_BYTES_MAX
-"""One event: a patch may tell a whole state, and what it was compacted to."""
+"""One event: a patch may hold a whole state, and what it was compacted to."""
 MANIFEST_BYTES_MAX = 16 * MIB
 
 _NAME = re.compile(rf"(manifest|thread|state)\.json|events\.jsonl|artifacts/{UUID}\.(json|body)")

@@ -242,8 +242,8 @@ def _guarded(act: Callable[[], End]) -> End:
         raise Invalid(f"this is no whole backup: {error}", "take another backup file") from error
 
 
-def _read(spool: IO[bytes], taker: _Check) -> End:
-    """Go through a backup from its beginning; `taker` is shown every member."""
+def _read(spool: IO[bytes], check: _Check) -> End:
+    """Go through a backup from its beginning; `check` is shown every member."""
     spool.seek(0)
     with tarfile.open(fileobj=spool, mode="r|") as tar:
         for info in tar:
@@ -252,11 +252,11 @@ def _read(spool: IO[bytes], taker: _Check) -> End:
             if content is None or not info.isreg() or info.size > _MEMBER_BYTES_MAX:
                 raise Invalid(f"{info.name[:80]!r} has no place in a backup", "check the file")
             if folder == "blobs":
-                taker.take_blob(name, content, info.size)
+                check.take_blob(name, content, info.size)
             elif folder == "ledger":
-                taker.take_page(codec.decode(content.read(), type=list[Part]))
+                check.take_page(codec.decode(content.read(), type=list[Part]))
             elif info.name == "end":
-                return taker.take_end(codec.decode(content.read(), type=End))
+                return check.take_end(codec.decode(content.read(), type=End))
             else:
                 raise Invalid(f"{info.name[:80]!r} has no place in a backup", "check the file")
     raise Invalid("this backup was cut short", "take another backup file")

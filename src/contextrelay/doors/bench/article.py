@@ -1,8 +1,8 @@
 """The article's own algorithm, written from its description, to be measured next to ours.
 
-Every block that is added is counted by its words, and all metrics are taken anew; a session counts
+Every block that is added is counted by its words, and all metrics are taken again; a session counts
 as full by 8,192 words whatever it may hold, and is then pruned with every block; relevance is a
-TF-IDF model that is fitted anew to every query; what is pruned is gone.
+TF-IDF model that is fitted again to every query; what is pruned is gone.
 """
 
 from __future__ import annotations

@@ -84,4 +84,4 @@ def note_gap(console: Console, channel: str, gap: tuple[int, int]) -> None:
     if first <= last:
         console.note(f"gap: signals {first} to {last} of {channel} are no longer kept")
     else:
-        console.note(f"gap: {channel} was forgotten since {first - 1} and counts anew")
+        console.note(f"gap: {channel} was forgotten since {first - 1} and starts over")

@@ -137,7 +137,7 @@ GROUPS = {
         "decide": Entry("project", "TITLE", "append a decision"),
         "decisions": Entry("project", "[ADR]", "list the decisions, or print one"),
         "note": Entry("project", "TEXT", "add a line to the notes"),
-        "doctor": Entry("project_files", "", "are the files right, and how to mend them"),
+        "doctor": Entry("project_files", "", "are the files right, and how to repair them"),
         "restore": Entry("project_files", "vN", "write the files as a version has them"),
         "heartbeat": Entry("project_tasks", "[--exec CMD]", "a scheduled run: at most five todos"),
     },

@@ -55,7 +55,7 @@ def _guarded(act: Callable[[Console], None]) -> int:
         console.note("interrupted; nothing is half-done")
         return INTERRUPTED
     except OSError as error:
-        # The reader of our output went away, or there is no room for it: stores tell of troubles of
+        # The reader of our output went away, or there is no room for it: stores report troubles of
         # their own by other names. Python must not complain again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):

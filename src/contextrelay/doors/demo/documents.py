@@ -1,6 +1,6 @@
 """Documents: what the demo's agents work on. Three are files next to this one, two are made here.
 
-Rule: the same bytes on every machine. The log and the gateway's export tell of one morning: 180
+Rule: the same bytes on every machine. The log and the gateway's export show one morning: 180
 orders are charged, the gateway is slow for a while, and eleven customers pay twice.
 """
 

@@ -256,7 +256,7 @@ async def _result(named: Named) -> Answer:
     artifact = await named.relay.peek(named.ref, shown_chars=0)
     if artifact.metadata.get(FAILED) is True:
         reason = artifact.preview.text
-        raise RelayError(f"the other agent failed: {reason!r}", "mend that, and send it again")
+        raise RelayError(f"the other agent failed: {reason!r}", "repair that, and send it again")
     return await _body(named)
 
 

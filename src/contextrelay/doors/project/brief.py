@@ -72,7 +72,7 @@ def _signed(signing: bytes | None, key: str, briefing: str) -> str:
 def new_briefing(
     folder: Path, texts: Texts, budget_tokens: int, age: Callable[[str], str] | None = None
 ) -> Briefing:
-    """A brief made anew; with an `age`, which spells times, for a person."""
+    """A new brief; with an `age`, which spells times, for a person."""
     # Lazily: most starts find a brief in the cache.
     from contextrelay.logic.project.brief import brief_of
     from contextrelay.logic.project.snapshot import gathered

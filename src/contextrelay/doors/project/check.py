@@ -1,10 +1,12 @@
-"""Checking: what is wrong with a project's files, where, and how to mend it; nothing is changed."""
+"""Checking: what is wrong with a project's files, where, and how to repair it; changes nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from contextrelay.doors.project.files import confined
 from contextrelay.doors.project.files.folder import read_text
@@ -30,12 +32,12 @@ from contextrelay.model.project import (
 )
 
 
-class Finding(NamedTuple):
+class Finding(Struct, frozen=True, rename={"text": "told"}):
     """A problem, or a file without one."""
 
     file: str
     state: Literal["ok", "hint", "failure"]
-    told: str
+    text: str
     next_step: str = ""
 
 

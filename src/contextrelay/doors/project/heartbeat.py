@@ -11,7 +11,9 @@ import json
 import os
 import signal
 import subprocess
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from contextrelay.doors.project.files import confined
 from contextrelay.doors.project.files.lock import alone
@@ -33,14 +35,14 @@ from contextrelay.model.project import TODOS, Todo, todo_of
 Document = dict[str, Any]
 
 
-class Beat(NamedTuple):
+class Beat(Struct, frozen=True, rename={"text": "told"}):
     """What became of one todo."""
 
     id: str
     title: str
     status: str
     """completed, blocked, or in_progress where there is no command."""
-    told: str
+    text: str
     """The result, or the reason."""
 
 

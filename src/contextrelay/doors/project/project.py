@@ -7,7 +7,7 @@
     todo = project.todos.add("Write the tests", priority="high")
     project.finish(current_task="Review", completed=["Login endpoint"])
 
-Rule: files are the truth. Every method reads them anew, writes all that it changes or nothing, and
+Rule: files are the truth. Every method reads them again, writes all that it changes or nothing, and
 then patches the project's thread, if there is one; where that fails, the files are written anyway.
 What only some methods need is imported there: `brief` is called at every start.
 """

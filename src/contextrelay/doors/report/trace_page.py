@@ -31,7 +31,7 @@ def _lines(relay: Relay, trace: Trace, now: datetime) -> Iterator[str]:
     )
     yield from section("All runs", _totals(trace))
     calls = sum(len(run.calls) for run in trace.runs)
-    # The newest have their exchanges; of older ones the ref is told.
+    # The newest have their exchanges; of older ones the ref is shown.
     bare = max(0, calls - TRACE_EXCHANGES_MAX)
     if bare:
         yield f'<p class="none">The exchanges of {bare} older calls are named, not shown.</p>'

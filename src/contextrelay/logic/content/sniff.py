@@ -31,7 +31,7 @@ _CODE_LINES_MIN = 2
 
 
 def sniff_binary(head: bytes) -> Guess:
-    """Tell images and PDF by their magic."""
+    """Recognise images and PDF by their magic."""
     for magic, guess in _MAGIC:
         if magic.match(head):
             return guess
@@ -39,7 +39,7 @@ def sniff_binary(head: bytes) -> Guess:
 
 
 def sniff_text(head: bytes) -> Guess:
-    """Tell kinds of text apart, the surest signs first."""
+    """Distinguish kinds of text, the surest signs first."""
     text = head.decode(errors="ignore").lstrip("\ufeff \t\r\n")
     is_cut = len(head) >= HEAD_BYTES_MAX
     lines = [line.rstrip("\r") for line in text.split("\n")]

@@ -102,7 +102,7 @@ def _alike(old: list[Any], new: list[Any]) -> int:
 
 
 def _kept(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
-    """Which items stay, by their ids, as pairs that rise in both; None where ids do not tell.
+    """Which items stay, by their ids, as pairs that rise in both; None where ids do not show it.
 
     The others are removed, and added again where they moved.
     """

@@ -55,7 +55,7 @@ def read_json(text: bytes | str, what: str, bytes_max: int = STATE_BYTES_MAX) ->
     except json.JSONDecodeError as error:
         raise Invalid(
             f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}",
-            "mend it there",
+            "repair it there",
         ) from error
     except RecursionError as error:
         raise _too_deep(what, JSON_DEPTH_MAX) from error

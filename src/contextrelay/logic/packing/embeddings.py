@@ -37,7 +37,7 @@ class Vectors:
         self._rows.pop(name, None)
 
     def near(self, text: str) -> dict[str, float]:
-        """How near each text is to this one: 1 for the same direction, 0 for no likeness.
+        """How near each text is to this one: 1 for the same direction, 0 for no similarity.
 
         Raises:
             Invalid: the embedding gives something else than vectors of one length.
@@ -45,8 +45,8 @@ class Vectors:
         self._catch_up()
         if self._matrix is None:
             return {}
-        likeness = (self._matrix @ self._unit([text])[0]).tolist()
-        return {name: likeness[row] for name, row in self._rows.items()}
+        similarity = (self._matrix @ self._unit([text])[0]).tolist()
+        return {name: similarity[row] for name, row in self._rows.items()}
 
     def _catch_up(self) -> None:
         import numpy
@@ -81,9 +81,9 @@ class Vectors:
 def fused(
     scores: Mapping[str, float], near: Mapping[str, float], lent: Mapping[str, float], share: float
 ) -> dict[str, float]:
-    """Scores by words and nearness by vectors added up, each on the scale of its own spread.
+    """Scores by words and similarity by vectors added up, each on the scale of its own spread.
 
-    `near`: every text's own nearness; `lent`: the best that its neighbours lend it.
+    `near`: every text's own similarity; `lent`: the best that its neighbours lend it.
     """
     if not near:
         return dict(scores)

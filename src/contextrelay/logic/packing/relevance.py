@@ -19,7 +19,7 @@ from msgspec import Struct
 from contextrelay.logic.packing.embeddings import Embed, Vectors, fused
 from contextrelay.logic.packing.turn_features import (
     ASKS_WHEN,
-    TELLS_WHEN,
+    SAYS_WHEN,
     day_of,
     days_in,
     group_of,
@@ -45,7 +45,7 @@ class _Entry(Struct):
     length: int
     speaker: str
     is_question: bool
-    tells_when: bool
+    says_when: bool
     day: tuple[int, int] | None
     """Month and day."""
     lends: list[tuple[int, float]] | None = None
@@ -105,7 +105,7 @@ class Relevance:
             length=length,
             speaker=speaker,
             is_question=said.rstrip().endswith("?"),
-            tells_when=TELLS_WHEN.search(said) is not None,
+            says_when=SAYS_WHEN.search(said) is not None,
             day=day_of(block),
         )
         self._entries[block.id] = entry
@@ -346,7 +346,7 @@ class Relevance:
                 score *= 1 + weights.speaker
             if days and entry.day is not None:
                 score += weights.date * highest * same_days(entry.day, days)
-            if asks_when and entry.tells_when:
+            if asks_when and entry.says_when:
                 score *= 1 + weights.when
             summed[entry.place] = score
 
@@ -359,20 +359,20 @@ class Relevance:
             return best
         weights = self._weights
         near = sorted(
-            ((nearness, other) for other, nearness in self._word_vectors.near(spelled).items()),
+            ((similarity, other) for other, similarity in self._word_vectors.near(spelled).items()),
             reverse=True,
         )
-        for nearness, other in near[: weights.near_words_max + 1]:
-            if other == word or nearness < weights.near_min:
+        for similarity, other in near[: weights.near_words_max + 1]:
+            if other == word or similarity < weights.near_min:
                 continue
             for place, score in self._of_word(other).items():
-                lent = weights.near_share * nearness * score
+                lent = weights.near_share * similarity * score
                 if lent > best.get(place, 0.0):
                     best[place] = lent
         return best
 
     def _lent(self, block_id: str, near: dict[str, float]) -> float:
-        """The best that a block's neighbours lend it of their nearness."""
+        """The best that a block's neighbours lend it of their similarity."""
         entry = self._entries[block_id]
         if entry.group is None:
             return -1.0

@@ -17,7 +17,7 @@ _ISO_DATE = re.compile(r"\b\d{4}-(\d\d)-(\d\d)")
 ASKS_WHEN = re.compile(
     r"\b(?:when|how long|what (?:date|day|time|month|year)|since)\b", re.IGNORECASE
 )
-TELLS_WHEN = re.compile(
+SAYS_WHEN = re.compile(
     r"\b(?:yesterday|today|tonight|tomorrow|last|next|ago|week|weekend|month|year|day|since|recently"
     r"|soon|started|already|(?:mon|tues|wednes|thurs|fri|satur|sun)day|summer|winter|spring|fall"
     rf"|autumn|morning|evening|{'|'.join(_MONTHS)}|\d{{4}})s?\b",

@@ -91,7 +91,9 @@ def read_yaml(text: str, file: str) -> Node:
         if _has_tab(text, place):
             refuse(file, place, "a tab in the indentation", "indent with spaces")
         problem = getattr(error, "problem", None) or str(error)
-        refuse(file, place, f"no YAML: {problem}", "mend the line; quote texts with : or # in them")
+        refuse(
+            file, place, f"no YAML: {problem}", "repair the line; quote texts with : or # in them"
+        )
     if node is None or not isinstance(node.value, dict):
         place = node.place if node else Place(1, 1)
         refuse(file, place, "this is no pipeline", "begin with name: and steps:")

@@ -172,7 +172,7 @@ def last_task(state: Any) -> int:
 
 
 def _settled(state: Document, change: Progress) -> Document:
-    """Without the clashes about fields that are set anew: who sets them has chosen."""
+    """Without the clashes about fields that are set again: who sets them has chosen."""
     known = clashes_of(state)
     if not known:
         return state

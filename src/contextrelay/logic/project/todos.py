@@ -39,7 +39,7 @@ def items_of(document: Any, list_name: str = "todos") -> list[Document]:
         raise Refused(f"/{list_name} in {TODOS} is no list", f'write "{list_name}": []')
     for index, item in enumerate(items):
         if not is_object(item):
-            raise Refused(f"/{list_name}/{index} in {TODOS} is no object", "mend or remove it")
+            raise Refused(f"/{list_name}/{index} in {TODOS} is no object", "repair or remove it")
     return items
 
 

@@ -63,7 +63,7 @@ def passages(text: str, kind: ArtifactType) -> Iterator[Passage]:
     yield from cutting.end()
 
 
-# Where a passage begins anew, by kind.
+# Where a new passage begins, by kind.
 _BEGINS: dict[ArtifactType, re.Pattern[str]] = {
     "markdown": re.compile(r"#{1,6} "),
     "diff": re.compile(r"diff |@@ |--- "),

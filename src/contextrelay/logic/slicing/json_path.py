@@ -160,7 +160,7 @@ def _notes(lines: list[_Line]) -> tuple[str, ...]:
 
 
 def _document(source: Source) -> Any:
-    """The document, built: hence bounded by its size and by what its values will take.
+    """The document, built: so it is bounded by its size and by what its values will take.
 
     Raises:
         TooLarge: it is over either bound.

@@ -133,7 +133,7 @@ def _place(source: Source, body: bytes, tokens: tuple[str, ...]) -> tuple[int, i
 
 
 class _Found(Struct, frozen=True):
-    """The value at a pointer, or why it is not there; and where what it was sought in ends."""
+    """The value at a pointer, or why it is not there; and where the searched value ends."""
 
     end: int
     start: int = 0

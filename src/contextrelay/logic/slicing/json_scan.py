@@ -20,7 +20,7 @@ from contextrelay.limits import JSON_SKIPPED_AT_ONCE, JSON_SKIPPED_DEPTH
 LIST, OBJECT, TEXT = b'[{"'
 
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-# Every choice is known by its first byte and none is taken back (`++`, `*+`): hence linear.
+# Every choice is known by its first byte and none is taken back (`++`, `*+`): so it is linear.
 _PLAIN = rb'[^\[\]{}"]++'
 _BLANKS = re.compile(rb"[ \t\r\n]*+")
 _ONE_STRING = re.compile(_STRING, re.DOTALL)

@@ -1,7 +1,7 @@
 """Entries of a state as patches: facts, constraints, questions, steps and decisions.
 
 Rule: an id is short and unique in the state that it was chosen for, so a patch of these is for that
-version, and is made anew for the next one.
+version, and is made again for the next one.
 """
 
 from __future__ import annotations

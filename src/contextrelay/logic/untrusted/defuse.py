@@ -4,7 +4,7 @@ This labels; it does not protect. A phrase that is not known here passes, so a t
 a model is fenced as well (fence.py), and called untrusted data.
 
 Rule: a defused text holds no known phrase, marker or hidden character, also when our own tokens are
-taken out of it again. Hence defusing twice is defusing once.
+taken out of it again. So defusing twice is defusing once.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _defused_string(match: re.Match[str]) -> str:
 
 
 def _label(artifact: Artifact) -> list[str]:
-    """Say what it is and whence; every word of a caller is content too, and defused."""
+    """Say what it is and where from; every word of a caller is content too, and defused."""
     preview, provenance = artifact.preview, artifact.provenance
     media_type = artifact.media_type.partition(";")[0].strip()
     size = f"{artifact.size_bytes} bytes, {preview.line_count} lines"

@@ -1,8 +1,8 @@
 """Rendering: a thread as the messages that a model is sent: its header, and previews of artifacts.
 
 Rule: content never goes in, only what previews show of it, and they are defused. Where it is asked
-for, each preview stands in a fence that says what it is and whence. The line above it has ref and
-name.
+for, each preview stands in a fence that says what it is and where from. The line above it has
+ref and name.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class CommitQueue:
             while self._waiting and len(group) < GROUP_COMMITS_MAX:
                 group.append(self._waiting.popleft())
             if not self._commit(group) and len(group) > 1:
-                # One member may have spoiled it for all: each gets its own answer.
+                # One member may have broken it for all: each gets its own answer.
                 for ticket in group:
                     self._commit([ticket])
         except BaseException:

@@ -7,7 +7,7 @@ In WAL mode the newest content may be in the file's `-wal`, and a reader needs i
     a -wal without its -shm        both are copied to a temporary folder, and read there
 
 Rule: a `-wal` with content is never passed over. Before each read it is looked whether the files
-are still those; if not, they are opened anew.
+are still those; if not, they are opened again.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 After every statement other threads may run, and the next has to wait for them: were there one for
 each row, a large commit would wait a hundred times.
 
-Rule: a write is refused before anything of it is gathered, so what came before it stands. Who asks
-the database itself about what was written flushes first.
+Rule: a write is refused before anything of it is gathered, so what came before it stands. A read of
+the database itself that has to see what was written flushes first.
 """
 
 from __future__ import annotations

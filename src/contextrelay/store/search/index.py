@@ -36,7 +36,7 @@ from contextrelay.store.search.reads import (
 )
 
 FORMAT = 2
-"""Of the tables and of what is in them: another one is thrown away and made anew."""
+"""Of the tables and of what is in them: another one is thrown away and rebuilt."""
 
 TABLES = """
     CREATE TABLE mark (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -66,11 +66,11 @@ ADD_TEXT = f"""INSERT INTO text ({TEXT_COLUMNS}, places, pointers)
                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 # A file that is no database, is damaged, or has other tables than its format says.
-_SPOILED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
-class Spoiled(Exception):
-    """The index cannot be read: it has to be made anew."""
+class Damaged(Exception):
+    """The index cannot be read: it has to be rebuilt."""
 
 
 class SearchIndex:
@@ -121,8 +121,8 @@ class SearchIndex:
                     connection.execute("ROLLBACK")
                 raise
         except FOREIGN as error:
-            if getattr(error, "sqlite_errorcode", _SPOILED[0]) & 0xFF in _SPOILED:
-                raise Spoiled(f"the search index is damaged: {error}") from error
+            if getattr(error, "sqlite_errorcode", _DAMAGED[0]) & 0xFF in _DAMAGED:
+                raise Damaged(f"the search index is damaged: {error}") from error
             raise translate(error, self.path or Path("search index")) from error
         except OSError as error:
             raise file_errors.from_os(error, self.path or "search index") from error
@@ -159,14 +159,14 @@ class SearchIndex:
             raise
         return connection
 
-    def start_anew(self) -> None:
+    def start_over(self) -> None:
         """Throw everything away; a damaged file is deleted, and other processes notice that."""
         with self._lock:
             try:
                 with self._transaction("BEGIN IMMEDIATE") as connection:
                     _make(connection)
                 return
-            except Spoiled:
+            except Damaged:
                 self.close()
             if self.path is not None:
                 for end in ("", "-wal", "-shm"):

@@ -12,7 +12,7 @@ from contextrelay.wire.verbs.verb import Traits, Verb
 
 
 class Sweep(Verb[SweepReport], frozen=True):
-    """Expire what is due, free bytes that nothing holds, mend what a crash left over."""
+    """Expire what is due, free bytes that nothing holds, repair what a crash left over."""
 
     traits = Traits(
         needs="owner", answered_in="maintenance.sweep", http="POST /v1/sweep", slow=True

@@ -32,7 +32,7 @@ class Search(Verb[Hits], frozen=True):
 
 
 class RebuildSearch(Verb[IndexState], frozen=True):
-    """Throw the search index away and make it anew from what the store holds."""
+    """Throw the search index away and rebuild it from what the store holds."""
 
     traits = Traits(
         needs="admin", answered_in="search.search", http="POST /v1/search/rebuild", slow=True

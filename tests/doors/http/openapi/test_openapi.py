@@ -62,7 +62,7 @@ def test_who_has_the_document_or_its_page_does_not_get_it_again(served: Served) 
         assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
 
 
-def test_the_page_tells_every_operation_and_fetches_nothing(served: Served) -> None:
+def test_the_page_shows_every_operation_and_fetches_nothing(served: Served) -> None:
     """Promise M3. Promise Z2."""
     reply = httpx2.get(f"{served.url}/docs")
 

@@ -133,7 +133,7 @@ def test_a_push_lives_a_day_or_as_long_as_it_says(web: httpx2.Client) -> None:
         assert web.post("/push", json={"data": "x", "ttl": ttl}).status_code == 400
 
 
-def test_a_push_into_a_thread_is_told_there(web: httpx2.Client, thread: str) -> None:
+def test_a_push_into_a_thread_is_an_event_of_it(web: httpx2.Client, thread: str) -> None:
     """Promise R1."""
     ref = push(web, "for the thread", thread=thread)["id"]
 
@@ -300,7 +300,7 @@ def test_a_range_beyond_the_end_is_refused_and_an_odd_one_ignored(web: httpx2.Cl
     assert stale.status_code == 200
 
 
-def test_head_tells_all_but_the_body(web: httpx2.Client) -> None:
+def test_head_shows_all_but_the_body(web: httpx2.Client) -> None:
     """Promise R3."""
     ref = push_bytes(web, b"x" * 3_000)
 
@@ -335,7 +335,7 @@ def test_pushed_html_can_do_nothing_in_a_browser(web: httpx2.Client) -> None:
 
 @pytest.mark.parametrize("place", ["pull", "peek"])
 @pytest.mark.parametrize("ref", [NOBODY, "abc", NOBODY.upper(), f"{NOBODY}0", "%00", "..%2f.."])
-def test_what_is_not_there_is_told_in_the_seeds_words(
+def test_what_is_not_there_is_refused_in_the_seeds_words(
     web: httpx2.Client, place: str, ref: str
 ) -> None:
     """Promise R4."""
@@ -345,7 +345,7 @@ def test_what_is_not_there_is_told_in_the_seeds_words(
     assert reply.headers["content-type"] == "text/plain; charset=utf-8"
 
 
-def test_a_gone_ref_says_so_to_who_asks_for_all(web: httpx2.Client) -> None:
+def test_a_gone_ref_says_so_to_a_pull_of_all(web: httpx2.Client) -> None:
     """Promise R4."""
     ref = push(web, "x", metadata={"summary": "was here"})["id"]
     web.delete(f"/v1/artifacts/{ref}")
@@ -374,7 +374,7 @@ def test_a_peek_is_the_metadata_alone(web: httpx2.Client) -> None:
     assert web.get(f"/peek/{push(web, 'x')['id']}").json() == {}
 
 
-def test_a_full_peek_tells_what_there_is(web: httpx2.Client) -> None:
+def test_a_full_peek_shows_what_there_is(web: httpx2.Client) -> None:
     """Promise R7."""
     ref = push(web, "# Title\n\ntext", metadata={"n": 1}, ttl=None)["id"]
 

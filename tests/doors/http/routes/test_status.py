@@ -22,14 +22,14 @@ def test_the_root_says_what_this_is_and_sends_browsers_to_the_page(served: Serve
     assert (browser.status_code, browser.headers["location"]) == (307, "/ui/")
 
 
-def test_health_is_told(served: Served) -> None:
+def test_health_is_reported(served: Served) -> None:
     """Promise T11."""
     assert httpx2.get(f"{served.url}/health").json() == {"status": "ok"}
     assert httpx2.get(f"{served.url}/healthz").status_code == 200
     assert httpx2.head(f"{served.url}/health").status_code == 200
 
 
-def test_the_version_is_told_with_its_commit(served: Served) -> None:
+def test_the_version_is_reported_with_its_commit(served: Served) -> None:
     """Promise T11."""
     answer = httpx2.get(f"{served.url}/version").json()
 

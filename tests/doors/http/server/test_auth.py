@@ -66,7 +66,7 @@ def _is_over(relay: Relay, made: IssuedKey) -> bool:
 # Everything that is answered
 
 
-def test_every_place_asks_who_it_is_but_those_that_tell_of_the_server_itself(
+def test_every_route_needs_a_caller_but_those_about_the_server_itself(
     guarded: Served,
 ) -> None:
     """Promise Z1. Promise M3."""
@@ -94,7 +94,7 @@ def test_every_place_asks_who_it_is_but_those_that_tell_of_the_server_itself(
         )
 
 
-def test_a_token_that_is_good_for_nothing_is_told_so_everywhere(
+def test_a_token_that_is_good_for_nothing_is_reported_everywhere(
     guarded: Served, owner: Relay
 ) -> None:
     """Promise Z1: expired, revoked, wrong."""
@@ -353,9 +353,7 @@ def test_a_push_past_the_quota_is_402_and_pulls_go_on(guarded: Served, owner: Re
         assert client.post("/push", content=b"w" * 40_000).status_code == 200
 
 
-def test_who_asks_more_often_than_the_key_may_is_told_when_to_come_back(
-    guarded: Served, owner: Relay
-) -> None:
+def test_a_caller_over_its_rate_is_asked_to_come_back_later(guarded: Served, owner: Relay) -> None:
     """Promise Z1: rate limits."""
     token = owner.new_key(requests_per_minute=5).token
     with httpx2.Client(base_url=guarded.url, headers=bearer(token)) as client:

@@ -156,7 +156,7 @@ def test_a_signal_that_a_crash_cut_off_is_sent_though_nobody_pushes(
     assert [signal["seq"] for signal in page["signals"]] == [1]
 
 
-def test_a_request_that_takes_too_long_is_told_so_when_the_server_ends(tmp_path: Path) -> None:
+def test_a_request_that_takes_too_long_is_reported_when_the_server_ends(tmp_path: Path) -> None:
     """Promise S3. It is answered, and the server ends without waiting for it for ever."""
     settings = Settings(fetch_private=True)
     with (

@@ -66,7 +66,7 @@ def one_more_event(client: Client, thread: str) -> None:
 # Streams
 
 
-def test_a_stream_tells_what_a_websocket_tells(served: Served) -> None:
+def test_a_stream_sends_what_a_websocket_sends(served: Served) -> None:
     """Promise S4."""
     with asking(served) as client, client.stream("GET", EVENTS) as reply:
         assert reply.headers["content-type"] == "text/event-stream"
@@ -95,7 +95,7 @@ def test_a_stream_resumes_where_its_client_was(served: Served) -> None:
             assert messages(blocks(reply.iter_lines()), 1) == ["c"]
 
 
-def test_a_stream_tells_of_a_gap(tmp_path: Path) -> None:
+def test_a_stream_shows_a_gap(tmp_path: Path) -> None:
     """Promise S4."""
     with serving(tmp_path / "store", settings=Settings(signals_kept_max=10)) as served:
         publish(served, *range(30))

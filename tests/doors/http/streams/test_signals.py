@@ -249,7 +249,7 @@ def test_a_long_replay_is_whole_and_goes_over_into_the_present(served: Served) -
         assert [heard(listener)["seq"] for _ in range(520)] == list(range(1, 521))
 
 
-def test_what_is_no_longer_kept_is_told_as_a_gap(tmp_path: Path) -> None:
+def test_what_is_no_longer_kept_is_reported_as_a_gap(tmp_path: Path) -> None:
     """Promise S4."""
     with serving(tmp_path / "store", settings=Settings(signals_kept_max=10)) as served:
         publish(served, "reviews", *range(30))
@@ -261,7 +261,7 @@ def test_what_is_no_longer_kept_is_told_as_a_gap(tmp_path: Path) -> None:
     assert first["seq"] >= 20
 
 
-def test_a_channel_that_counts_anew_is_told_as_a_gap(served: Served) -> None:
+def test_a_channel_that_starts_over_is_reported_as_a_gap(served: Served) -> None:
     """Promise S4."""
     publish(served, "reviews", "a")
     with listening(served, "reviews", after=900) as listener:
@@ -418,7 +418,7 @@ def test_the_processes_of_one_server_behave_as_one(tmp_path: Path) -> None:
             assert [heard(listener)["message"] for _ in range(12)] == list(range(12))
 
 
-def test_a_broken_signal_is_told_as_a_gap(served: Served) -> None:
+def test_a_broken_signal_is_reported_as_a_gap(served: Served) -> None:
     """Promise S4."""
     publish(served, "reviews", "a")
     served.door.relay.stores.ledger.commit(Write("c/reviews", (b"{broken",)))

@@ -46,7 +46,7 @@ class Account:
 
     @property
     def key_path(self) -> Path | None:
-        """The file that a key may be in; a vendor's is not for whoever is at another URL."""
+        """The file that a key may be in; a vendor's is not for the server at another URL."""
         home = self._environ.get("RELAY_HOME") or "~/.relay"
         if ":" in home:  # An engine that is no folder.
             return None
@@ -112,7 +112,9 @@ def _key_in(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise Forbidden(f"{path} cannot be read: {error.strerror}", "mend or delete it") from error
+        raise Forbidden(
+            f"{path} cannot be read: {error.strerror}", "repair or delete it"
+        ) from error
     if len(raw) > PROVIDER_KEY_BYTES_MAX:
         raise Invalid(f"{path} holds more than a key", f"at most {PROVIDER_KEY_BYTES_MAX:,} bytes")
     return raw.decode(errors="replace").strip()

@@ -238,7 +238,7 @@ def _count(usage: dict[str, int], counted: Any) -> None:
 
 
 def _tokens(usage: dict[str, int]) -> Tokens | None:
-    """What was read is told apart by the vendor: fresh, from the cache, into the cache."""
+    """The vendor counts apart what was read: fresh, from the cache, into the cache."""
     cache_read = usage.get("cache_read_input_tokens", 0)
     cache_write = usage.get("cache_creation_input_tokens", 0)
     return Tokens(

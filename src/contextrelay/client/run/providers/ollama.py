@@ -172,7 +172,7 @@ def _request(prompt: Prompt) -> dict[str, Any]:
 def _window_tokens(prompt: Prompt) -> int:
     """A window that prompt and answer fit into: Ollama drops the beginning of what does not.
 
-    It grows in steps, because a model is loaded anew for another window.
+    It grows in steps, because a model is loaded again for another window.
     """
     window = OLLAMA_WINDOW_TOKENS_MIN
     needed = tokens_in(prompt) * 5 // 4 + prompt.output_tokens_max

@@ -98,7 +98,7 @@ def _pages(relay: Relay, limit: int, after: str, wanted: dict[str, Any]) -> List
 
 @takes(arg("ref", metavar="REF"))
 def artifact_show(args: Namespace, console: Console) -> None:
-    """Tell everything about an artifact, with its preview and what was made from it."""
+    """Show everything about an artifact, with its preview and what was made from it."""
     relay = console.relay_of(args.ref)
     ref = display.resolve(relay, args.ref)
     artifact = relay.peek(ref)
@@ -144,7 +144,7 @@ def _refuse_never(ttl_s: object, command: str) -> None:
 
 @takes(arg("refs", metavar="REF", nargs="+"))
 def artifact_rm(args: Namespace, console: Console) -> None:
-    """Remove artifacts. Tombstones tell of them for 30 days; the bytes go with the last ref."""
+    """Remove artifacts. Tombstones stay for 30 days; the bytes go with the last ref."""
     refs = [display.resolve_to_remove(console.relay, text) for text in args.refs]
     removed = [console.relay.remove(ref) for ref in dict.fromkeys(refs)]
     console.answer(

@@ -118,7 +118,7 @@ def _settings(path: Path) -> Settings:
     try:
         return decode(path.read_bytes(), type=Settings) if path.exists() else Settings()
     except (OSError, ValueError) as error:
-        raise Invalid(f"{path} cannot be used: {error}", "mend or delete it") from error
+        raise Invalid(f"{path} cannot be used: {error}", "repair or delete it") from error
 
 
 def _known(key: str) -> str:

@@ -72,7 +72,7 @@ def keys_new(args: Namespace, console: Console) -> None:
     lines = [
         made.token,
         f"  {_about(made.key)}",
-        "  it is not shown again; who asks sets: export CONTEXTRELAY_API_KEY=TOKEN",
+        "  it is not shown again; the caller sets: export CONTEXTRELAY_API_KEY=TOKEN",
     ]
     console.answer(made, lines, made.token)
 
@@ -132,7 +132,7 @@ def _id(text: str) -> str:
 
 @takes(arg("id", nargs="?", metavar="ID", help="one key; else all of them"))
 def keys_usage(args: Namespace, console: Console) -> None:
-    """Tell what was done with keys; servers write it down every second."""
+    """Show what was done with keys; servers write it down every second."""
     ids = [_id(args.id)] if args.id else [key.id for key in _all(console)]
     found = [console.relay.usage(each) for each in ids]
     lines = [_used(each) for each in found] or ["no keys yet", "  next: relay keys new"]

@@ -239,13 +239,13 @@ def _finished(done: Finished) -> list[str]:
 
 @takes(*project_options(writes=False))
 def project_doctor(args: Namespace, console: Console) -> None:
-    """Look at each file: is it right, and how to mend it if not; nothing is changed."""
+    """Look at each file: is it right, and how to repair it if not; nothing is changed."""
     from contextrelay.doors.project.check import check
 
     findings = check(open_project(args, console))
     lines: list[str] = []
     for finding in findings:
-        text = finding.told.removeprefix(f"{finding.file}, ")
+        text = finding.text.removeprefix(f"{finding.file}, ")
         lines.append(f"{MARKS[finding.state]} {finding.file:12} {clean(text)}")
         if finding.next_step:
             lines.append(f"  {'':12} next: {clean(finding.next_step)}")

@@ -99,7 +99,7 @@ def project_heartbeat(args: Namespace, console: Console) -> None:
     done = beat(project, args.exec, args.limit, args.timeout, args.by)
     note_warnings(project, console)
     lines = [
-        f"{each.id:9} {each.status:11} {clean(each.title)}{_result(each.told)}" for each in done
+        f"{each.id:9} {each.status:11} {clean(each.title)}{_result(each.text)}" for each in done
     ]
     console.answer(as_fields(done), lines or "nothing is ready")
     console.exit_code = 1 if any(each.status == "blocked" for each in done) else 0

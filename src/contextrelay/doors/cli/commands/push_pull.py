@@ -59,7 +59,7 @@ def store(
         arg("--ttl", type=ttl, default=UNSET, metavar="TIME", help="90s, 30m, 24h, 7d or never"),
         arg("--pin", action="store_true", help="keep it until it is removed"),
     ),
-    arg("--channel", metavar="CHANNEL", help="tell those who subscribe to it"),
+    arg("--channel", metavar="CHANNEL", help="notify its subscribers"),
     thread_option("put it into a thread, where it does not expire"),
     arg("--encrypt", action="store_true", help="seal it: only who has the URL printed can read it"),
     arg(
@@ -133,7 +133,7 @@ def _range(text: str | None) -> tuple[int, int | None]:
     arg("--full", action="store_true", help="everything, not the metadata alone"),
 )
 def peek(args: Namespace, console: Console) -> None:
-    """Tell what a ref is without loading it: its metadata, type, size, tokens, who made it and when
+    """Show what a ref is without loading it: its metadata, type, size, tokens, who made it and when
     it expires; with --full all about it."""
     relay, ref = url_argument.resolved(console, url_argument.read(console, args.ref))
     artifact = relay.peek(ref, args.full)

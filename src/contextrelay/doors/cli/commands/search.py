@@ -32,7 +32,7 @@ from contextrelay.model.inspect import Hit, Hits
         metavar="N",
         help=f"the answer is never longer ({PIECE_TOKENS_DEFAULT:,})",
     ),
-    arg("--rebuild", action="store_true", help="first make the search index anew, all of it"),
+    arg("--rebuild", action="store_true", help="first rebuild the search index, all of it"),
 )
 def search(args: Namespace, console: Console) -> None:
     """Search by words: in everything, in a thread, or in one ref; best first."""
@@ -61,7 +61,7 @@ def search(args: Namespace, console: Console) -> None:
         raise Sealed(error.message, hint) from error
     lines = [line for hit in found.hits for line in _lines(console, hit)]
     console.answer(found, lines, found.text.rstrip("\n"))
-    _tell(console, found)
+    _show(console, found)
 
 
 def _lines(console: Console, hit: Hit) -> list[str]:
@@ -75,7 +75,7 @@ def _lines(console: Console, hit: Hit) -> list[str]:
     return [console.bold(head), f"  {display.clean(hit.snippet)}", *([then] if then else [])]
 
 
-def _tell(console: Console, found: Hits) -> None:
+def _show(console: Console, found: Hits) -> None:
     """What was searched, what was left out, and how far the index is."""
     summary = f"{display.count(found.found, 'passage')} in {found.scope}"
     if found.left_out:

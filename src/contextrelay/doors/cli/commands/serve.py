@@ -68,7 +68,7 @@ def serve(args: Namespace, console: Console) -> None:
 
     Prints its URL when it listens, with --json {"url", "store", "workers", "pid"}. The store is
     that of --store, else of RELAY_HOME, else ~/.relay: CONTEXTRELAY_URL is for those who ask.
-    Who asks beyond this machine needs a key, also where it comes by a proxy (--public-url,
+    A caller beyond this machine needs a key, also one that comes by a proxy (--public-url,
     --allow-host): see relay keys new, or --token auto.
     """
     address = _store_address(args, console)
@@ -98,7 +98,7 @@ def serve(args: Namespace, console: Console) -> None:
         for each in serving.END_SIGNALS:
             signal.signal(each, _has_ended)
         try:
-            _tell(console, args, _url(args, port), store, made)
+            _show_start(console, args, _url(args, port), store, made)
             serving.run(options, listener)
         except SystemExit as ended:
             raise Unavailable("the server did not start", "see what it said") from ended
@@ -185,7 +185,7 @@ def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, Is
             made = issue(stores, NewKey(name="relay serve", scope="admin"))
         elif needs_token and not has_any(stores):
             raise Invalid(
-                "who asks has to have a key, and nobody has one",
+                "callers have to have a key, and nobody has one",
                 "start it with --token auto, or make one: relay keys new --scope admin",
             )
     finally:
@@ -206,7 +206,9 @@ def _url(args: Namespace, port: int) -> str:
     return f"http://{_ANYWHERE.get(args.host, literal)}:{port}"
 
 
-def _tell(console: Console, args: Namespace, url: str, store: str, made: IssuedKey | None) -> None:
+def _show_start(
+    console: Console, args: Namespace, url: str, store: str, made: IssuedKey | None
+) -> None:
     processes = display.count(args.workers, "process", "processes")
     answer = {"url": url, "store": store, "workers": args.workers, "pid": os.getpid()}
     lines = [f"{url}  serves {store}  {processes}  Ctrl-C ends it"]

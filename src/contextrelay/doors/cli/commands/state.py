@@ -177,7 +177,7 @@ def _for_people(error: Conflict) -> Conflict:
 
 
 def show_patched(console: Console, patched: Patched, by: str) -> None:
-    """Tell what a change led to, and how to take it back."""
+    """Show what a change led to, and how to take it back."""
     if not patched.operations:
         lines = [f"v{patched.version}  nothing to change"]
     else:

@@ -20,7 +20,7 @@ from contextrelay.model.thread import Stats
     arg("--all", action="store_true", help="of the whole store, not of a thread"),
 )
 def stats(args: Namespace, console: Console) -> None:
-    """Tell what refs have saved: by the seed's formula, and as it was counted, costs taken off.
+    """Show what refs have saved: by the seed's formula, and as it was counted, costs taken off.
 
     Of the whole store, unless a thread is named, or is in RELAY_THREAD.
     """
@@ -90,7 +90,7 @@ def _counted(savings: Savings) -> list[str]:
     *thread_arguments(),
     arg("--format", choices=("md", "json", "html"), help="md, unless --json"),
     arg("-o", "--out", metavar="FILE", help="write to a file, whole or not at all"),
-    by("who asks for it"),
+    by("the caller"),
 )
 def report(args: Namespace, console: Console) -> None:
     """Write a thread down to read: state, decisions, artifacts, timeline, savings."""

@@ -35,7 +35,7 @@ def init(args: Namespace, console: Console) -> None:
 
 
 def gc(args: Namespace, console: Console) -> None:
-    """Expire what is due, free the bytes that nothing holds, mend what a crash left over."""
+    """Expire what is due, free the bytes that nothing holds, repair what a crash left over."""
     with console.busy("sweeping"):
         report = console.relay.sweep()
     freed = display.count(report.freed_bodies, "body", "bodies")

@@ -235,7 +235,7 @@ class Protocol(HttpToolsProtocol):
             self.server_state.total_requests += 1
             self._begin_to_linger()
             return
-        self._stop_idle_timer()  # It is started anew.
+        self._stop_idle_timer()  # It is started again.
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch_reading(self.transport.get_write_buffer_size() > 0)

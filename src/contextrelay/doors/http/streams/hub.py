@@ -296,7 +296,7 @@ class Hub:
             return
         self._tails_bytes -= tail.size_bytes
         if notices[0].seq < tail.head:
-            # The channel was forgotten and counts anew: each listener finds its gap in the log.
+            # The channel was forgotten and starts over: each listener finds its gap in the log.
             watch.tail = Tail(page.head)
         else:
             tail.add(notices)

@@ -119,7 +119,7 @@ def check_is_folder(parent: int | None, name: str, path: str) -> None:
     if is_link(found):
         raise _link(path)
     if not stat.S_ISDIR(found.st_mode):
-        raise Refused(f"{path} is no folder", "move it away; it is made anew")
+        raise Refused(f"{path} is no folder", "move it away; a new one is made")
 
 
 def _check_is_plain(parent: int | None, name: str, path: str) -> None:

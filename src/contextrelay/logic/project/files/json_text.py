@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LITERALS = (("true", True), ("false", False), ("null", None))
 # Python refuses to read longer ones; such a number is kept as it is written anyway.
 _INTEGER_CHARS_MAX = 4_000
-_MEND = "mend it there, by hand or from git; nothing was changed"
+_REPAIR = "repair it there, by hand or from git; nothing was changed"
 
 # The scanner of the standard library, in C where there is one; it is not in the stubs.
 _scan: Callable[[str, int, bool], tuple[str, int]] = getattr(decoder, "scanstring")  # noqa: B009
@@ -51,7 +51,7 @@ def read(text: str, name: str) -> Any:
     """
     start = 1 if text.startswith(MARK) else 0
     try:
-        # One in a thousand has comments, and is then read at leisure.
+        # One in a thousand has comments, and is then read slowly.
         return json.loads(text[start:], parse_constant=_refused)
     except (ValueError, RecursionError):
         return parse(text, name).value
@@ -88,7 +88,7 @@ class _Reader:
         self.name = name
 
     def wrong(self, index: int, says: str) -> Exception:
-        return broken(self.name, self.text, index, says, _MEND)
+        return broken(self.name, self.text, index, says, _REPAIR)
 
     def space(self, index: int) -> int:
         """Where white space and comments end."""

@@ -163,7 +163,7 @@ def test_what_the_user_says_comes_last_and_by_itself(web: httpx2.Client, thread:
     ]
 
 
-def test_an_artifact_that_is_gone_is_told_as_gone(web: httpx2.Client, thread: str) -> None:
+def test_an_artifact_that_is_gone_is_reported_as_gone(web: httpx2.Client, thread: str) -> None:
     """Promise T11."""
     put = web.post(f"/threads/{thread}/artifacts", json={"content": "soon gone"}).json()
     web.delete(f"/v1/artifacts/{put['ref']}")

@@ -30,7 +30,7 @@ def test_a_state_is_the_bare_document_at_any_version(web: httpx2.Client, thread:
 @pytest.mark.parametrize(
     ("version", "status"), [("9", 404), ("v9", 404), ("0", 400), ("x", 400), ("9" * 40, 400)]
 )
-def test_a_version_that_is_not_there_is_told_as_such(
+def test_a_version_that_is_not_there_is_reported_as_such(
     web: httpx2.Client, thread: str, version: str, status: int
 ) -> None:
     """Promise T11."""

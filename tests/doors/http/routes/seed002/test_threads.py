@@ -123,7 +123,7 @@ def test_an_unknown_or_malformed_thread_is_not_found_anywhere(
     ] * len(replies)
 
 
-def test_a_wrong_method_is_told_which_are_right(web: httpx2.Client, thread: str) -> None:
+def test_a_wrong_method_is_answered_with_the_right_ones(web: httpx2.Client, thread: str) -> None:
     """Promise T11."""
     reply = web.put(f"/threads/{thread}/state", json={})
 
@@ -320,7 +320,7 @@ def test_what_cannot_be_invoked_is_refused(
 
 
 @pytest.mark.parametrize("said", ["ann", ""])
-def test_who_asks_is_taken_from_the_header_unless_the_verb_says(
+def test_the_caller_is_taken_from_the_header_unless_the_verb_says(
     web: httpx2.Client, said: str
 ) -> None:
     headers = {"X-Relay-From": said} if said else {}

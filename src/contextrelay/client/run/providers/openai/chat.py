@@ -73,7 +73,7 @@ class OpenAIChat(OpenAIProvider):
 
 
 class _Calls:
-    """Tells pieces of tool calls apart: by index, and where a server counts none, by id."""
+    """Separates pieces of tool calls: by index, and where a server counts none, by id."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer

@@ -25,7 +25,7 @@ _STATUSES = {"rate_limit_exceeded": 429, "invalid_api_key": 401, "model_not_foun
 
 
 def openai_account(environ: Mapping[str, str]) -> Account:
-    """OpenAI, or whoever is at OPENAI_BASE_URL."""
+    """OpenAI, or the server at OPENAI_BASE_URL."""
     url = environ.get(URL_VARIABLE) or f"https://{HOST}/v1"
     return Account("openai", KEY_VARIABLE, url, HOST, environ)
 
@@ -86,7 +86,7 @@ class OpenAIProvider(ABC):
             refusal = refused(self._account, model, error.status_code, said, error.response.headers)
         else:
             refusal = refused(self._account, model, _STATUSES.get(code, 500), said, {})
-        if code == "insufficient_quota":  # A 429 that waiting does not mend.
+        if code == "insufficient_quota":  # A 429 that waiting does not help.
             return Refusal(refusal.error)
         return refusal
 
