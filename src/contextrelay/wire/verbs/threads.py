@@ -77,6 +77,28 @@ class ForkThread(Verb[ThreadView], frozen=True):
     by: Label = "you"
 
 
+class CopyThread(Verb[ThreadView], frozen=True):
+    """Make a thread that has the history of another up to a version: its ids, refs and times.
+
+    So it differs in nothing but its id: that of its state, and of events before that version.
+    """
+
+    traits = Traits(
+        needs="write",
+        answered_in="threads.copies",
+        http="POST /v1/threads/{thread}/copy",
+        status=201,
+        keyed=True,
+        makes_thread=True,
+        fails=(404, 410, 413),
+    )
+
+    thread: Ref
+    version: Version | None = None
+    name: Label | None = None
+    by: Label = "you"
+
+
 class CloseThread(Verb[ThreadView], frozen=True):
     """Close a thread: it can be read, and no longer changed."""
 

@@ -1,0 +1,115 @@
+"""Copies: a thread with the history of another up to a version, as it was recorded.
+
+A fork begins with a state; a copy has the events that led there, with the times, ids and refs that
+they were written with. So a replay ends in the state that it replays, and says the same of itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from contextrelay.core.answers import answers
+from contextrelay.core.artifacts.holds import held, hold_writes
+from contextrelay.core.schema import thread_log, walk_facts
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import find_record
+from contextrelay.core.threads.patch import new_event
+from contextrelay.core.threads.threads import index_writes, made_before, new_id, record_row, show
+from contextrelay.errors import NotFound, TooLarge
+from contextrelay.limits import ARCHIVE_HISTORY_BYTES_MAX
+from contextrelay.logic.document.bounds import check_label
+from contextrelay.logic.state import event_chain
+from contextrelay.model.artifact import moment
+from contextrelay.model.thread import CREATED, PATCHED, Event, ThreadRecord, ThreadView
+from contextrelay.store.ledger import Stale, Write
+from contextrelay.wire.verbs import Body, CopyThread
+
+_REF = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@answers(CopyThread)
+def copy_thread(stores: Stores, verb: CopyThread, body: Body) -> ThreadView:
+    if verb.name is not None:
+        check_label(verb.name, "name")
+    version = show(stores, verb.thread).version if verb.version is None else verb.version
+    if (made := made_before(stores)) is not None:
+        return made
+    thread, origin = new_id(stores), f"{verb.thread}@v{version}"
+    record = ThreadRecord(
+        thread_id=thread,
+        name=verb.name,
+        status="open",
+        created_at=moment(stores.asked_ms()),
+        created_by=verb.by,
+        forked_from=origin,
+    )
+    created = new_event(stores, "thread.created", verb.by, {"name": verb.name, "from": origin})
+    facts, named = _copied(stores, verb.thread, version, thread, created)
+    kept = named.intersection(ref for ref, _ in held(stores.ledger, verb.thread))
+    holds, rows = hold_writes(stores, thread, kept)
+    begin = Write(thread_log(thread), tuple(facts), (record_row(record), *rows), expect=0)
+    try:
+        stores.ledger.commit(*index_writes(record), *holds, begin)
+    except Stale as stale:
+        if stores.once is None or stale.log != begin.log:
+            raise
+        # The same request, asked with a key, was faster.
+    return show(stores, thread)
+
+
+def _copied(
+    stores: Stores, source: str, version: int, thread: str, created: Event
+) -> tuple[list[bytes], set[str]]:
+    """The facts of the copy, and the refs that they name."""
+    facts = [event_chain.encode(created, b"")]
+    size_bytes = 0
+    named: set[str] = set()
+    for event in _until(stores, source, version):
+        facts.append(event_chain.encode(_own(event, thread), facts[-1]))
+        size_bytes += len(facts[-1])
+        if size_bytes > ARCHIVE_HISTORY_BYTES_MAX:
+            raise TooLarge(
+                f"the history of thread {source} is too long to be copied",
+                f"at most {ARCHIVE_HISTORY_BYTES_MAX:,} bytes of events; fork it instead",
+            )
+        named.update(found.decode() for found in _REF.findall(facts[-1]))
+    return facts, named
+
+
+def _until(stores: Stores, source: str, version: int) -> Iterator[Event]:
+    """The events of a thread up to a version, but those about the thread itself.
+
+    Raises:
+        NotFound: there is no such version.
+    """
+    find_record(stores.ledger, source)
+    newest = 0
+    for fact in walk_facts(stores.ledger, thread_log(source)):
+        event = event_chain.decode(fact.body)
+        if event.type.startswith("thread."):
+            continue
+        yield replace(event, hash="")
+        if event.type in (CREATED, PATCHED):
+            newest = _version(event.detail)
+            if newest == version:
+                return
+    raise NotFound(
+        f"thread {source} has no version {version}; the newest is {newest}",
+        "see the versions with: relay state log",
+    )
+
+
+def _version(detail: dict[str, Any]) -> int:
+    return detail["state"]["version"] if "state" in detail else detail["version"]
+
+
+def _own(event: Event, thread: str) -> Event:
+    """An event as the copy has it: its first state names the copy."""
+    if event.type != CREATED:
+        return event
+    state = {**event.detail["state"], "thread_id": thread}
+    return replace(event, detail={**event.detail, "state": state})
