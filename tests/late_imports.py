@@ -38,6 +38,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "client/thread.py": (
         "contextrelay.client.entries",
         "contextrelay.client.run.ask",
+        "contextrelay.client.run.replay_thread",
         "contextrelay.client.run.trace",
         "contextrelay.logic.document.replay",
     ),
@@ -114,6 +115,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.doors.report.page",
     ),
     "doors/cli/commands/trace.py": (
+        "contextrelay.doors.cli",
         "contextrelay.doors.otlp",
         "contextrelay.doors.report.trace_page",
         "contextrelay.logic.trace.otlp",

@@ -595,6 +595,11 @@ TRACE_EXCHANGES_MAX = 100
 TRACE_EXCHANGE_BYTES_MAX = 512 * KIB
 TRACE_EXCHANGE_TEXT_BYTES_MAX = 4 * KIB
 
+# Replays: runs that are asked again, and how many at once are looked through word by word.
+REPLAY_RUNS_MAX = 10_000
+REPLAY_DIFFS_SHOWN = 5
+REPLAY_OPEN_RUNS_MAX = 64
+
 # OTLP. Runs that are sent together; how often and how long sending is tried.
 OTLP_RUNS_AT_ONCE = 100
 OTLP_SENDS_MAX = 3

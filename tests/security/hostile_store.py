@@ -211,6 +211,7 @@ def _threads(world: World) -> Shown:
         "events": [[thread], [thread, "--jsonl"]],
         "tail": [[thread, "--after", "0", "--timeout", "0.2"]],
         "trace": [[thread], [thread, "--html", "trace.html"], [thread, "--otlp", "spans.jsonl"]],
+        "replay": [[thread], [thread, "-m", "echo"], [thread, "--dry-run"]],
         "checkpoint": [["here", *in_thread], [HOSTILE, *in_thread]],
         "stats": [[thread], ["--all"]],
         "report": [[thread], [thread, "--format", "json"], [thread, "--format", "html"]],

@@ -257,3 +257,19 @@ def collected(flow: Items[Item]) -> Flow[list[Item]]:
                 step = flow.send((yield step))
     except StopIteration:
         return items
+
+
+def for_each(flow: Items[Item], act: Callable[[Item], Flow[bool]]) -> Flow[None]:
+    """A flow that does something with each item of another one, until that returns True."""
+    try:
+        step = next(flow)
+        while True:
+            if isinstance(step, Give):
+                for item in step.items:
+                    if (yield from act(item)):
+                        return
+                step = next(flow)
+            else:
+                step = flow.send((yield step))
+    except StopIteration:
+        return

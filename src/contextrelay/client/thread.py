@@ -26,6 +26,7 @@ from contextrelay.client.transport.local import AsyncBody
 from contextrelay.core.schema import thread_log
 from contextrelay.limits import LIST_ITEMS_MAX, RUN_OUTPUT_TOKENS_DEFAULT, TRACE_RUNS_DEFAULT
 from contextrelay.model.capability import Invoked
+from contextrelay.model.replay import Replay
 from contextrelay.model.run import RunResult, ToolUse
 from contextrelay.model.thread import (
     Added,
@@ -229,6 +230,25 @@ class _ThreadVerbs:
         from contextrelay.client.run.trace import trace_thread
 
         return (yield from trace_thread(self.id, runs_max))
+
+    @flow
+    def replay(
+        self: Any,
+        from_version: int | None = None,
+        model: str | Provider | None = None,
+        is_dry: bool = False,
+        by: str = "you",
+    ) -> Flow[Replay]:
+        """Do the runs after a version again, in a copy of this thread, never in itself.
+
+        Without `model`, or with that of the record, by the recorded answers: no model is called,
+        and the copy ends where a recorded tool result no longer holds. With another one it is asked
+        the same words, and `changes` leads from the recorded state to the new one. `is_dry`:
+        nothing is called or written.
+        """
+        from contextrelay.client.run.replay_thread import replay_thread
+
+        return (yield from replay_thread(self, from_version, model, is_dry, by))
 
     @flow
     def export(self: Any, path: str | os.PathLike[str]) -> Flow[ThreadView]:

@@ -138,7 +138,11 @@ def test_a_limited_key_may_do_all_it_could_otherwise_where_it_belongs(
     verb = examples(kind, things)[-1]
     came = outcome(limited, verb)
 
-    if getattr(verb, "name", "") is None and kind.__name__ in ("NewThread", "ForkThread", "CopyThread"):
+    if getattr(verb, "name", "") is None and kind.__name__ in (
+        "NewThread",
+        "ForkThread",
+        "CopyThread",
+    ):
         verb = replace(verb, name="camp 2")
         came = outcome(limited, verb)
     if kind.__name__ != "ImportThread":  # It names none here.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextrelay.client.flow import Flow, Give, Items
+from contextrelay.client.flow import Flow, Give, Items, for_each
 from contextrelay.errors import Invalid
 from contextrelay.limits import LIST_ITEMS_MAX, TRACE_RUNS_MAX
 from contextrelay.logic.trace.runs import RunReader, Tracing
@@ -20,17 +20,14 @@ def trace_thread(thread: str, runs_max: int) -> Flow[Trace]:
     if not 1 <= runs_max <= TRACE_RUNS_MAX:
         raise Invalid(f"{runs_max} runs cannot be traced", f"take 1 to {TRACE_RUNS_MAX}")
     tracing = Tracing(runs_max)
-    runs = read_runs(thread)
-    try:
-        step = next(runs)
-        while True:
-            if isinstance(step, Give):
-                tracing.add(step.items)
-                step = next(runs)
-            else:
-                step = runs.send((yield step))
-    except StopIteration:
-        return tracing.trace(thread)
+
+    def add(run: Run) -> Flow[bool]:
+        tracing.add((run,))
+        return False
+        yield
+
+    yield from for_each(read_runs(thread), add)
+    return tracing.trace(thread)
 
 
 def read_runs(thread: str) -> Items[Run]:

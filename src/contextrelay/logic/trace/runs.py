@@ -155,7 +155,7 @@ class _Open(Struct, kw_only=True):
         elif event.type == STARTED:
             self.started, self.by = self.started or event.detail, event.by
         elif event.type == CALLED:
-            call = _call(event)
+            call = call_of(event)
             self.usage = together(self.usage, call.usage)
             self.duration_ms += call.duration_ms
             if len(self.calls) < TRACE_CALLS_MAX:
@@ -205,7 +205,8 @@ def together(one: Usage, other: Usage) -> Usage:
     )
 
 
-def _call(event: Event) -> Call:
+def call_of(event: Event) -> Call:
+    """What an event says of a call."""
     detail = event.detail
     uses = _items(detail.get("tools"))
     return Call(

@@ -1,4 +1,4 @@
-"""trace: what runs on a thread did, as a tree, as a page, or as OpenTelemetry spans."""
+"""trace, replay: what runs on a thread did, and the same done again."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from contextrelay.client.run.trace import read_runs
 from contextrelay.doors.build import build
 from contextrelay.doors.cli import display, thread_argument, trace_display
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import arg, items, one_of, takes, thread_arguments
+from contextrelay.doors.cli.parser import arg, by, items, one_of, takes, thread_arguments, version
 from contextrelay.doors.cli.thread_argument import Chosen
-from contextrelay.limits import OTLP_RUNS_AT_ONCE, TRACE_RUNS_DEFAULT
+from contextrelay.limits import OTLP_RUNS_AT_ONCE, REPLAY_DIFFS_SHOWN, TRACE_RUNS_DEFAULT
 from contextrelay.logic.trace.spans import Span, spans_of
+from contextrelay.model.replay import Replay
 
 
 @takes(
@@ -46,6 +47,39 @@ def trace(args: Namespace, console: Console) -> None:
         size = display.save(args.html, page)
     written = {"file": args.html, "size": size, "runs": len(found.runs)}
     console.answer(written, f"{args.html}  {display.size(size)}", args.html)
+
+
+@takes(
+    *thread_arguments(),
+    arg("--from", dest="version", type=version, metavar="vN", help="only what came after (v1)"),
+    arg("-m", "--model", metavar="PROVIDER[:MODEL]", help="ask another model; else by the record"),
+    arg("--dry-run", action="store_true", help="call and write nothing"),
+    by("who replays"),
+)
+def replay(args: Namespace, console: Console) -> None:
+    """Do the runs of a thread again, in a copy of it: by the record, or with another model.
+
+    By the record no model is called; exit 1 where a recorded tool result no longer holds.
+    """
+    from contextrelay.doors.cli import replay_display
+
+    chosen = thread_argument.choose_thread(console, args)
+    with console.busy("replaying"):
+        done = chosen.thread.replay(args.version, args.model, args.dry_run, args.by)
+    console.answer(done, replay_display.lines(done), done.fork)
+    if console.is_human and not console.is_json:
+        _show_answers(console, done)
+    if done.diverged is not None and not console.is_human:
+        console.note("\n".join(replay_display.diverged(done.diverged, done.version)))
+    console.exit_code = 1 if done.diverged is not None else 0
+
+
+def _show_answers(console: Console, done: Replay) -> None:
+    """Show how the answers of now differ from those of the record."""
+    pairs = [(run.old_ref, run.new_ref) for run in done.runs]
+    for old, new in pairs[:REPLAY_DIFFS_SHOWN]:
+        if old is not None and new is not None and old != new:
+            console.show(console.relay.diff(old, new).text.removesuffix("\n"))
 
 
 def _export(console: Console, chosen: Chosen, target: str) -> None:
