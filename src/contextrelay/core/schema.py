@@ -311,11 +311,7 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.HANDOFF, "time, ref", "hash of a handoff", "artifacts/catalog", _GONE),
         ),
     ),
-    Log(
-        ADDED,
-        "time and ref of every artifact, in the order of their commits",
-        "never; a sweep leaves the last 10,000",
-    ),
+    Log(ADDED, "time and ref of each artifact, by commit", "never; a sweep leaves 10,000"),
     Log(
         THREAD_NAMES,
         "empty, one for each thread with a name",
@@ -333,12 +329,8 @@ LOGS: tuple[Log, ...] = (
         "none",
         "never",
         (
-            Rows(
-                Kind.FOLDER, "key, path", "the thread last used there", "threads/threads", "never"
-            ),
-            Rows(
-                Kind.PUSHED, "key, place", "the ref last pushed there", "artifacts/records", "never"
-            ),
+            Rows(Kind.FOLDER, "key, path", "thread last used there", "threads/threads", "never"),
+            Rows(Kind.PUSHED, "key, place", "ref last pushed there", "artifacts/records", "never"),
         ),
     ),
     Log(
@@ -360,10 +352,7 @@ LOGS: tuple[Log, ...] = (
         f"{REQUESTS}<hash of an idempotency key>",
         "empty: the request came, its reply was kept",
         "a day after the request",
-        (
-            Rows(Kind.ASKED, ONLY, "hash of the request, seed of its ids", "idempotency"),
-            _AGAIN,
-        ),
+        (Rows(Kind.ASKED, ONLY, "hash of the request, seed of its ids", "idempotency"), _AGAIN),
     ),
     Log(
         RESTORE,

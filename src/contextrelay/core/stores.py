@@ -139,6 +139,21 @@ class Stores(Struct, frozen=True):
     def blobs(self) -> Blobs:
         return self.engine.blobs
 
+    @property
+    def root(self) -> Stores:
+        """The stores of the owner, also where a caller has others."""
+        return self if self.caller is None else self.caller.root
+
+    @property
+    def space(self) -> Stores:
+        """All that is the tenant's, also what the caller's key is not for."""
+        return self if self.caller is None else self.caller.space
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the caller's key is for some threads and channels only."""
+        return self.caller is not None and self.caller.key.is_limited
+
     def new_ref(self) -> str:
         return new_ref(self.random_bytes(16))
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from msgspec import convert
+
 from contextrelay.client.flow import Flow, Work, collected
 from contextrelay.client.seal.pull import open_sealed
 from contextrelay.limits import GREP_ONE_S_MAX
@@ -43,21 +45,17 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
     """The answer to a verb, found in bodies that are here (core/inspect/bounded.py)."""
     if isinstance(verb, Slice):
         from contextrelay.core.inspect.bounded import take_within_bounds
-        from contextrelay.logic.slicing.slice import Take, select
+        from contextrelay.logic.slicing.slice import asked_of, select
         from contextrelay.logic.slicing.source import in_hand
 
-        artifact, body, was_sealed = bodies["ref"]
-        source = _source(artifact, body, was_sealed)
-        asked = Take(
-            **{name: getattr(source, name) for name in _DESCRIBED},
-            selector=select({way: getattr(verb, way) for way in _WAYS}, verb.columns),
-            tokens_max=verb.tokens_max,
-        )
+        _, body, _ = bodies["ref"]
+        source = _source(*bodies["ref"])
+        asked = asked_of(source, select(verb, verb.columns), verb.tokens_max)
         return take_within_bounds(asked, in_hand(body))
     if isinstance(verb, Grep):
         from contextrelay.logic.grep.results import Wanted, find
 
-        wanted = Wanted(**{name: getattr(verb, name) for name in Wanted.__struct_fields__})
+        wanted = convert(verb, Wanted, from_attributes=True)
         until_s = time.monotonic() + GREP_ONE_S_MAX
         return find(
             [_source(*bodies["ref"])], wanted, lambda: time.monotonic() > until_s, is_one=True
@@ -91,19 +89,6 @@ def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
         return outlined(artifact, seen.looked, seen.shape, seen.note)
     assert seen.digest is not None
     return digested(artifact, seen.looked, seen.digest, seen.note)
-
-
-_WAYS = ("lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "heading", "symbol")
-_DESCRIBED = (
-    "ref",
-    "type",
-    "media_type",
-    "name",
-    "is_text",
-    "size_bytes",
-    "line_count",
-    "notes",
-)
 
 
 def _source(artifact: Artifact, body: bytes, was_sealed: bool) -> Any:

@@ -91,7 +91,8 @@ class Caller:
             return
         if once and was_asked(self.space, self.key.id, once):
             return
-        Quota(self.key, self.root.ledger).check_announced(kind, size_bytes)
+        least_bytes = 1 if kind.traits.fills == "made" else size_bytes
+        Quota(self.key, self.root.ledger).check(least_bytes)
 
     def check(self, verb: Verb[Any]) -> None:
         """Let a verb pass.

@@ -58,7 +58,7 @@ def new_key(stores: Stores, verb: NewKey, body: Body) -> IssuedKey:
         tenant = stores.caller.key.tenant
         if verb.tenant not in (None, tenant):
             raise Forbidden("this key is of another tenant", "leave out the tenant")
-    return issue(_root(stores), replace(verb, tenant=tenant))
+    return issue(stores.root, replace(verb, tenant=tenant))
 
 
 def issue(stores: Stores, verb: NewKey) -> IssuedKey:
@@ -152,13 +152,13 @@ def has_any(stores: Stores) -> bool:
 
 @answers(ListKeys)
 def list_keys(stores: Stores, verb: ListKeys, body: Body) -> KeyListing:
-    every = every_key(_root(stores), verb.after)
+    every = every_key(stores.root, verb.after)
     keys, after = first_page(((key.id, key) for key in every if _is_known(stores, key)), verb.limit)
     return KeyListing(keys=keys, next=after)
 
 
 def _found(stores: Stores, key_id: str) -> KeptKey:
-    row = _root(stores).ledger.get(key_log(key_id), Kind.KEY, ONLY)
+    row = stores.root.ledger.get(key_log(key_id), Kind.KEY, ONLY)
     kept = None if row is None else _kept(row)
     if kept is None or not _is_known(stores, kept.key):
         raise NotFound(f"no key {key_id}", "see which there are with: relay keys list")
@@ -167,12 +167,7 @@ def _found(stores: Stores, key_id: str) -> KeptKey:
 
 def _is_known(stores: Stores, key: Key) -> bool:
     """Whether the caller may know of a key."""
-    tenant = None if stores.caller is None else stores.caller.key.tenant
-    return tenant is None or key.tenant == tenant
-
-
-def _root(stores: Stores) -> Stores:
-    return stores if stores.caller is None else stores.caller.root
+    return stores.tenant in (None, key.tenant)
 
 
 # Ending
@@ -185,7 +180,7 @@ def revoke_key(stores: Stores, verb: RevokeKey, body: Body) -> Key:
         return kept.key
     revoked = replace(kept, key=replace(kept.key, revoked_at=moment(stores.now_ms())))
     write = Write(key_log(verb.id), (b"revoked",), (_row(revoked),))
-    _root(stores).ledger.commit(write)
+    stores.root.ledger.commit(write)
     return revoked.key
 
 
@@ -195,7 +190,7 @@ def revoke_key(stores: Stores, verb: RevokeKey, body: Body) -> Key:
 @answers(ReadUsage)
 def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
     key = _found(stores, verb.id).key
-    ledger = _root(stores).ledger
+    ledger = stores.root.ledger
     counts = ledger.tally(key_counters(key.id), {})
     used = ledger.get(key_log(key.id), Kind.USED, ONLY)
     return Usage(

@@ -52,14 +52,6 @@ class Quota:
                 self._tally(-self._kept_bytes)
             raise
 
-    def check_announced(self, kind: type[Verb[Any]], size_bytes: int) -> None:
-        """Refuse a body that is not here yet, and has at least so many bytes.
-
-        Raises:
-            Full: the quota has no room for it.
-        """
-        self.check(1 if kind.traits.fills == "made" else size_bytes)
-
     def check(self, size_bytes: int) -> None:
         """Refuse what has no room.
 

@@ -32,11 +32,6 @@ def space_of(stores: Stores, tenant: str | None) -> Stores:
     return replace(stores, engine=engine, live=live, cache_hits=Count(), tenant=tenant)
 
 
-def space_behind(stores: Stores) -> Stores:
-    """The whole space of the caller's tenant, also what the caller's key is not for."""
-    return stores if stores.caller is None else stores.caller.space
-
-
 def views(view: Reads) -> Iterator[tuple[str | None, Reads]]:
     """A store's own space and those of its tenants, to be read."""
     yield None, view

@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, encode
 
-from contextrelay.core.artifacts.records import find
+from contextrelay.core.artifacts.records import find_readable
 from contextrelay.core.schema import Kind, artifact_log, pull_counters
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken
 from contextrelay.limits import PULL_MARKS_MAX, SPENDING_REFS_MAX
 from contextrelay.logic.packing.inline_or_ref import Pulls, size_class
 from contextrelay.model.artifact import Artifact
@@ -103,7 +102,7 @@ class Marks:
             before = _shown(ledger, ref)
             if before is None and all(mark.kind is None for mark in marks):
                 continue  # It was never shown as a ref.
-            artifact = _found(ledger, ref)
+            artifact = find_readable(ledger, ref)
             if artifact is None:
                 continue
             after, counted = _replayed(before, marks, whole_tokens(artifact))
@@ -148,10 +147,3 @@ def _shown(ledger: Reads, ref: str) -> _Shown | None:
         return None if row is None else _decoder.decode(row)
     except DecodeError:
         return None  # It is a count; the next writing corrects it.
-
-
-def _found(ledger: Reads, ref: str) -> Artifact | None:
-    try:
-        return find(ledger, ref)
-    except Broken:
-        return None

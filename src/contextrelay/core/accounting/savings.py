@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 
-from contextrelay.core.access.tenants import space_behind
 from contextrelay.core.accounting.usage import spending_of
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import entries
@@ -19,7 +18,7 @@ from contextrelay.core.artifacts.holds import Weights, weight
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.schema import savings_counters
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import catch_up, find_record, head_of, weights_of
+from contextrelay.core.threads.head import find_record, state_of, weights_of
 from contextrelay.errors import Forbidden, Full
 from contextrelay.limits import ASKING_TOKENS, STATS_ARTIFACTS_MAX
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT
@@ -31,9 +30,7 @@ from contextrelay.wire.verbs import Body, ReadSavings, ReadStats
 
 @answers(ReadStats)
 def read_stats(stores: Stores, verb: ReadStats, body: Body) -> Stats:
-    live = head_of(stores, verb.thread)
-    with live.lock:
-        catch_up(stores, verb.thread, live)
+    with state_of(stores, verb.thread) as live:
         weights, uses = weights_of(stores, verb.thread, live), live.uses
     return Stats(
         thread_id=verb.thread,
@@ -52,11 +49,11 @@ def read_stats(stores: Stores, verb: ReadStats, body: Body) -> Stats:
 def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
     if verb.thread is not None:
         find_record(stores.ledger, verb.thread)
-    elif stores.caller is not None and stores.caller.key.is_limited:
+    elif stores.is_limited:
         raise Forbidden("this key is for some threads", "name one of them")
     with suppress(Full):  # What was read since is not counted then; what was before is shown.
         spending_of(stores).write()
-    counts = space_behind(stores).ledger.tally(savings_counters(verb.thread), {})
+    counts = stores.space.ledger.tally(savings_counters(verb.thread), {})
     weights, is_partial = _weights(stores, verb.thread)
     whole, sent, pulled = (_figure(counts, name) for name in ("whole", "sent", "pulled"))
     answers, pulls = counts.get("answers", 0), counts.get("pulls", 0)
@@ -103,9 +100,7 @@ def _priced(settings: Settings, net: int, asked: int) -> Priced:
 def _weights(stores: Stores, thread: str | None) -> tuple[Weights, bool]:
     """What artifacts weigh by the seed's formula; whether there are more than were looked at."""
     if thread is not None:
-        live = head_of(stores, thread)
-        with live.lock:
-            catch_up(stores, thread, live)
+        with state_of(stores, thread) as live:
             return weights_of(stores, thread, live), False
     total, now_ms, looked_at = Weights(), stores.now_ms(), 0
     for entry in islice(entries(stores.ledger), STATS_ARTIFACTS_MAX + 1):

@@ -27,16 +27,16 @@ from msgspec.structs import replace
 
 from contextrelay.core.accounting.pull_rates import Marks
 from contextrelay.core.artifacts.bodies import looked_key
-from contextrelay.core.artifacts.records import find
+from contextrelay.core.artifacts.records import find_readable
 from contextrelay.core.schema import Kind, artifact_log, body_log, savings_counters
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken, RelayError
+from contextrelay.errors import RelayError
 from contextrelay.limits import SPENDING_EVERY_S, SPENDING_REFS_MAX, SPENDING_THREADS_MAX
 from contextrelay.logic.tokens import count_tokens, estimate_tokens
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.package import Package
 from contextrelay.model.tokens import Spent
-from contextrelay.store.ledger import ONLY, Reads, Row, Write
+from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.wire.verbs import (
     Grep,
     Pack,
@@ -222,7 +222,7 @@ class Spending:
         threads: dict[str, str | None] = {}
         firsts: list[Write] = []
         for ref, each in touched.items():
-            artifact = each.artifact or _found(ledger, ref)
+            artifact = each.artifact or find_readable(ledger, ref)
             if artifact is None or not artifact.is_text or artifact.sealed is not None:
                 continue
             threads[ref] = artifact.thread
@@ -277,12 +277,6 @@ class Spending:
         if not artifact.preview.truncated:
             return _tokens(artifact.preview.text)
         return estimate_tokens(artifact.size_bytes), "estimated"
-
-
-def _found(ledger: Reads, ref: str) -> Artifact | None:
-    with suppress(Broken):
-        return find(ledger, ref)
-    return None
 
 
 class _Whole(Struct):

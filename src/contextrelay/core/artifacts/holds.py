@@ -6,7 +6,7 @@ for each artifact, with what it weighs. The holder's row is written first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.json import Decoder, Encoder
@@ -62,13 +62,9 @@ def hold_writes(stores: Stores, thread: str, refs: set[str]) -> tuple[list[Write
         if artifact is not None:
             if artifact.expires_at is not None and not artifact.has_own_ttl:
                 artifact = pin(stores, Pin(ref), b"")
-            writes.append(holder_write(ref, thread))
+            writes.append(Write(artifact_log(ref), rows=(Row(Kind.HOLDER, thread, b""),)))
             rows.append(held_row(artifact))
     return writes, tuple(rows)
-
-
-def holder_write(ref: str, thread: str) -> Write:
-    return Write(artifact_log(ref), rows=(Row(Kind.HOLDER, thread, b""),))
 
 
 def unhold_write(ref: str, thread: str) -> Write:
@@ -107,6 +103,13 @@ def held(ledger: Reads, thread: str) -> Iterator[tuple[str, Weights]]:
     """The artifacts that a thread holds, by ref."""
     for row in walk_rows(ledger, thread_log(thread), Kind.ARTIFACT):
         yield row.key, _decoder.decode(row.body or b"")
+
+
+def unexpired(ledger: Reads, refs: Iterable[str], now_ms: int) -> list[Artifact]:
+    """Those artifacts that are there and whose time is not up, oldest first."""
+    every = (find(ledger, ref) for ref in refs)
+    there = [each for each in every if each is not None and not is_over(each, now_ms)]
+    return sorted(there, key=lambda artifact: (artifact.created_at, artifact.ref))
 
 
 def is_held(ledger: Reads, ref: str) -> bool:

@@ -106,6 +106,14 @@ def find(ledger: Reads, ref: str) -> Artifact | None:
     return None if row is None else read(_artifact, row, ref)
 
 
+def find_readable(ledger: Reads, ref: str) -> Artifact | None:
+    """As `find`; None also where the description is damaged, which is for `verify` to report."""
+    try:
+        return find(ledger, ref)
+    except Broken:
+        return None
+
+
 def find_tombstone(ledger: Reads, ref: str) -> Tombstone | None:
     row = ledger.get(artifact_log(ref), Kind.TOMBSTONE, ONLY)
     return None if row is None else read(_tombstone, row, ref)
@@ -254,6 +262,6 @@ def read_lineage(stores: Stores, verb: ReadLineage, body: Body) -> Lineage:
     artifact = live(stores, verb.ref)
     derived = [row.key for row in walk_rows(stores.ledger, artifact_log(verb.ref), Kind.DERIVED)]
     sources = list(artifact.provenance.source_refs)
-    if stores.caller is not None and stores.caller.key.is_limited:
+    if stores.is_limited:
         sources = known_refs(stores.ledger, sources)
     return Lineage(ref=verb.ref, sources=sources, derived=derived)

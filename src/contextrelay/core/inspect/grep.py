@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 
+from msgspec import convert
+
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import listed
@@ -34,23 +36,10 @@ def grep(stores: Stores, verb: Grep, body: Body) -> Found:
         raise Invalid("a grep is in a ref or in a thread, not in both", "leave out one")
     if verb.after_line and verb.ref is None:
         raise Invalid("after_line needs the one ref that it is in", "give ref")
-    wanted = wanted_by(verb)
+    wanted = convert(verb, Wanted, from_attributes=True)
     deadline_s = time.monotonic() + (GREP_S_MAX if verb.ref is None else GREP_ONE_S_MAX)
     sources = _sources(stores, verb)
     return find(sources, wanted, lambda: time.monotonic() > deadline_s, is_one=verb.ref is not None)
-
-
-def wanted_by(verb: Grep) -> Wanted:
-    return Wanted(
-        pattern=verb.pattern,
-        ignore_case=verb.ignore_case,
-        is_fixed=verb.is_fixed,
-        context=verb.context,
-        is_count=verb.is_count,
-        after_line=verb.after_line,
-        matches_max=verb.matches_max,
-        tokens_max=verb.tokens_max,
-    )
 
 
 def _sources(stores: Stores, verb: Grep) -> Iterator[Source | Skipped]:

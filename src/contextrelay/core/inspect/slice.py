@@ -22,7 +22,7 @@ from contextrelay.errors import Full, Refused, TooLarge, Unavailable
 from contextrelay.limits import DIFF_S_MAX, ROW_BODY_BYTES_MAX
 from contextrelay.logic.diff.unified import differ
 from contextrelay.logic.slicing.line_offsets import Marks, find_marks
-from contextrelay.logic.slicing.slice import Take, select, take
+from contextrelay.logic.slicing.slice import asked_of, select, take
 from contextrelay.logic.slicing.source import Source
 from contextrelay.logic.tokens import measure
 from contextrelay.model.artifact import Artifact
@@ -36,34 +36,13 @@ _marks = Decoder(Marks)
 
 @answers(Slice)
 def slice_one(stores: Stores, verb: Slice, body: Body) -> Piece:
-    ways = {
-        "lines": verb.lines,
-        "bytes": verb.bytes,
-        "tokens": verb.tokens,
-        "json_pointer": verb.json_pointer,
-        "json_path": verb.json_path,
-        "rows": verb.rows,
-        "heading": verb.heading,
-        "symbol": verb.symbol,
-    }
-    selector = select(ways, verb.columns)
+    selector = select(verb, verb.columns)
     artifact = pull(stores, Pull(verb.ref), b"").value
     source = source_of(stores, artifact)
     if selector.way in ("lines", "bytes") and artifact.is_text:
         # No more of the body is read than is shown.
         return take(source, selector, verb.tokens_max)
-    asked = Take(
-        ref=artifact.ref,
-        type=artifact.type,
-        media_type=artifact.media_type,
-        name=artifact.name,
-        is_text=artifact.is_text,
-        size_bytes=artifact.size_bytes,
-        line_count=source.line_count,
-        whole=known_tokens(stores, artifact),
-        selector=selector,
-        tokens_max=verb.tokens_max,
-    )
+    asked = asked_of(source, selector, verb.tokens_max, known_tokens(stores, artifact))
     return take_within_bounds(asked, source.read)
 
 

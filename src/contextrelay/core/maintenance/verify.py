@@ -1,16 +1,16 @@
-"""Verification: every hash re-derived, every reference followed, from both ends."""
+"""Verification: every hash re-derived, every reference followed, from both ends; and a survey."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import DecodeError
+from msgspec import DecodeError, convert
 
 from contextrelay.core.access.tenants import views
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts import bodies
-from contextrelay.core.artifacts.catalog import is_indexed
+from contextrelay.core.artifacts.catalog import entries, is_indexed
 from contextrelay.core.artifacts.holds import held
 from contextrelay.core.artifacts.records import (
     description_hash,
@@ -36,13 +36,13 @@ from contextrelay.core.schema import (
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, wrong_snapshots
 from contextrelay.errors import Broken, Gone, NotFound
-from contextrelay.limits import PROBLEMS_MAX
+from contextrelay.limits import PAGE_ROWS_MAX, PROBLEMS_MAX
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms
-from contextrelay.model.reports import Problem, VerifyReport
+from contextrelay.model.reports import Problem, StoreReport, VerifyReport
 from contextrelay.model.thread import Event, ThreadRecord
 from contextrelay.store.ledger import ONLY, UNLOCKED, Reads
-from contextrelay.wire.verbs import Body, Verify
+from contextrelay.wire.verbs import Body, Survey, Verify
 
 _GC = "relay gc repairs it"
 _FINISH = "run it again: relay restore FILE; or give it up: relay restore --abandon"
@@ -70,7 +70,7 @@ def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
         findings.add(line)
     if stores.ledger.locked_by() != UNLOCKED:
         findings.add("a restore into this store is not finished", next_step=_FINISH)
-        return _report(findings)
+        return convert(findings, VerifyReport, from_attributes=True)
     if stores.ledger.get(RESTORE, Kind.UNFINISHED, ONLY) is not None:
         findings.add("an earlier version's restore was cut short: content may be missing")
     try:
@@ -81,19 +81,7 @@ def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
                 _check_space(space, findings)
     except Broken as error:
         findings.add(f"cannot go on: {error.message}")
-    return _report(findings)
-
-
-def _report(findings: _Findings) -> VerifyReport:
-    return VerifyReport(
-        artifacts=findings.artifacts,
-        bodies=findings.bodies,
-        body_bytes=findings.body_bytes,
-        events=findings.events,
-        problem_count=findings.problem_count,
-        problems=findings.problems,
-        unchecked=findings.unchecked,
-    )
+    return convert(findings, VerifyReport, from_attributes=True)
 
 
 def _check_space(view: Reads, findings: _Findings) -> None:
@@ -262,3 +250,24 @@ def _is_held_for_nothing(view: Reads, ref: str) -> bool:
         return find(view, ref) is None and (tombstone is None or tombstone.is_released)
     except Broken:
         return False  # Reported where the artifact itself is checked.
+
+
+# What there is
+
+
+@answers(Survey)
+def survey(stores: Stores, verb: Survey, body: Body) -> StoreReport:
+    ledger = stores.ledger
+    kept = [
+        at
+        for log in walk_logs(ledger, BODIES)
+        if (at := bodies.where(ledger, log.removeprefix(BODIES)))
+    ]
+    return StoreReport(
+        address=stores.engine.address,
+        engine=type(stores.ledger).__name__.removesuffix("Ledger").lower(),
+        artifacts=sum(1 for _, view in views(stores.ledger) for _ in entries(view)),
+        bodies=len(kept),
+        body_bytes=sum(at.own_bytes for at in kept),
+        due=len(stores.ledger.due(stores.now_ms(), PAGE_ROWS_MAX)),
+    )

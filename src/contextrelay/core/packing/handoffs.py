@@ -18,7 +18,6 @@ from msgspec import DecodeError, Struct, ValidationError, convert, field, to_bui
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.access.tenants import space_behind
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import Entry, entries
@@ -247,7 +246,7 @@ def accept(stores: Stores, verb: AcceptHandoff, body: Body) -> HandoffView:
     thread, key = view.handoff.thread, f"{verb.ref} {verb.by}"
     # Who is given something may say that it was taken, also where the thread is not for its key;
     # who made something up that looks like a handoff may not.
-    home = space_behind(stores)
+    home = stores.space
     if home.ledger.get(thread_log(thread), Kind.ARTIFACT, verb.ref) is None:
         raise NotFound(f"no thread has given {verb.ref}", "see them with: relay handoff list")
 
@@ -315,7 +314,7 @@ def _line(stores: Stores, entry: Entry) -> HandoffLine | None:
         return None
     if in_ms(artifact.created_at) != entry.created_ms:
         return None  # It was asked again, with a key, and done at another time: see there.
-    if space_behind(stores).ledger.get(thread_log(artifact.thread), Kind.ARTIFACT, ref) is None:
+    if stores.space.ledger.get(thread_log(artifact.thread), Kind.ARTIFACT, ref) is None:
         return None  # It is not in its thread yet, or that is gone.
     try:
         summary = convert(artifact.metadata.get("handoff"), _Summary)
@@ -360,7 +359,7 @@ def _read(stores: Stores, artifact: Artifact) -> Handoff:
 def _accepted(stores: Stores, thread: str, ref: str) -> tuple[Accepted, ...]:
     """Who took a handoff; the rows are in the thread's log, written with the events."""
     prefix = f"{ref} "
-    rows = walk_rows(space_behind(stores).ledger, thread_log(thread), Kind.ACCEPTED, prefix)
+    rows = walk_rows(stores.space.ledger, thread_log(thread), Kind.ACCEPTED, prefix)
     own = takewhile(lambda row: row.key.startswith(prefix), rows)
     every = [_accepted_decoder.decode(row.body or b"") for row in own]
     return tuple(sorted(every, key=lambda each: each.at))

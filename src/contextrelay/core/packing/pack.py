@@ -17,12 +17,10 @@ from msgspec.structs import replace
 from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
-from contextrelay.core.artifacts.holds import listed
-from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.artifacts.holds import listed, unexpired
 from contextrelay.core.inspect.outline import digested_within, looked_into, outlined_within
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import find_record
-from contextrelay.core.threads.state import state_of
+from contextrelay.core.threads.head import find_record, state_of
 from contextrelay.errors import Broken, Invalid
 from contextrelay.limits import (
     LOOKS_S_MAX,
@@ -158,7 +156,8 @@ def candidates(
         found_version = live.version
     way_of, digested_places = _chooser(stores, agent), set[int]()
     until_s = time.monotonic() + LOOKS_S_MAX
-    for artifact in _artifacts(stores, thread):
+    held = unexpired(stores.ledger, listed(stores.ledger, thread), stores.now_ms())
+    for artifact in held[-PACK_ARTIFACTS_MAX:]:
         if artifact.ref not in left_out and artifact.media_type != HANDOFF_MEDIA_TYPE:
             block, is_whole = _block(stores, artifact, way_of, time.monotonic() > until_s)
             if not is_whole:
@@ -183,15 +182,6 @@ def _chooser(stores: Stores, agent: Agent) -> Callable[[str, int], Way]:
         return choose(message, pulls(kind, tokens), prices)
 
     return way_of
-
-
-def _artifacts(stores: Stores, thread: str) -> list[Artifact]:
-    """What was put into a thread and is still there, oldest first."""
-    every = (find(stores.ledger, ref) for ref in listed(stores.ledger, thread))
-    now_ms = stores.now_ms()
-    there = [each for each in every if each is not None and not is_over(each, now_ms)]
-    there.sort(key=lambda artifact: (artifact.created_at, artifact.ref))
-    return there[-PACK_ARTIFACTS_MAX:]
 
 
 def _block(

@@ -25,7 +25,7 @@ from msgspec.json import decode, encode
 from contextrelay.core.access.tenants import space_of
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import ADDED, Entry, added, entries
-from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.artifacts.records import find_readable, is_over
 from contextrelay.core.inspect.bounded import index_within_bounds
 from contextrelay.core.schema import Kind, artifact_log, tenants
 from contextrelay.core.stores import Stores
@@ -44,7 +44,7 @@ from contextrelay.limits import (
     UNFINISHED_PUSH_S,
 )
 from contextrelay.logic.search.bm25 import length_of
-from contextrelay.logic.search.passages import Index, Indexed, Indexing
+from contextrelay.logic.search.passages import Index, Indexing
 from contextrelay.logic.search.words import words
 from contextrelay.model.artifact import Artifact, in_ms
 from contextrelay.model.inspect import IndexState
@@ -63,13 +63,11 @@ _THIN = CHUNK // 4
 
 def index_of(stores: Stores) -> SearchIndex:
     """The search index of the store, or of the tenant's part of it."""
-    tenant = None if stores.caller is None else stores.caller.key.tenant
-    return index_of_tenant(stores, tenant)
+    return index_of_tenant(stores, stores.tenant)
 
 
 def index_of_tenant(stores: Stores, tenant: str | None) -> SearchIndex:
-    root = stores if stores.caller is None else stores.caller.root
-    path = path_of(root.engine.home, tenant)
+    path = path_of(stores.root.engine.home, tenant)
     return stores.services.get(_name(tenant), lambda: SearchIndex(path))
 
 
@@ -239,7 +237,7 @@ def _add_some(
     done: list[str] = []
     for place in batch:
         created_ms, ref = before = place
-        artifact = _found(stores, ref)
+        artifact = find_readable(stores.ledger, ref)
         if artifact is not None and _is_searched(artifact, stores.now_ms()):
             if _add(stores, change, artifact):
                 done.append(ref)
@@ -282,8 +280,19 @@ def _add(stores: Stores, change: Change, artifact: Artifact) -> bool:
     passages = chain(
         ((length_of(stems), Counter(stems)),), ((each.length, each.stems) for each in kept)
     )
-    change.add(text, passages, _places(kept), _pointers(kept))
+    # Lines and bytes of each passage but the first, which is about the artifact.
+    places = b"".join(
+        PLACE.pack(each.start_line, each.stop_line, each.start_byte, each.stop_byte)
+        for each in kept
+    )
+    has_pointers = any(each.pointer is not None for each in kept)
+    pointers = encode([each.pointer for each in kept]) if has_pointers else None
+    change.add(text, passages, places, pointers)
     return True
+
+
+PLACE = struct.Struct("<IIII")
+assert PLACE.size == reads.PLACE_BYTES
 
 
 def about(artifact: Artifact) -> str:
@@ -300,24 +309,6 @@ def _indexing(stores: Stores, artifact: Artifact) -> Indexing | None:
         return index_within_bounds(Index(artifact.type, SEARCHED_PASSAGES_MAX), size_bytes, read)
     except Broken:
         return Indexing([])  # Searching is no place to stop for this; verify reports it.
-
-
-def _places(found: list[Indexed]) -> bytes:
-    """Lines and bytes of each passage but the first, which is about the artifact."""
-    return b"".join(
-        PLACE.pack(each.start_line, each.stop_line, each.start_byte, each.stop_byte)
-        for each in found
-    )
-
-
-PLACE = struct.Struct("<IIII")
-assert PLACE.size == reads.PLACE_BYTES
-
-
-def _pointers(found: list[Indexed]) -> bytes | None:
-    if not any(each.pointer is not None for each in found):
-        return None
-    return encode([each.pointer for each in found])
 
 
 # Maintenance
@@ -372,7 +363,7 @@ def take_out(stores: Stores, index: SearchIndex, refs: list[str]) -> int:
     if not refs:
         return 0
     now_ms = stores.now_ms()
-    found = {ref: _found(stores, ref) for ref in refs}
+    found = {ref: find_readable(stores.ledger, ref) for ref in refs}
     gone = [
         ref for ref, artifact in found.items() if not (artifact and _is_searched(artifact, now_ms))
     ]
@@ -382,13 +373,6 @@ def take_out(stores: Stores, index: SearchIndex, refs: list[str]) -> int:
             change.remove(ref)
         change.connection.executemany("UPDATE text SET expires_ms = ? WHERE ref = ?", kept)
     return len(gone)
-
-
-def _found(stores: Stores, ref: str) -> Artifact | None:
-    try:
-        return find(stores.ledger, ref)
-    except RelayError:
-        return None  # It cannot be read, so nothing can be found in it.
 
 
 def _end_ms(artifact: Artifact) -> int | None:

@@ -14,11 +14,10 @@ from itertools import islice
 
 from msgspec.json import decode
 
-from contextrelay.core.access.tenants import space_behind
 from contextrelay.core.access.visibility import VisibleReads
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.holds import listed
-from contextrelay.core.artifacts.records import find, is_over, live
+from contextrelay.core.artifacts.records import find_readable, is_over, live
 from contextrelay.core.search.hits import HitList, Place, Seen, left_out
 from contextrelay.core.search.index_sync import (
     PLACE,
@@ -77,7 +76,7 @@ _NEWER_MAX = 8
 
 @answers(RebuildSearch)
 def rebuild_search(stores: Stores, verb: RebuildSearch, body: Body) -> IndexState:
-    return rebuild(space_behind(stores), index_of(stores))
+    return rebuild(stores.space, index_of(stores))
 
 
 class Asked:
@@ -105,7 +104,7 @@ class Asked:
         self._stems = list(self.words)[:SEARCH_TERMS_MAX]
         self._stores, self._wanted, self._thread, self._ref = stores, wanted, thread, ref
         self._index = index_of(stores)
-        self._is_limited = stores.caller is not None and stores.caller.key.is_limited
+        self._is_limited = stores.is_limited
         self.state, self.notes = _brought_up(stores)
         self.seen: list[Seen] = []
         """What may be shown, best first."""
@@ -157,7 +156,7 @@ class Asked:
 def _taken_out(stores: Stores, index: SearchIndex, gone: list[str]) -> int:
     """Take out what is gone, where the index can be written now."""
     with suppress(RelayError):
-        return take_out(space_behind(stores), index, gone)
+        return take_out(stores.space, index, gone)
     return 0
 
 
@@ -165,12 +164,12 @@ def _brought_up(stores: Stores) -> tuple[IndexState, list[str]]:
     """Bring the index up within a bound; how far it is, in words too where that is not all."""
     index = index_of(stores)
     try:
-        state = catch_up(space_behind(stores), index, SEARCH_CATCH_UP_S)
+        state = catch_up(stores.space, index, SEARCH_CATCH_UP_S)
     except (Unavailable, Full, Broken) as error:
         # What is there can be searched; a disk that is full or busy is no reason not to.
         return state_of(index), [f"the index could not be brought up: {error.message}"]
     if state.waiting or not state.is_complete:
-        if stores.caller is not None and stores.caller.key.is_limited:
+        if stores.is_limited:
             return state, ["the index is catching up; search again"]
         more = "" if state.is_complete else "at least "
         text = f"the index is catching up: {more}{state.waiting:,} artifacts, the older ones, wait"
@@ -285,9 +284,7 @@ class _Choosing:
 
     def _there(self, ref: str) -> Artifact | None:
         if ref not in self._artifacts:
-            artifact = None
-            with suppress(Broken):
-                artifact = find(self._stores.ledger, ref)
+            artifact = find_readable(self._stores.ledger, ref)
             if artifact is None or is_over(artifact, self._stores.now_ms()):
                 artifact = None
                 self.gone.append(ref)

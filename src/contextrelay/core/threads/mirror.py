@@ -10,7 +10,6 @@ files and folders that are not ours are left alone; links are not followed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, cast
 
@@ -18,11 +17,10 @@ from msgspec.json import encode
 
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
-from contextrelay.core.artifacts.holds import listed
-from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.artifacts.holds import listed, unexpired
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import history
-from contextrelay.core.threads.head import catch_up, head_of
+from contextrelay.core.threads.head import state_of
 from contextrelay.core.threads.mirror_files import (
     FILE_BYTES_MAX,
     REF_CHARS,
@@ -40,7 +38,6 @@ from contextrelay.errors import Conflict, Invalid, NotFound, RelayError
 from contextrelay.logic.content.artifact_type import extension
 from contextrelay.logic.document.values import read_json
 from contextrelay.logic.state.schema import check_patch
-from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import Mirrored, Patched
 from contextrelay.store.durable_files import make_folder, write_whole
@@ -54,7 +51,7 @@ def mirror_thread(stores: Stores, verb: MirrorThread, body: Body) -> Mirrored:
     folder = mirror_folder(stores, verb.thread)
     wanted = {
         f"{each.ref}{extension(each.type, each.media_type)}": each
-        for each in _artifacts(stores, verb.thread)
+        for each in unexpired(stores.ledger, listed(stores.ledger, verb.thread), stores.now_ms())
     }
     text = spelled_state(stores, verb.thread, view.version)
     try:
@@ -78,13 +75,6 @@ def mirror_thread(stores: Stores, verb: MirrorThread, body: Body) -> Mirrored:
     return Mirrored(thread_id=verb.thread, folder=str(folder), files=2 + len(wanted))
 
 
-def _artifacts(stores: Stores, thread: str) -> Iterator[Artifact]:
-    for ref in listed(stores.ledger, thread):
-        artifact = find(stores.ledger, ref)
-        if artifact is not None and not is_over(artifact, stores.now_ms()):
-            yield artifact
-
-
 @answers(AdoptState)
 def adopt_state(stores: Stores, verb: AdoptState, body: Body) -> Patched:
     if (before := patched_before(stores, verb.thread)) is not None:
@@ -98,9 +88,7 @@ def adopt_state(stores: Stores, verb: AdoptState, body: Body) -> Patched:
     edited = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
     if edited.get("thread_id") != verb.thread:
         raise Invalid(f"{path} is no state of this thread", "write it again: relay thread files")
-    live = head_of(stores, verb.thread)
-    with live.lock:
-        catch_up(stores, verb.thread, live)
+    with state_of(stores, verb.thread) as live:
         edited_version = edited.get("version")
         if edited_version != live.version:
             raise Conflict(

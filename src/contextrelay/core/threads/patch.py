@@ -25,6 +25,7 @@ from contextrelay.core.threads.head import (
     head_of,
     metrics_of,
     state_at,
+    state_of,
     take_snapshot_if_due,
     weights_of,
 )
@@ -101,9 +102,7 @@ def try_change(stores: Stores, thread: str, operations: list[Operation]) -> Patc
 
     Raises: as `change` does.
     """
-    live = head_of(stores, thread)
-    with live.lock:
-        catch_up(stores, thread, live)
+    with state_of(stores, thread) as live:
         _check_writable(stores, thread, live)
         done, plain, _ = _applied(stores, thread, live, operations, ())
         _undo(done)

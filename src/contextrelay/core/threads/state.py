@@ -10,12 +10,7 @@ from msgspec.json import encode
 
 from contextrelay.core.answers import answers
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import (
-    Live,
-    catch_up,
-    head_of,
-    state_at,
-)
+from contextrelay.core.threads.head import state_at, state_of
 from contextrelay.core.threads.patch import change, patched_before, try_change, unpatched
 from contextrelay.errors import Conflict, Unavailable
 from contextrelay.limits import RETRIES_MAX
@@ -24,7 +19,7 @@ from contextrelay.logic.document.diff import difference
 from contextrelay.logic.document.patch import Operation, read_operations
 from contextrelay.logic.state.compaction import compaction
 from contextrelay.logic.state.header import header
-from contextrelay.logic.state.schema import check_patch
+from contextrelay.logic.state.schema import OWN_FIELDS, check_patch
 from contextrelay.model.thread import Changes, HeaderView, Patched, StateView
 from contextrelay.wire.verbs import (
     Body,
@@ -36,10 +31,6 @@ from contextrelay.wire.verbs import (
     RestoreState,
     TryPatch,
 )
-
-# What a version says of itself; never part of a difference.
-OF_A_VERSION = ("$schema", "thread_id", "version", "updated_at", "metrics")
-
 
 # Reading
 
@@ -57,28 +48,6 @@ def read_header(stores: Stores, verb: ReadHeader, body: Body) -> HeaderView:
     with state_of(stores, verb.thread, verb.version) as live:
         view = header(live.document)
     return HeaderView(truncated=view.truncated, header=Raw(view.json))
-
-
-class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µs more)
-    """The live state, or that at a version, with the lock of the live one held."""
-
-    def __init__(self, stores: Stores, thread: str, version: int | None = None) -> None:
-        self._stores, self._thread, self._version = stores, thread, version
-
-    def __enter__(self) -> Live:
-        head = self._live = head_of(self._stores, self._thread)
-        head.lock.acquire()
-        try:
-            catch_up(self._stores, self._thread, head)
-            if self._version is None or self._version == head.version:
-                return head
-            return state_at(self._stores, self._thread, self._version)
-        except BaseException:
-            head.lock.release()
-            raise
-
-    def __exit__(self, *ended: object) -> None:
-        self._live.lock.release()
 
 
 @answers(DiffState)
@@ -99,7 +68,7 @@ def plain_difference(old: dict[str, Any], new: dict[str, Any]) -> list[Operation
     """What leads from one state to another, apart from what a version says of itself."""
 
     def plain(state: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in state.items() if key not in OF_A_VERSION}
+        return {key: value for key, value in state.items() if key not in OWN_FIELDS}
 
     return difference(plain(old), plain(new))
 
@@ -148,10 +117,8 @@ def change_by(
     detail: dict[str, Any] | None = None,
 ) -> Patched:
     """Patch a state by what follows from it; found again where others were faster."""
-    live = head_of(stores, thread)
     for _ in range(RETRIES_MAX):
-        with live.lock:
-            catch_up(stores, thread, live)
+        with state_of(stores, thread) as live:
             if (before := patched_before(stores, thread)) is not None:
                 return before
             operations = find_operations(live.document)

@@ -30,7 +30,7 @@ from contextrelay.core.schema import (
     thread_log,
 )
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import catch_up, find_record, head_of, state_at, weights_of
+from contextrelay.core.threads.head import find_record, state_at, state_of, weights_of
 from contextrelay.core.threads.mirror_files import keep_edit, remove_mirror
 from contextrelay.core.threads.patch import append_event, new_event
 from contextrelay.errors import Gone, NotFound, Unavailable
@@ -42,7 +42,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.state import event_chain
-from contextrelay.logic.state.schema import new_state
+from contextrelay.logic.state.schema import OWN_FIELDS, new_state
 from contextrelay.model.artifact import Artifact, in_ms, moment, spell
 from contextrelay.model.thread import CREATED, ThreadListing, ThreadRecord, ThreadView
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
@@ -112,7 +112,7 @@ def make(
         forked_from=origin,
     )
     fresh = new_state(thread, spell(created_at))
-    begun = {**fresh, **state, **{key: fresh[key] for key in OWN}} if state else fresh
+    begun = {**fresh, **state, **{key: fresh[key] for key in OWN_FIELDS}} if state else fresh
     holds, rows = hold_writes(stores, thread, _refs_in(begun))
     first = event_chain.encode(
         new_event(stores, "thread.created", by, {"name": name, "from": origin}), b""
@@ -148,10 +148,6 @@ def _refs_in(state: dict[str, Any]) -> set[str]:
     return set(named)
 
 
-# What a fork does not take over: it is another thread, at its first version.
-OWN = ("$schema", "thread_id", "version", "updated_at", "metrics")
-
-
 def index_writes(record: ThreadRecord, names_head: int | None = None) -> list[Write]:
     """What makes a thread findable; written before the thread itself."""
     writes: list[Write] = []
@@ -185,9 +181,7 @@ def show_thread(stores: Stores, verb: ShowThread, body: Body) -> ThreadView:
 
 def show(stores: Stores, thread: str) -> ThreadView:
     record = find_record(stores.ledger, thread)
-    live = head_of(stores, thread)
-    with live.lock:
-        catch_up(stores, thread, live)
+    with state_of(stores, thread) as live:
         return ThreadView(
             **asdict(record),
             version=live.version,
@@ -307,7 +301,7 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
         unindexed.append(Write(THREAD_NAMES, rows=(Row(Kind.THREAD, _name_key(view), None),)))
     stores.ledger.commit(*unindexed)
     # Also what the caller does not see may hold what this thread did.
-    settle_gone(stores if stores.caller is None else stores.caller.space, verb.thread)
+    settle_gone(stores.space, verb.thread)
     return view
 
 

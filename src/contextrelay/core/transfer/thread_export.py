@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import chunks_in, is_in_parts
-from contextrelay.core.artifacts.holds import held, held_row
+from contextrelay.core.artifacts.holds import held, held_row, unexpired
 from contextrelay.core.artifacts.lifetime import bury
-from contextrelay.core.artifacts.records import artifact_row, find, is_over
+from contextrelay.core.artifacts.records import artifact_row
 from contextrelay.core.idempotency import may_go_on, other_request, step
 from contextrelay.core.push.push import push
 from contextrelay.core.schema import Kind, artifact_log, thread_log
@@ -99,8 +99,8 @@ def _zip(stores: Stores, view: ThreadView) -> Iterator[bytes]:
 
 def _entries(stores: Stores, ledger: Reads, view: ThreadView) -> list[_Entry]:
     thread, now_ms = view.thread_id, stores.now_ms()
-    every = (find(ledger, ref) for ref, _ in held(ledger, thread))
-    kept = _sources_first([each for each in every if each and not is_over(each, now_ms)])
+    refs = (ref for ref, _ in held(ledger, thread))
+    kept = _sources_first(unexpired(ledger, refs, now_ms))
     history_bytes, named = _surveyed(ledger, view)
     manifest = Manifest(
         format=FORMAT,
@@ -178,7 +178,7 @@ def _sources_first(artifacts: list[Artifact]) -> list[Artifact]:
     """Order artifacts so that each stands behind what it was made from."""
     waiting = {artifact.ref: artifact for artifact in artifacts}
     ordered: dict[str, Artifact] = {}
-    for artifact in sorted(artifacts, key=lambda each: each.created_at):
+    for artifact in artifacts:
         stack = [artifact]
         while stack:
             sources = stack[-1].provenance.source_refs

@@ -9,7 +9,6 @@ Rule: right for any two texts: with the changes made, the old is the new. Small 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
@@ -17,6 +16,7 @@ from difflib import SequenceMatcher
 from msgspec import Struct
 
 from contextrelay.limits import DIFF_STEPS_MAX
+from contextrelay.logic.document.diff import longest_rising
 
 
 class Edit(Struct, frozen=True, gc=False):
@@ -97,33 +97,11 @@ def _anchors(
         if once_new[line] == 1 and once_old[line] == 1
     }
     pairs = [
-        (index, places[line])
+        (places[line], index)
         for index, line in enumerate(old[old_start:old_stop], old_start)
         if line in places
     ]
-    return _longest_rising(pairs)
-
-
-def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest run of pairs in which both numbers rise; the first already do."""
-    ends: list[int] = []
-    chosen: list[int] = []
-    before: list[int] = []
-    for index, (_, number) in enumerate(pairs):
-        place = bisect_left(ends, number)
-        before.append(chosen[place - 1] if place else -1)
-        if place == len(ends):
-            ends.append(number)
-            chosen.append(index)
-        else:
-            ends[place] = number
-            chosen[place] = index
-    run: list[tuple[int, int]] = []
-    index = chosen[-1] if chosen else -1
-    while index >= 0:
-        run.append(pairs[index])
-        index = before[index]
-    return run[::-1]
+    return [(index, place) for place, index in longest_rising(pairs)]
 
 
 def _compared(old: list[str], new: list[str], area: Edit) -> Iterator[Edit]:

@@ -112,10 +112,10 @@ def _kept(old: list[Any], new: list[Any]) -> list[tuple[int, int]] | None:
     pairs = [(old_ids[id], index) for id, index in new_ids.items() if id in old_ids]
     if all(one < other for (one, _), (other, _) in pairwise(pairs)):
         return pairs
-    return _rising(pairs)
+    return longest_rising(pairs)
 
 
-def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest run of pairs, in order, whose first numbers rise; found by patience sorting."""
     lowest: list[int] = []  # The least number that ends a run of each length,
     enders: list[int] = []  # and which pair that is.

@@ -33,28 +33,28 @@ _WAYS = {
     "lines": ("lines", "take_lines"),
     "bytes": ("bytes_tokens", "take_bytes"),
     "tokens": ("bytes_tokens", "take_tokens"),
-    "rows": ("rows", "take_rows"),
     "json_pointer": ("json_pointer", "take_at_pointer"),
     "json_path": ("json_path", "take_by_path"),
+    "rows": ("rows", "take_rows"),
     "heading": ("heading", "take_section"),
     "symbol": ("symbol", "take_definition"),
 }
 _SPANS = ("lines", "bytes", "tokens", "rows")
 
 
-def select(given: dict[str, str | None], columns: tuple[str, ...]) -> Selector:
-    """The one way that is given, out of all there are.
+def select(asked: object, columns: tuple[str, ...]) -> Selector:
+    """The one way that a slice asks for, out of all there are: each is a field of it.
 
     Raises:
         Invalid: none is given, or several are, or columns without rows.
     """
-    ways = {way: value for way, value in given.items() if value is not None}
+    ways = {way: value for way in _WAYS if (value := getattr(asked, way)) is not None}
     if len(ways) > 1:
         raise Invalid(f"a slice takes one way, not {' and '.join(ways)}", "leave out all but one")
     if not ways and columns:
         ways = {"rows": ":"}
     if not ways:
-        raise Invalid("a slice needs to know which piece", f"give one of {', '.join(given)}")
+        raise Invalid("a slice needs to know which piece", f"give one of {', '.join(_WAYS)}")
     ((way, value),) = ways.items()
     if columns and way != "rows":
         raise Invalid(f"columns go with rows, not with {way}", "leave out columns, or give rows")
@@ -110,6 +110,17 @@ class Take(Struct, frozen=True, kw_only=True):
     tokens_max: int
 
 
+def asked_of(
+    source: Source, selector: Selector, tokens_max: int, whole: TokenCount | None = None
+) -> Take:
+    """A slice of a source, to be asked where its body is in memory."""
+    described = {name: getattr(source, name) for name in _DESCRIBED}
+    return Take(**described, whole=whole, selector=selector, tokens_max=tokens_max)
+
+
+_DESCRIBED = ("ref", "type", "media_type", "name", "is_text", "size_bytes", "line_count", "notes")
+
+
 def take_from(asked: Take, body: bytes) -> Piece:
     """The piece of a body in memory that is asked for. Raises: as `take` does."""
 
@@ -120,17 +131,10 @@ def take_from(asked: Take, body: bytes) -> Piece:
 
     read = in_hand(body)
     source = Source(
-        ref=asked.ref,
-        type=asked.type,
-        media_type=asked.media_type,
-        name=asked.name,
-        is_text=asked.is_text,
-        size_bytes=asked.size_bytes,
+        **{name: getattr(asked, name) for name in _DESCRIBED},
         read=read,
         marks=lambda: find_marks(read(0, len(body)), len(body)),
-        line_count=asked.line_count,
         whole=whole,
-        notes=asked.notes,
     )
     return take(source, asked.selector, asked.tokens_max)
 

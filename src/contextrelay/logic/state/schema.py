@@ -18,7 +18,7 @@ SCHEMA = "com.relay.state.v1"
 METRICS = ("cache_hits", "cache_misses", "tokens_estimate", "tokens_avoided", "hop_count")
 
 # What relay alone writes, and why nobody else does.
-_OWN_FIELDS = {
+OWN_FIELDS = {
     "$schema": "it names the format",
     "thread_id": "it says whose state this is",
     "version": "each patch adds one to it",
@@ -120,10 +120,10 @@ def check_patch(operations: Iterable[Operation]) -> None:
                     "patch what is in it, such as /facts/-",
                     {"operation": index},
                 )
-            if tokens[0] in _OWN_FIELDS:
+            if tokens[0] in OWN_FIELDS:
                 raise Refused(
                     f"operation {index}, {operation.op} {shown(path)}: /{tokens[0]} cannot be "
-                    f"patched, {_OWN_FIELDS[tokens[0]]}",
+                    f"patched, {OWN_FIELDS[tokens[0]]}",
                     "leave the operation out",
                     {"operation": index},
                 )
@@ -151,7 +151,7 @@ def check_state(state: Any, is_known_artifact: Callable[[str], bool]) -> None:
 
 
 def _all_fields() -> Sequence[str]:
-    return (*_OWN_FIELDS, *SHAPES, "session_summary")
+    return (*OWN_FIELDS, *SHAPES, "session_summary")
 
 
 def _check(state: Any, tree: Tree, is_known_artifact: Callable[[str], bool]) -> None:
@@ -172,7 +172,7 @@ def _check(state: Any, tree: Tree, is_known_artifact: Callable[[str], bool]) -> 
         elif name == "$schema":
             if value != SCHEMA:
                 raise Refused("/$schema is not what we read", f'it must be "{SCHEMA}"')
-        elif (name in _OWN_FIELDS or (name == "session_summary" and name in state)) and (
+        elif (name in OWN_FIELDS or (name == "session_summary" and name in state)) and (
             type(value) is not str
         ):
             raise Refused(f"/{name} is no string", f"/{name} must be a string")

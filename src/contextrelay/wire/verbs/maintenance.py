@@ -38,4 +38,4 @@ class Verify(Verb[VerifyReport], frozen=True):
 class Survey(Verb[StoreReport], frozen=True):
     """What the store is and holds, in numbers."""
 
-    traits = Traits(needs="owner", answered_in="maintenance.survey", http="GET /v1/survey")
+    traits = Traits(needs="owner", answered_in="maintenance.verify", http="GET /v1/survey")

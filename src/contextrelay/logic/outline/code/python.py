@@ -18,47 +18,43 @@ from msgspec import Struct
 
 from contextrelay.limits import OUTLINE_LINES_MAX, OUTLINE_PARSE_BYTES_MAX
 from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.code.python_header import (
+    HEADER_CHARS_MAX,
+    NAME,
+    STRING,
+    bases_in,
+    signature_in,
+)
 from contextrelay.logic.outline.code.symbols import Symbol, drawn
 from contextrelay.logic.outline.layout import Drawn
 
-# Every alternative matches whatever follows its first characters, so that nothing is read twice:
-# a string that is not closed goes on to the end of its line, or of the text.
-_STRING = (
-    r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"""|\\?\Z)'
-    r"|'''(?:[^'\\]++|\\.|'(?!''))*+(?:'''|\\?\Z)"
-    r'|"(?:[^"\\\n]++|\\.)*+"?|'
-    r"'(?:[^'\\\n]++|\\.)*+'?"
-)
 # A statement on one line, with brackets around what has none itself: most are such.
 _SIMPLE = re.compile(
     r"""(?:[^\n"'#\\()\[\]{}]++|\([^\n"'#\\()\[\]{}]*+\)|\[[^\n"'#\\()\[\]{}]*+\]"""
     r"""|"(?!"")(?:[^"\\\n]++|\\[^\n])*+"|'(?!'')(?:[^'\\\n]++|\\[^\n])*+')*+(?:#[^\n]*+)?\n"""
 )
-_TOKEN = re.compile(rf"\n|[(\[{{)\]}}]|#[^\n]*+|\\\r?\n|{_STRING}", re.DOTALL)
-_NAME = r"[^\W\d]\w*+"
+_TOKEN = re.compile(rf"\n|[(\[{{)\]}}]|#[^\n]*+|\\\r?\n|{STRING}", re.DOTALL)
 _STATEMENT = re.compile(
     r"(?P<indent>[ \t\f]*+)(?:"
-    rf"(?:async[ \t]++)?def\s++(?P<function>{_NAME})"
-    rf"|class\s++(?P<class>{_NAME})"
+    rf"(?:async[ \t]++)?def\s++(?P<function>{NAME})"
+    rf"|class\s++(?P<class>{NAME})"
     r"|(?P<import>(?:import|from)\b)"
     r"|(?P<decorator>@)"
     r"|(?P<branch>(?:if|elif|else|try|except)\b)"
     r"|(?P<block>(?:async[ \t]++)?(?:finally|with|for|while)\b)"
-    rf"|(?P<target>{_NAME})[ \t]*+[=:](?!=)"
+    rf"|(?P<target>{NAME})[ \t]*+[=:](?!=)"
     r"|(?P<soft>(?:match|case)\b)"
     r"|(?P<nothing>[#\r\n]|\Z)"
     r")?"
 )
-_NAMED = re.compile(_NAME)
+_NAMED = re.compile(NAME)
 # `a, b = NAME = ...` and `a.b = NAME = ...`
-_CHAINED = re.compile(rf"[\w.,()\[\] \t]{{1,200}}?=[ \t]*+({_NAME})[ \t]*+=(?!=)")
-_TARGET = re.compile(rf"\s*+({_NAME})[ \t]*+=(?!=)")
-_DOC = re.compile(rf"[rRuU]?({_STRING})[ \t]*+(?:#[^\n]*+|\r)?(?=\n|\Z|;)", re.DOTALL)
-_RECOVERS = re.compile(rf"[ \t]*+(?:(?:async[ \t]++)?def|class)[ \t]++{_NAME}[ \t]*+[(:\[]")
+_CHAINED = re.compile(rf"[\w.,()\[\] \t]{{1,200}}?=[ \t]*+({NAME})[ \t]*+=(?!=)")
+_TARGET = re.compile(rf"\s*+({NAME})[ \t]*+=(?!=)")
+_DOC = re.compile(rf"[rRuU]?({STRING})[ \t]*+(?:#[^\n]*+|\r)?(?=\n|\Z|;)", re.DOTALL)
+_RECOVERS = re.compile(rf"[ \t]*+(?:(?:async[ \t]++)?def|class)[ \t]++{NAME}[ \t]*+[(:\[]")
 # Branches within branches that are looked into for definitions.
 _BRANCHES_MAX = 3
-# Of a header, so much is read for its arguments.
-_HEADER_CHARS_MAX = 4_000
 _DOC_CHARS_MAX = 1_000
 _NODES_MAX = 20_000
 _NEVER = 1 << 30
@@ -125,6 +121,17 @@ def draw(source: Source) -> Drawn | None:
         return None
     symbols = [_symbol(source.text, each) for each in module.nodes]
     return drawn(source, "Python", symbols, module.imports, module.doc, module.more)
+
+
+def _symbol(text: str, node: Node) -> Symbol:
+    if node.kind == "constant":
+        return Symbol("constant", node.name, node.line)
+    header = text[node.start : min(node.stop, node.start + HEADER_CHARS_MAX)]
+    if node.kind == "class":
+        signature, brief = bases_in(header, node.name), ""
+    else:
+        signature, brief = signature_in(header, node.name)
+    return Symbol(node.kind, node.name, node.line, signature, brief, node.doc, node.is_member)
 
 
 def read(text: str, wanted: str | None = None) -> Module | None:
@@ -218,7 +225,7 @@ class _Reading:
             return
         elif what == "import":
             if not indent and len(self._blocks) == 1:
-                end = min(stop, start + _HEADER_CHARS_MAX)
+                end = min(stop, start + HEADER_CHARS_MAX)
                 self.module.imports += _imported(self._text[found.start("import") : end])
         elif what == "target":
             self._targets(found.start("target"), line, last)
@@ -335,76 +342,3 @@ def _imported(statement: str) -> list[str]:
             break
         at = match.end()
     return names
-
-
-# Headers: what stands behind a name
-
-
-def _symbol(text: str, node: Node) -> Symbol:
-    if node.kind == "constant":
-        return Symbol("constant", node.name, node.line)
-    header = _header(text[node.start : min(node.stop, node.start + _HEADER_CHARS_MAX)])
-    parts, returns = _taken_apart(header, node.name)
-    if node.kind == "class":
-        bases = ", ".join(part for part in parts if not _KEYWORD.match(part))
-        named = f"({bases})" if bases else ""
-        return Symbol("class", node.name, node.line, named, "", node.doc, node.is_member)
-    signature = f"({', '.join(parts)}){returns}"
-    names = [match[0] for match in map(_ARGUMENT.match, parts) if match]
-    brief = f"({', '.join(names)})"
-    return Symbol("function", node.name, node.line, signature, brief, node.doc, node.is_member)
-
-
-_KEYWORD = re.compile(rf"{_NAME}=(?!=)")
-_ARGUMENT = re.compile(rf"\*{{0,2}}{_NAME}")
-_SPELLED = re.compile(
-    rf"(?P<string>{_STRING})|#[^\n]*+|\\\r?\n|(?P<equals>[ \t]*+(?<![=!<>:])=(?!=)[ \t]*+)"
-    r"|(?P<edge>(?<=[(\[{])\s++|,?+[ \t]*+\r?\n\s*+(?=[)\]}]))|\s++",
-    re.DOTALL,
-)
-
-
-def _header(statement: str) -> str:
-    """A header in one line, without comments, written as `ast.unparse` would: `a: int=1`."""
-
-    def spelled(match: re.Match[str]) -> str:
-        if match["string"]:
-            return match[0]
-        return "=" if match["equals"] else "" if match["edge"] else " "
-
-    return _SPELLED.sub(spelled, statement)
-
-
-_PART = re.compile(rf"[(\[{{)\]}}]|->|[:,]|{_STRING}", re.DOTALL)
-
-
-def _taken_apart(header: str, name: str) -> tuple[list[str], str]:
-    """What stands between the parentheses behind a name, part by part, and what is returned."""
-    at = header.find(name) + len(name)
-    depth = 0
-    parts: list[str] = []
-    begins, arrow = at, -1
-    is_open, returns = False, ""
-    for token in _PART.finditer(header, at):
-        sign = token[0]
-        if sign in ("(", "[", "{"):
-            depth += 1
-            if depth == 1 and sign == "(" and not is_open:
-                is_open, begins = True, token.end()
-        elif sign in (")", "]", "}"):
-            depth -= 1
-            if depth == 0 and is_open and arrow < 0:
-                parts.append(header[begins : token.start()])
-                begins = token.end()
-        elif depth == 1 and sign == "," and is_open and arrow < 0:
-            parts.append(header[begins : token.start()])
-            begins = token.end()
-        elif depth == 0 and sign == "->":
-            arrow = token.end()
-        elif depth == 0 and sign == ":":
-            returns = f" -> {header[arrow : token.start()].strip()}" if arrow >= 0 else ""
-            break
-    else:
-        if depth > 0 and is_open:
-            parts.append(header[begins:])  # Longer than is read, or never closed.
-    return [part.strip() for part in parts if part.strip()], returns
