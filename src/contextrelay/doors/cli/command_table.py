@@ -159,6 +159,9 @@ GROUPS = {
         "return": Entry("project_tasks", "RESULT", "return what came of a task"),
         "list": Entry("project_tasks", "", "list the tasks"),
     },
+    "wrap": {
+        "run": Entry("wrap", "--cli BIN -- ARGS", "an LLM command line works on a thread"),
+    },
     "config": {
         "list": Entry("config", "", "every setting, its value and what it means"),
         "get": Entry("config", "KEY", "one setting"),

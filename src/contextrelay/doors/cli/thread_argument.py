@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from contextrelay.client import names
@@ -71,6 +72,25 @@ def choose_thread(console: Console, args: Namespace) -> Chosen:
     if chosen.version is not None or chosen.pointer is not None:
         raise Invalid("this takes a whole thread, not a version of it", f"say {chosen.label}")
     return chosen
+
+
+def choose_or_make(console: Console, args: Namespace, may_make: bool = True) -> Thread:
+    """The thread that is meant; where none is named and none was used here, a new one."""
+    if args.thread or os.environ.get(VARIABLE) or last_used(console.relay) is not None:
+        return choose_thread(console, args).thread
+    if not may_make:
+        raise Invalid(
+            "no thread was used in this folder yet, and a dry run makes none",
+            "make one: relay thread new; or name one with --thread",
+        )
+    folder = display.clean(Path.cwd().name)[:_NAME_CHARS_MAX] or None
+    thread = console.relay.new_thread(folder)
+    remember(console.relay, thread.id)
+    console.note(f"thread {folder or display.short(thread.id)} is new")
+    return thread
+
+
+_NAME_CHARS_MAX = 100
 
 
 def thread_if_named(console: Console, args: Namespace, with_variable: bool) -> Chosen | None:

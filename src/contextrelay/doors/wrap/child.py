@@ -12,6 +12,7 @@ import errno
 import os
 import select
 import signal
+import termios
 
 from contextrelay.errors import Invalid, NotFound, Refused
 
@@ -65,21 +66,24 @@ def _heard(number: int, frame: object) -> None:
 
 
 class Child:
-    """A command that was started, with stdout and stderr in one stream."""
+    """A command that was started, and its output."""
 
-    def __init__(self, words: list[str], stdin: int | None = None) -> None:
+    def __init__(self, words: list[str], stdin: int | None = None, is_shown: bool = False) -> None:
         """Start a command. `stdin`: a file for it to read, else ours.
+
+        Its output is stdout and stderr in one stream. `is_shown`: it is stdout alone, to be passed
+        on to ours; where that is a terminal, the command has one too, so that colours stay.
 
         Raises:
             NotFound: there is no such command (exit status 127).
             Refused: it cannot be executed (126).
         """
         self._signals = Signals()
-        self._output, writer = os.pipe()
-        actions: list[tuple[int, ...]] = [
-            (os.POSIX_SPAWN_DUP2, writer, 1),
-            (os.POSIX_SPAWN_DUP2, writer, 2),
-        ]
+        self._has_terminal = is_shown and os.isatty(1)
+        self._output, writer = _terminal() if self._has_terminal else os.pipe()
+        actions: list[tuple[int, ...]] = [(os.POSIX_SPAWN_DUP2, writer, 1)]
+        if not is_shown:
+            actions.append((os.POSIX_SPAWN_DUP2, writer, 2))
         if stdin is not None:
             actions.append((os.POSIX_SPAWN_DUP2, stdin, 0))
         try:
@@ -135,6 +139,9 @@ class Child:
         for number in self._signals.taken():
             if number == signal.SIGCHLD:
                 self._look_for_end()
+            elif number == signal.SIGWINCH and self._has_terminal:
+                _copy_size(self._output)
+                self.send(number)
             elif number in _PASSED_ON:
                 self.is_interrupted = True
                 if number not in _FROM_KEYS or not self._shares_terminal():
@@ -167,6 +174,23 @@ class Child:
         self.exit_status = KILLED - code if code < 0 else code
 
 
+def _terminal() -> tuple[int, int]:
+    """A terminal for a command, of the size of ours: the end that we read, and the command's."""
+    ours, theirs = os.openpty()
+    settings = termios.tcgetattr(theirs)
+    settings[1] &= ~termios.OPOST  # Ours does that, once; what is stored is as it was written.
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    _copy_size(ours)
+    return ours, theirs
+
+
+def _copy_size(terminal: int) -> None:
+    try:
+        termios.tcsetwinsize(terminal, termios.tcgetwinsize(1))
+    except (OSError, termios.error):
+        return  # It stays as it was.
+
+
 def not_started(command: str, error: OSError | ValueError) -> Invalid | NotFound:
     """The error for a command that cannot be started, with the exit status that shells have."""
     if isinstance(error, FileNotFoundError):
@@ -175,6 +199,8 @@ def not_started(command: str, error: OSError | ValueError) -> Invalid | NotFound
         missing.exit_code = NOT_FOUND
         return missing
     why = getattr(error, "strerror", None) or str(error)
+    if getattr(error, "errno", None) == errno.E2BIG:
+        return Refused(f"the words for {command!r} are too long", "use --pass stdin or --pass file")
     hint = "make it executable: chmod +x FILE; or name its interpreter: relay exec -- sh FILE"
     refused = Refused(f"{command!r} cannot be executed: {why}", hint)
     refused.exit_code = NOT_EXECUTABLE

@@ -27,6 +27,7 @@ BUILT_IN: dict[str, str] = {
     "openai-chat": "contextrelay.client.run.providers.openai.chat:OpenAIChat",
     "openai-responses": "contextrelay.client.run.providers.openai.responses:OpenAIResponses",
     "ollama": "contextrelay.client.run.providers.ollama:Ollama",
+    "cli": "contextrelay.client.run.providers.cli:open_cli",
     "echo": "contextrelay.client.run.providers.echo:open_echo",
 }
 

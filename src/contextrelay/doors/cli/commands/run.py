@@ -6,7 +6,6 @@ Rule: stdout carries the answer, as it is stored; what a terminal would act on i
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
@@ -78,7 +77,7 @@ def _ask(args: Namespace, console: Console, words: str) -> None:
     if not words.strip():
         raise Invalid("there are no words", "write what the model is to do")
     provider = chosen_provider(console.relay.transport, args.model)
-    thread = _thread(args, console)
+    thread = thread_argument.choose_or_make(console, args, may_make=not args.dry_run)
     refs = [display.resolve(console.relay, each) for each in args.ref]
     if args.dry_run or args.dump_rpb:
         estimated = _estimated(args, console, thread, words, refs, provider)
@@ -88,26 +87,6 @@ def _ask(args: Namespace, console: Console, words: str) -> None:
             _show_estimate(console, estimated)
             return
     _answer(args, console, thread, words, refs, provider)
-
-
-def _thread(args: Namespace, console: Console) -> Thread:
-    """The thread that is meant; where none is named and none was used here, a new one."""
-    named = args.thread or os.environ.get(thread_argument.VARIABLE)
-    if named or thread_argument.last_used(console.relay) is not None:
-        return thread_argument.choose_thread(console, args).thread
-    if args.dry_run:
-        raise Invalid(
-            "no thread was used in this folder yet, and a dry run makes none",
-            "make one: relay thread new; or name one with --thread",
-        )
-    folder = display.clean(Path.cwd().name)[:_NAME_CHARS_MAX] or None
-    thread = console.relay.new_thread(folder)
-    thread_argument.remember(console.relay, thread.id)
-    console.note(f"thread {folder or display.short(thread.id)} is new")
-    return thread
-
-
-_NAME_CHARS_MAX = 100
 
 
 def _system(args: Namespace) -> str | None:
@@ -250,7 +229,7 @@ def chat(args: Namespace, console: Console) -> None:
     """Ask again and again, until /quit; /ref REF shows an artifact, /model NAME takes another."""
     args.dry_run, args.dump_rpb = False, None
     provider = chosen_provider(console.relay.transport, args.model)
-    thread = _thread(args, console)
+    thread = thread_argument.choose_or_make(console, args, may_make=not args.dry_run)
     refs = [display.resolve(console.relay, each) for each in args.ref]
     console.note(f"{provider.name}:{provider.model} · /ref REF, /model NAME, /quit")
     while (line := _next_line(console)) is not None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentTypeError, Namespace
+from typing import get_args
 
-from contextrelay.doors.cli import thread_argument
+from contextrelay.client.run.agents import AGENTS, BUNDLE, BUNDLE_FILE, Passing
+from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, takes, thread_option
+from contextrelay.doors.wrap.agent_run import Wrapped, run_agent
 from contextrelay.doors.wrap.child import Child
 from contextrelay.doors.wrap.exec_finish import finish
 from contextrelay.doors.wrap.exec_options import Options
 from contextrelay.errors import Invalid
-from contextrelay.limits import OUTPUT_TOKENS_DEFAULT, OUTPUT_TOKENS_MAX, OUTPUT_TOKENS_MIN
+from contextrelay.limits import (
+    BUNDLE_USER_BYTES_MAX,
+    OUTPUT_TOKENS_DEFAULT,
+    OUTPUT_TOKENS_MAX,
+    OUTPUT_TOKENS_MIN,
+)
 
 
 def _tokens(text: str) -> int:
@@ -45,3 +54,44 @@ def exec_(args: Namespace, console: Console) -> None:
     vars(options).update(vars(args))
     child = Child(args.command)
     finish(options, console, child, child.output(), chosen.thread.id if chosen else None)
+
+
+@takes(
+    arg("--cli", required=True, metavar="BIN", help=f"{', '.join(AGENTS)}, or any other"),
+    thread_option("else RELAY_THREAD, else the last used here, else a new one"),
+    arg("--user", metavar="TEXT|-", help="what it is to do, - for stdin; else the last of ARGS"),
+    arg("--ref", action="append", default=[], metavar="REF", help="show this artifact (repeat)"),
+    arg(
+        "--pass",
+        dest="passing",
+        choices=get_args(Passing),
+        help="how the bundle goes in; else as the command line takes it, or by stdin",
+    ),
+    arg(
+        "args",
+        nargs="*",
+        metavar="-- ARGS",
+        help="its arguments; {bundle} and {bundle_file} in them stand for the bundle",
+    ),
+)
+def wrap_run(args: Namespace, console: Console) -> None:
+    """Let an LLM command line work on a thread: it gets the bundle, its output is shown as it
+    comes and stored, and the thread's state says what was done. The exit status is kept."""
+    user, words = _user(args)
+    thread = thread_argument.choose_or_make(console, args)
+    refs = tuple(display.resolve(console.relay, each) for each in args.ref)
+    run_agent(console, thread, user, Wrapped(args.cli, words, args.passing), refs)
+
+
+def _user(args: Namespace) -> tuple[str, list[str]]:
+    """What the agent is to do, and the arguments that are left."""
+    words: list[str] = list(args.args)
+    if args.user == "-":
+        read = sys.stdin.buffer.read(BUNDLE_USER_BYTES_MAX + 1)
+        return read.decode(errors="replace"), words
+    if args.user is not None:
+        return args.user, words
+    has_place = any(BUNDLE in each or BUNDLE_FILE in each for each in words)
+    if not words or has_place or words[-1].startswith("-"):
+        raise Invalid("it is not said what the agent is to do", "say --user TEXT")
+    return words[-1], words[:-1]
