@@ -153,6 +153,7 @@ RUN_ANSWER_BYTES_MAX = 8 * MIB
 RUN_ARGUMENTS_BYTES_MAX = MIB
 RUN_PIECE_TOKENS_MAX = 8_000
 RUN_ENTRY_CHARS_MAX = 2_000
+RUN_EVENTS_LOOKED_AT = 100
 DRAFT_ENTRIES_MAX = 100
 # Files that git tracks, for a model to read: one, the names of all, and how many are listed.
 RUN_FILE_BYTES_MAX = 4 * MIB

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 
 import pytest
 
@@ -18,6 +19,7 @@ from contextrelay import (
 )
 from contextrelay.client.run.provider import Prompt, Reply
 from contextrelay.client.run.providers.echo import Call, Echo, Line
+from contextrelay.logic.prices import PRICES
 from contextrelay.model.run import RunResult, ToolUse
 from tests.client.run.recorder import RUN, Recorder, details, kinds
 
@@ -363,3 +365,18 @@ def test_long_words_are_kept_as_a_ref(relay: Relay) -> None:
     assert relay.pull(asked["ref"]).decode() == words
     assert asked["ref"] in result.source_refs
     assert relay.peek(asked["ref"]).expires_at is None
+
+
+def test_a_price_is_that_of_the_model_over_all_calls(relay: Relay) -> None:
+    """Promise X1: tokens and price of each call, and of the run."""
+    thread = relay.new_thread("priced")
+    script = [Line("", (Call("relay_search", {"query": "x"}),)), Line("four words of it")]
+
+    result = thread.run("what does it cost?", Echo("claude-sonnet-5-5", script))
+
+    rates = PRICES["claude-sonnet-5-5"]
+    dollars = result.tokens.input * rates.input + result.tokens.output * rates.output
+    assert result.price == f"{(dollars / 1_000_000).normalize():f}"
+    calls = details(thread, "run.called")
+    assert sum(Decimal(call["price"]) for call in calls) == Decimal(result.price)
+    assert details(thread, "run.finished")[0]["price"] == result.price

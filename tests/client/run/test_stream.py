@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from threading import Event as Flag
+from typing import Any
 
 import pytest
 
 from contextrelay import AsyncRelay, Relay
 from contextrelay.client.run.provider import Prompt, Reply
 from contextrelay.client.run.providers.echo import Call, Echo, Line
+from contextrelay.client.transport.local import Local
 from contextrelay.model.run import ToolUse
+from contextrelay.wire.verbs import FinishRun
 from tests.client.run.recorder import RUN, details, kinds
 
 
@@ -157,3 +160,29 @@ def test_tools_are_reported_as_they_are_used() -> None:
     )
 
     assert [(use.name, use.refs, use.is_error) for use in uses] == [("relay_get", (ref,), False)]
+
+
+class InterruptedOnce(Local):
+    """A transport with which somebody presses Ctrl-C right after the answer was stored."""
+
+    def ask(self, verb: Any, body: Any = b"", key: str = "") -> Any:
+        reply = super().ask(verb, body, key)
+        if isinstance(verb, FinishRun):
+            raise KeyboardInterrupt
+        return reply
+
+
+def test_ctrl_c_right_after_the_answer_was_stored_does_not_store_it_twice() -> None:
+    """Promise X1: an answer is one version."""
+    relay = Relay("memory:")
+    relay.transport = InterruptedOnce(relay.transport.stores)
+    thread = relay.new_thread("late")
+    stream = thread.run_stream("hello", "echo")
+
+    with pytest.raises(KeyboardInterrupt):
+        list(stream)
+
+    assert stream.result is not None
+    assert (stream.result.status, stream.result.stop) == ("finished", "end")
+    assert kinds(thread) == RUN
+    assert thread.show().version == 2

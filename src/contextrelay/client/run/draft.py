@@ -16,12 +16,18 @@ from msgspec.structs import replace
 from contextrelay.client.entries import now
 from contextrelay.client.flow import Ask, Flow
 from contextrelay.errors import Conflict, Gone, Invalid, NotFound, Unavailable
-from contextrelay.limits import DRAFT_ENTRIES_MAX, RETRIES_MAX, RUN_ENTRY_CHARS_MAX
+from contextrelay.limits import (
+    DRAFT_ENTRIES_MAX,
+    RETRIES_MAX,
+    RUN_ENTRY_CHARS_MAX,
+    RUN_EVENTS_LOOKED_AT,
+)
 from contextrelay.logic.document.patch import Operation, apply
 from contextrelay.logic.state import schema
 from contextrelay.logic.state.entries import Entry, State, addition, resolution
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import FinishRun, Peek, ReadState
+from contextrelay.model.thread import EventPage, ThreadView
+from contextrelay.wire.verbs import FinishRun, Peek, ReadEvents, ReadState, ShowThread
 
 Text = Annotated[str, Meta(min_length=1, max_length=RUN_ENTRY_CHARS_MAX)]
 _Texts = Annotated[list[Text], Meta(max_length=DRAFT_ENTRIES_MAX)]
@@ -168,6 +174,17 @@ def commit(verb: FinishRun, body: bytes, draft: Draft, sources: list[str]) -> Fl
                 raise
             sources = left
     raise Unavailable(f"others keep changing thread {verb.thread}", "try again")
+
+
+def committed(thread: str, run: str) -> Flow[Artifact | None]:
+    """The answer of a run that is finished; None where the newest events have none."""
+    view: ThreadView = yield ShowThread(thread)
+    after = max(0, view.events - RUN_EVENTS_LOOKED_AT)
+    page: EventPage = yield ReadEvents(thread, after, RUN_EVENTS_LOOKED_AT)
+    for each in page.events:
+        if each.event.type == "run.finished" and each.event.detail.get("run") == run:
+            return (yield Peek(each.event.detail["ref"]))
+    return None
 
 
 def _there(refs: list[str]) -> Flow[list[str]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, to_builtins
 from msgspec.json import encode
 
 from contextrelay.client.run.provider import Provider
+from contextrelay.client.run.tally import spell_price
 from contextrelay.client.run.tools import tools_with
 from contextrelay.logic.bundle.bundle import Bundle
-from contextrelay.logic.prices import PRICES, estimate
+from contextrelay.logic.prices import Rates, estimate
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
 
 
@@ -47,7 +48,9 @@ class Estimated(Struct, frozen=True, kw_only=True):
         return {**fields, "refs": list(self.bundle.refs)}
 
 
-def estimate_bundle(bundle: Bundle, provider: Provider, has_files: bool) -> Estimated:
+def estimate_bundle(
+    bundle: Bundle, provider: Provider, has_files: bool, prices: Mapping[str, Rates]
+) -> Estimated:
     """Count what a bundle takes, with the tools that go with it."""
     tools = encode(tools_with(has_files)).decode()
     # A cache ends with a message: in one with the words, nothing of it is held.
@@ -58,18 +61,14 @@ def estimate_bundle(bundle: Bundle, provider: Provider, has_files: bool) -> Esti
         parts.append(PartSize(part.name, count_tokens(part.text), is_stable, part.text))
     stable = sum(part.tokens for part in parts if part.is_stable)
     fresh = sum(part.tokens for part in parts if not part.is_stable)
-    uncached, first, later = estimate(stable, fresh, 0, provider.model, PRICES)
+    uncached, first, later = estimate(stable, fresh, 0, provider.model, prices)
     return Estimated(
         bundle=bundle,
         parts=parts,
         tokens=stable + fresh,
         tokenizer=TOKENIZER_DEFAULT,
         model=f"{provider.name}:{provider.model}",
-        price=_spelled(uncached),
-        price_cached_first=_spelled(first),
-        price_cached=_spelled(later),
+        price=spell_price(uncached),
+        price_cached_first=spell_price(first),
+        price_cached=spell_price(later),
     )
-
-
-def _spelled(price: Decimal | None) -> str | None:
-    return None if price is None else str(price)

@@ -67,7 +67,13 @@ def spelled(reply: Reply) -> Reply:
         ToolCall(written(call.id), written(call.name), written(call.arguments))
         for call in reply.calls
     )
-    return replace(reply, text=written(reply.text), calls=calls, model=written(reply.model))
+    return replace(
+        reply,
+        text=written(reply.text),
+        calls=calls,
+        model=written(reply.model),
+        native=written(reply.native),
+    )
 
 
 def cut_bytes(text: str, bytes_max: int) -> str:

@@ -7,7 +7,7 @@ nothing. Whatever happens before that is an event. A run that is stopped keeps w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from contextrelay.client.flow import Ask, Flow, Give, Items, Step, Stopped, Work
 from contextrelay.client.run.context import Gathered, gather
-from contextrelay.client.run.draft import commit
+from contextrelay.client.run.draft import commit, committed
 from contextrelay.client.run.files import TrackedFiles
 from contextrelay.client.run.pieces import Pieces, cut_bytes, spelled, tokens_in, written
 from contextrelay.client.run.provider import (
@@ -42,6 +42,7 @@ from contextrelay.limits import (
     RUN_ROUNDS_DEFAULT,
     SOURCE_REFS_MAX,
 )
+from contextrelay.logic.prices import PRICES, Rates
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.run import RunResult, ToolUse
@@ -65,6 +66,7 @@ class Options(Struct, frozen=True, kw_only=True):
     rounds_max: int = RUN_ROUNDS_DEFAULT
     output_tokens_max: int = RUN_OUTPUT_TOKENS_DEFAULT
     by: str = "you"
+    prices: Mapping[str, Rates] = PRICES
     on_tool: Callable[[ToolUse], object] | None = None
 
 
@@ -120,7 +122,8 @@ class _Run:
         self._pieces: Pieces | None = None
         self._partial: list[str] = []
         self._prompt: Prompt | None = None
-        self._tally = Tally()
+        self._tally = Tally(options.prices)
+        self._is_finishing = False
         self._stop: Literal["end", "length", "refused", "interrupted"] = "end"
 
     def close(self) -> None:
@@ -284,13 +287,19 @@ class _Run:
             by=self._by,
         )
         refs = list(self._tools.refs)[-SOURCE_REFS_MAX:]
+        self._is_finishing = True
         artifact = yield from commit(verb, text.encode(), self._tools.draft, refs)
         return self._result(text, artifact, status)
 
     def interrupted(self) -> Flow[RunResult]:
         """Keep what came until the run was stopped, marked so."""
-        self._stop = "interrupted"
         self.close()
+        if self._is_finishing:
+            # The answer may be stored already: then it is whole, and not stored twice.
+            artifact = yield from committed(self._thread, self.id)
+            if artifact is not None:
+                return self._result(self._text(), artifact, "finished")
+        self._stop = "interrupted"
         partial = "".join(self._partial)
         if self._prompt is not None:
             reply = Reply(

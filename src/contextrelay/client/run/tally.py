@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from contextrelay.client.run.provider import Reply, Tokens
-from contextrelay.logic.prices import PRICES, price
+from contextrelay.logic.prices import Rates, price
 from contextrelay.model.run import RunTokens
 
 
 class Tally:
     """Calls, tokens, price and time of a run, as it goes on."""
 
-    def __init__(self) -> None:
+    def __init__(self, prices: Mapping[str, Rates]) -> None:
         self.rounds = 0
+        self._prices = prices
         self._price: Decimal | None = Decimal(0)
         self._tokens: list[Tokens] = []
         self._started_s = time.monotonic()
@@ -23,7 +25,7 @@ class Tally:
     @property
     def price(self) -> str | None:
         """In US dollars; None where that of a call is not known."""
-        return None if self._price is None else str(self._price)
+        return spell_price(self._price)
 
     @property
     def duration_ms(self) -> int:
@@ -42,10 +44,10 @@ class Tally:
 
     def add(self, reply: Reply) -> dict[str, Any]:
         """Count a call; what its event says of it."""
-        cost = price_of(reply)
+        cost = price(reply.tokens, reply.model, self._prices)
         self._tokens.append(reply.tokens)
         self._price = None if cost is None or self._price is None else self._price + cost
-        return {**_fields(reply.tokens), "price": None if cost is None else str(cost)}
+        return {**_fields(reply.tokens), "price": spell_price(cost)}
 
     def lose(self) -> None:
         """Count a call that failed: what it took, nobody says."""
@@ -61,9 +63,9 @@ class Tally:
         }
 
 
-def price_of(reply: Reply) -> Decimal | None:
-    """What a call cost; None where no price is known."""
-    return price(reply.tokens, reply.model, PRICES)
+def spell_price(price: Decimal | None) -> str | None:
+    """A price as events and results have it: digits, and never an exponent."""
+    return None if price is None else f"{price.normalize():f}"
 
 
 def since_ms(started_s: float) -> int:

@@ -24,6 +24,7 @@ from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, takes, thread_option
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import BUDGET_TOKENS_MAX, BUNDLE_SYSTEM_BYTES_MAX, BUNDLE_USER_BYTES_MAX
+from contextrelay.logic.prices import PRICES
 from contextrelay.model.run import RunResult, ToolUse
 
 _INTERRUPTED = 130
@@ -197,7 +198,7 @@ def _estimated(
         transport, gather(thread.id, words, tuple(refs), _system(args), args.budget)
     )
     has_files = not args.no_files and tracked_files(Path.cwd()) is not None
-    return estimate_bundle(gathered.bundle, provider, has_files)
+    return estimate_bundle(gathered.bundle, provider, has_files, PRICES)
 
 
 def _show_estimate(console: Console, estimated: Estimated) -> None:
