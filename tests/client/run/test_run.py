@@ -377,6 +377,7 @@ def test_a_price_is_that_of_the_model_over_all_calls(relay: Relay) -> None:
     rates = PRICES["claude-sonnet-5-5"]
     dollars = result.tokens.input * rates.input + result.tokens.output * rates.output
     assert result.price == f"{(dollars / 1_000_000).normalize():f}"
+    assert result.price is not None
     calls = details(thread, "run.called")
     assert sum(Decimal(call["price"]) for call in calls) == Decimal(result.price)
     assert details(thread, "run.finished")[0]["price"] == result.price
