@@ -577,6 +577,7 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "X1",
         "relay run: a bounded bundle to a provider; the answer is kept; dry runs repeat",
+        "tests/doors/cli/test_run.py::test_an_answer_that_breaks_off_ends_its_line",
         "tests/core/runs/test_runs.py::test_an_answer_its_action_and_its_patch_are_one_version",
         "tests/core/runs/test_runs.py::test_a_patch_that_is_refused_leaves_no_answer",
         "tests/core/runs/test_runs.py::test_an_interrupted_run_is_marked_so",
@@ -625,6 +626,7 @@ PROMISES: tuple[Promise, ...] = (
     partly(
         "X2",
         "anthropic, openai, ollama; retries, streaming, tools to look into refs",
+        "tests/doors/cli/test_run.py::test_a_missing_key_of_a_provider_is_not_taken_for_that_of_a_server",
         "tests/logic/test_prices.py::test_a_price_is_the_sum_of_fresh_cached_and_written_tokens",
         "tests/logic/test_prices.py::test_an_unknown_price_is_none_and_never_zero",
         "tests/logic/test_prices.py::test_a_snapshot_of_a_model_costs_what_the_model_does",

@@ -54,7 +54,7 @@ def test_push_pull_and_peek(far: Shell, served: Served) -> None:
     assert (pushed["ttl_s"], pushed["channel"]) == (86_400, "room")
     assert far.run("pull", pushed["ref"][:8]).stdout == b"a\x00b"
     assert far.run("pull", "@last", "--bytes", "1:").stdout == b"\x00b"
-    assert far.json("peek", pushed["url"]) == {"summary": "Orders"}
+    assert far.json("peek", pushed["url"])["summary"] == "Orders"
     assert far.json("peek", far.out("push", "--pin", stdin=b"x").strip(), "--full")["ttl_s"] is None
     assert not (far.home / "store").exists()
 
@@ -127,7 +127,7 @@ def test_a_url_is_pulled_from_its_own_server_with_nothing_set_up(
     url = shell.out("--url", served.url, "push", "--meta", "a=b", stdin=b"content").strip()
 
     assert shell.run("pull", url).stdout == b"content"
-    assert shell.json("peek", url) == {"a": "b"}
+    assert shell.json("peek", url)["a"] == "b"
     assert shell.run("artifact", "get", url).stdout == b"content"
     assert shell.json("artifact", "show", url)["artifact"]["size"] == 7
     assert not (shell.home / "store").exists()

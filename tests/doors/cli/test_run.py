@@ -172,6 +172,29 @@ def test_an_answer_is_shown_defused_and_stored_and_piped_as_it_is(shell: Shell) 
     assert shell.run("pull", ref).stdout.decode() == said
 
 
+def test_an_answer_that_breaks_off_ends_its_line(shell: Shell) -> None:
+    """Promise X1: an error begins a line of its own, also where words came before."""
+    script(shell, {"text": "half of it", "error": "failed"})
+
+    done = shell.run("ask", "broken please", "-m", "echo", human=True)
+
+    assert done.returncode == 1
+    assert done.stdout == b"half of it\n"
+    assert b"error: failed" in done.stderr
+
+
+def test_a_missing_key_of_a_provider_is_not_taken_for_that_of_a_server(shell: Shell) -> None:
+    """Promise X2: the error names what that provider wants, and the ways without a key."""
+    shell.env.pop("ANTHROPIC_API_KEY", None)
+
+    _, said = shell.fails("ask", "hi there", "-m", "anthropic")
+
+    assert "ANTHROPIC_API_KEY" in said
+    assert "-m ollama" in said
+    assert "-m echo" in said
+    assert "CONTEXTRELAY_API_KEY" not in said
+
+
 def test_a_failed_run_is_an_error_with_a_next_step(shell: Shell) -> None:
     """Promise X2."""
     script(shell, {"text": "half", "error": "unavailable"})

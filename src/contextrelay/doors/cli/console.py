@@ -184,7 +184,9 @@ class Console:
         """Write an error and its hint to stderr, without the keys that may be in them."""
         from contextrelay.logic.seal.keys import hide_keys
 
-        hint = f"{_about_key()}; {error.hint}" if isinstance(error, Forbidden) else error.hint
+        hint = error.hint
+        if isinstance(error, Forbidden) and self._asks_a_server:
+            hint = f"{_about_key()}; {hint}"
         message, hint = hide_keys(error.local_message), hide_keys(hint)
         if self.is_json:
             from msgspec.json import encode
@@ -199,6 +201,13 @@ class Console:
         print(f"error: {message}", file=sys.stderr)
         if hint:
             print(f"  {hint}", file=sys.stderr)
+
+    @property
+    def _asks_a_server(self) -> bool:
+        """Whether a key can be that of a relay, and not only that of a model's provider."""
+        from contextrelay.client.transport.address import is_server
+
+        return bool(self._others) or is_server(self.address)
 
     def busy(self, doing: str) -> Busy:
         """Show on a terminal that long work goes on."""

@@ -50,7 +50,8 @@ def _run(run: Run) -> Iterator[str]:
     yield f"{display.clean(run.run)}  {run.status}  {run.kind}  {who}  {at}{began}".rstrip()
     unpriced = sum(call.usage.price is None for call in run.calls)
     spent = price(run.usage, unpriced, len(run.calls) + run.calls_left_out)
-    yield f"│  {tokens(run.usage)} · {spent} · {took(run.duration_ms)}"
+    figures = [tokens(run.usage), spent] if run.calls or run.usage != Usage() else []
+    yield f"│  {' · '.join([*figures, took(run.duration_ms)])}"
     if run.asked or run.asked_ref:
         words = display.cut(display.clean(run.asked), _ASKED_CHARS) if run.asked else "a long text"
         yield f"│  asked  {words}{_refs(run.refs, run.asked_ref)}"

@@ -114,6 +114,7 @@ def _answer(
     provider: Provider,
 ) -> RunResult | None:
     """Show an answer as it comes; None where it was interrupted before a word came."""
+    answer = _Words()
     stream = thread.run_stream(
         words,
         provider,
@@ -121,11 +122,11 @@ def _answer(
         system=_system(args),
         budget_tokens=args.budget,
         files=None if args.no_files else Path.cwd(),
-        on_tool=None if console.is_json else lambda use: _note_tool(console, use),
+        on_tool=None if console.is_json else lambda use: _note_tool(console, use, answer),
     )
     try:
         with stream:
-            _write(stream, is_shown=not console.is_json)
+            answer.write(stream, is_shown=not console.is_json)
     except KeyboardInterrupt:
         console.exit_code = _INTERRUPTED
     result = stream.result
@@ -138,29 +139,40 @@ def _answer(
     return result
 
 
-def _write(pieces: Iterator[str], is_shown: bool) -> None:
-    """Write the pieces of an answer to stdout as they come."""
-    held, last = "", "\n"
-    for piece in pieces:
-        if not is_shown:
-            continue
-        # A carriage return is harmless before a line feed, which may come with the next piece.
-        text = held + piece
-        held = "\r" if text.endswith("\r") else ""
-        text = text.removesuffix("\r")
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        last = text or last
-    if is_shown:
-        sys.stdout.write(held if last.endswith("\n") else f"{held}\n")
-        sys.stdout.flush()
+class _Words:
+    """The words of an answer on stdout, as they come."""
+
+    def __init__(self) -> None:
+        self.is_in_line = False
+        """Whether the last line that was written has not ended."""
+
+    def write(self, pieces: Iterator[str], is_shown: bool) -> None:
+        """Write pieces, and the end of the last line, whatever ends them."""
+        held = ""
+        try:
+            for piece in pieces:
+                if not is_shown:
+                    continue
+                # A carriage return is harmless before a line feed, which may come with the next.
+                text = held + piece
+                held = "\r" if text.endswith("\r") else ""
+                text = text.removesuffix("\r")
+                sys.stdout.write(text)
+                sys.stdout.flush()
+                self.is_in_line = not text.endswith("\n") if text else self.is_in_line
+        finally:
+            if held or self.is_in_line:
+                sys.stdout.write(f"{held}\n" if self.is_in_line else held)
+                sys.stdout.flush()
 
 
-def _note_tool(console: Console, use: ToolUse) -> None:
+def _note_tool(console: Console, use: ToolUse, words: _Words) -> None:
     if console.is_human:
         refs = " ".join(display.short(ref) for ref in use.refs[:3])
         failed = " (refused)" if use.is_error else ""
-        console.note(f"  · {use.name} {refs or use.arguments}{failed}")
+        line_end = "\n" if words.is_in_line else ""
+        console.note(f"{line_end}  · {use.name} {refs or use.arguments}{failed}")
+        words.is_in_line = False
 
 
 def _summary(result: RunResult) -> str:
