@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -17,14 +17,11 @@ from typing import Any
 from msgspec.json import encode
 
 from contextrelay.client.transport.local import AsyncLocal, in_thread
-from contextrelay.doors.http import metrics
 from contextrelay.doors.http.metrics import NO_PLACE, SUBSCRIBERS, Metrics
-from contextrelay.doors.http.openapi import manual, openapi
-from contextrelay.doors.http.routes import seed000, v1
-from contextrelay.doors.http.routes import status as fixed
+from contextrelay.doors.http.openapi.openapi import ENDPOINTS
+from contextrelay.doors.http.routes import v1
 from contextrelay.doors.http.routes.push_batches import Pushing
 from contextrelay.doors.http.routes.seed000_fast import Quick
-from contextrelay.doors.http.routes.seed002 import threads
 from contextrelay.doors.http.routes.send_artifact import NoSuchRange
 from contextrelay.doors.http.server.auth import (
     OPEN,
@@ -37,20 +34,26 @@ from contextrelay.doors.http.server.auth import (
 from contextrelay.doors.http.server.bounds import IncomingBodies, ServerBounds
 from contextrelay.doors.http.server.hosts import Guard
 from contextrelay.doors.http.server.request import TEXT, ClientLeft, Exchange, Receive, Scope, Send
-from contextrelay.doors.http.server.router import Paths, Place
+from contextrelay.doors.http.server.router import Handler, Paths, Place
 from contextrelay.doors.http.server.slow_pool import SlowPool
 from contextrelay.doors.http.spans import open_spans
 from contextrelay.doors.http.streams import signals, thread_events
 from contextrelay.doors.http.streams.hub import Hub
-from contextrelay.doors.mcp import http_transport
 from contextrelay.doors.mcp.http_transport import Mounted
 from contextrelay.errors import Broken, NotFound, Refused, RelayError, Unavailable
 from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX, SWEEP_EVERY_S
 from contextrelay.wire.problems import MEDIA_TYPE, problem
+from contextrelay.wire.routes import routes
+from contextrelay.wire.verbs import ReadEvents, ReadSignals, Verb
 
 log = logging.getLogger("contextrelay.http")
 
 UNKNOWN = 401
+# The verbs that may wait for something new.
+_WAITING: dict[type[Verb[Any]], Handler] = {
+    ReadSignals: signals.read_signals,
+    ReadEvents: thread_events.read_events,
+}
 
 
 class NotAllowed(RelayError):
@@ -75,19 +78,11 @@ class Door:
         self.large_json = asyncio.Semaphore(LARGE_JSON_AT_ONCE_MAX)
         self.paths = Paths()
         self.mcp = Mounted()
-        for room in (
-            seed000,
-            threads,
-            signals,
-            thread_events,
-            v1,
-            fixed,
-            metrics,
-            openapi,
-            manual,
-            http_transport,
-        ):
-            room.add_to(self.paths)
+        for endpoint in ENDPOINTS:
+            self.paths.add_endpoint(endpoint)
+        for route in routes():
+            handler = _WAITING.get(route.verb) or v1.answering(route)
+            self.paths.add(route.method, route.path, handler)
         self.metrics = Metrics(self.paths, figures)
         self.hub.counted = partial(self.metrics.add, SUBSCRIBERS)
         self.spans = open_spans()
@@ -113,22 +108,25 @@ class App:
         if scope["type"] == "websocket":
             await signals.websocket(self.door, scope, receive, send)
             return
-        exchange = Exchange(scope, receive, send, self.bounds.body_s, self.incoming)
+        door = self.door
+        exchange = Exchange(door, scope, receive, send, self.bounds.body_s, self.incoming)
         place: Place | None = None
-        begun = self.door.metrics.begin()
+        begun = door.metrics.begin()
         try:
-            exchange.origin = self.door.guard.origin(scope["headers"], scope["scheme"])
-            found = self.door.paths.find(exchange.segments())
-            place = found[0] if found else None
-            exchange.visitor = await _visitor(self.door, exchange, place)
-            if found is None or place is None:
+            exchange.origin = door.guard.origin(scope["headers"], scope["scheme"])
+            found = door.paths.find(exchange.segments())
+            place = None
+            if found is not None:
+                place, exchange.values = found
+            exchange.visitor = await _visitor(exchange, place)
+            if place is None:
                 raise NotFound("there is nothing at this path", "see /openapi.json for what is")
             handler = _handler(place, exchange.method)
             if exchange.visitor.key is None:
-                await handler(self.door, exchange, found[1])
+                await handler(exchange)
             else:
                 with exchange.visitor.staying(_ending(exchange)):
-                    await handler(self.door, exchange, found[1])
+                    await handler(exchange)
         except ClientLeft:
             return
         except asyncio.CancelledError:
@@ -146,10 +144,10 @@ class App:
                 exchange.visitor.count(exchange.bytes_in, exchange.bytes_out)
             path = place.path if place else NO_PLACE
             figures = exchange.method, exchange.status, exchange.bytes_in, exchange.bytes_out
-            self.door.metrics.end(begun, path, *figures)
-            if self.door.spans is not None:
+            door.metrics.end(begun, path, *figures)
+            if door.spans is not None:
                 parent = exchange.headers.get(b"traceparent", b"")
-                self.door.spans.add(begun, path, *figures, parent)
+                door.spans.add(begun, path, *figures, parent)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Open the store when the server starts, and close it when the last request is done."""
@@ -186,16 +184,13 @@ async def _sweep(relay: AsyncLocal) -> None:
         await asyncio.sleep(SWEEP_EVERY_S)
 
 
-Answering = Callable[[Door, Exchange, dict[str, str]], Awaitable[None]]
-
-
-def _handler(place: Place, method: str) -> Answering:
+def _handler(place: Place, method: str) -> Handler:
     handler = place.methods.get("GET" if method == "HEAD" else method)
     if handler is not None:
         return handler
     if method == "OPTIONS":
 
-        async def options(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+        async def options(exchange: Exchange) -> None:
             await exchange.start(204, [(b"allow", place.allowed().encode())])
             await exchange.send(b"", more=False)
 
@@ -205,14 +200,14 @@ def _handler(place: Place, method: str) -> Answering:
     )
 
 
-async def _visitor(door: Door, exchange: Exchange, place: Place | None) -> Visitor:
+async def _visitor(exchange: Exchange, place: Place | None) -> Visitor:
     """The caller; the owner on paths that need no token."""
     if place is not None and place.path in OPEN:
-        return door.callers.owner
+        return exchange.door.callers.owner
     token = token_in(exchange.scope["headers"])
-    if token is None and place is not None and place.path in signals.STREAMS:
+    if token is None and place is not None and place.takes_token:
         token = exchange.query().get(signals.TOKEN)
-    return await door.callers.admit(token, address_in(exchange.scope))
+    return await exchange.door.callers.admit(token, address_in(exchange.scope))
 
 
 def _ending(exchange: Exchange) -> Callable[[RelayError], None]:

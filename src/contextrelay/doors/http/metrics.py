@@ -19,7 +19,6 @@ from http import HTTPStatus
 from itertools import accumulate
 from pathlib import Path
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
@@ -30,13 +29,10 @@ from contextrelay.client.transport.local import in_thread
 from contextrelay.core.stores import Stores
 from contextrelay.doors.build import build
 from contextrelay.doors.http.server.request import Exchange
+from contextrelay.doors.http.server.router import SERVER, Endpoint, Paths
 from contextrelay.errors import Forbidden, Invalid
 from contextrelay.limits import WORKERS_MAX
 from contextrelay.store.engine import DATABASE_NAME
-
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
 
 NAME = "contextrelay"
 NO_PLACE = "(none)"
@@ -176,12 +172,8 @@ def _rows(folder: Path) -> list[list[int]]:
 # GET /metrics
 
 
-def add_to(paths: Paths) -> None:
-    paths.add("GET", "/metrics", _scrape)
-
-
-async def _scrape(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """The figures in the format that Accept names: Prometheus text or OpenMetrics."""
+async def scrape(exchange: Exchange) -> None:
+    """What the server did, for Prometheus: in the format that Accept names."""
     key = exchange.visitor.key
     if key is not None and not key.is_owners:
         raise Forbidden("figures are those of the whole store", "use a key that is for all of it")
@@ -189,7 +181,7 @@ async def _scrape(door: Door, exchange: Exchange, values: dict[str, str]) -> Non
 
     def text() -> bytes:
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(door.metrics, door.relay.stores))
+        registry.register(_Collected(exchange.door.metrics, exchange.door.relay.stores))
         return encoder(registry)
 
     headers = [(b"cache-control", b"no-store")]
@@ -275,3 +267,14 @@ def _store_sizes(stores: Stores) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         f"{NAME}_store_free_bytes", "Room left on the store's disk.", shutil.disk_usage(home).free
     )
+
+
+ENDPOINTS = [
+    Endpoint(
+        http="GET /metrics",
+        handler=scrape,
+        id="metrics",
+        tag=SERVER,
+        also={200: ("text/plain", "application/openmetrics-text")},
+    )
+]

@@ -10,33 +10,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Literal, TypeVar
+
+from msgspec import Struct
 
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncBody, AsyncLocal, brought, in_thread
 from contextrelay.doors.http.routes.v1 import ask
 from contextrelay.doors.http.server.request import Exchange, Receive, Scope, Send
+from contextrelay.doors.http.server.router import SERVER, Endpoint
 from contextrelay.errors import NotFound, RelayError
 from contextrelay.limits import MCP_MESSAGE_BYTES_MAX, WAIT_S_MAX
+from contextrelay.wire.problems import MEDIA_TYPE
 from contextrelay.wire.verbs import Verb
-
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
 
 Reply = TypeVar("Reply")
 Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-PATH = "/mcp"
 JSON = "application/json"
 EVENTS = "text/event-stream"
 # The relay of a request, in its scope, where the server finds it again.
 RELAY = "contextrelay.relay"
-
-
-def add_to(paths: Paths) -> None:
-    # Without sessions there is nothing to GET or DELETE: 405, as the protocol has it.
-    paths.add("POST", PATH, _answer)
 
 
 class NotTaken(RelayError):
@@ -51,11 +45,22 @@ class NotAccepted(RelayError):
     code, status = "not_acceptable", 406
 
 
-async def _answer(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+class Message(Struct):
+    """A JSON-RPC message, as far as this server looks at it."""
+
+    jsonrpc: Literal["2.0"]
+    method: str
+
+
+async def answer(exchange: Exchange) -> None:
+    """The Model Context Protocol, for models.
+
+    One JSON-RPC message in, its answer out, or a stream of events with it.
+    """
     scope = {**exchange.scope, "headers": _checked(exchange)}
-    handle = await door.mcp.ready()
+    handle = await exchange.door.mcp.ready()
     body = await exchange.whole(MCP_MESSAGE_BYTES_MAX, None)
-    scope[RELAY] = AsyncRelay.over(Here(door, exchange))
+    scope[RELAY] = AsyncRelay.over(Here(exchange))
     await handle(scope, _replaying(exchange, body), _answering(exchange))
 
 
@@ -100,21 +105,20 @@ def _answering(exchange: Exchange) -> Send:
 class Here(AsyncLocal):
     """The relay of this server with the URL and the permissions of one request."""
 
-    def __init__(self, door: Door, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange.relay.stores)
-        self._door = door
         self._exchange = exchange
 
     def url_of(self, ref: str) -> str:
         return f"{self._exchange.origin}/pull/{ref}"
 
     async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
-        return await ask(self._door, self._exchange, verb, brought(body))
+        return await ask(self._exchange, verb, brought(body))
 
     async def wait_for(self, log: str, after: int, timeout_s: float | None) -> bool:
         """Wait at the server's hub, and no longer than the server runs."""
         wait_s = WAIT_S_MAX if timeout_s is None else timeout_s
-        return await self._door.hub.wait_for(self.stores, log, after, wait_s)
+        return await self._exchange.door.hub.wait_for(self.stores, log, after, wait_s)
 
 
 class Mounted:
@@ -174,3 +178,21 @@ def _manager() -> Any:
     return StreamableHTTPSessionManager(
         server, stateless=True, max_request_body_size=MCP_MESSAGE_BYTES_MAX
     )
+
+
+# Without sessions there is nothing to GET or DELETE: 405, as the protocol has it.
+ENDPOINTS = [
+    Endpoint(
+        http="POST /mcp",
+        handler=answer,
+        id="mcp",
+        tag=SERVER,
+        takes=Message,
+        gives=dict[str, Any],
+        also={
+            200: (EVENTS,),
+            202: (),
+            **dict.fromkeys((400, 404, 406, 415), (JSON, MEDIA_TYPE, "text/plain")),
+        },
+    )
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from inspect import cleandoc
-from typing import Any
+from typing import Any, cast
 
 from contextrelay.doors.http.openapi.operations import (
     BYTES,
@@ -25,12 +25,8 @@ from contextrelay.doors.http.openapi.operations import (
     in_path,
     query,
 )
-from contextrelay.doors.http.routes.endpoint import Endpoint
-from contextrelay.doors.http.routes.seed002 import threads
-from contextrelay.doors.http.streams import thread_events
+from contextrelay.doors.http.server.router import RELAY, Endpoint
 from contextrelay.wire.routes import FROM_HEADER, KEY_HEADER
-
-ENDPOINTS = [*threads.ENDPOINTS, *thread_events.ENDPOINTS]
 
 _HEADERS: dict[str, Json] = {
     KEY_HEADER: KEY,
@@ -44,10 +40,15 @@ _HEADERS: dict[str, Json] = {
 SchemaOf = Callable[[Any], Json]
 
 
-def types() -> list[Any]:
+def types(endpoint: Endpoint) -> list[Any]:
     """Every type that an endpoint takes or gives."""
-    every = [(each.query, each.takes, each.form, each.gives) for each in ENDPOINTS]
-    return [kind for kinds in every for kind in kinds if kind is not None]
+    kinds = (endpoint.query, endpoint.takes, endpoint.form, *_gives(endpoint))
+    return [kind for kind in kinds if kind is not None]
+
+
+def _gives(endpoint: Endpoint) -> tuple[Any, ...]:
+    gives: Any = endpoint.gives
+    return cast("tuple[Any, ...]", gives) if isinstance(gives, tuple) else (gives,)
 
 
 def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> Operation:
@@ -57,11 +58,15 @@ def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> O
     """
     text = cleandoc(endpoint.handler.__doc__ or "")
     summary, _, description = text.partition("\n\n")
-    names = re.findall(r"\{(\w+)\}", endpoint.path)
+    path = endpoint.path.replace("...}", "}")
+    names = re.findall(r"\{(\w+)\}", path)
     parameters = [in_path(name, STRING) for name in names]
     if endpoint.query is not None:
         fields = fields_of(endpoint.query)
-        parameters += [query(name, schema) for name, schema in fields["properties"].items()]
+        for name, schema in fields["properties"].items():
+            schema = {key: value for key, value in schema.items() if key != "description"}
+            text = fields["properties"][name].get("description", "")
+            parameters.append(query(name, schema, text))
     parameters += [_HEADERS[name] for name in endpoint.headers]
     replies: dict[str, Json] = {
         str(status): {each: {} for each in media_types}
@@ -69,19 +74,23 @@ def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> O
     }
     if endpoint.gives is not None:
         status = str(endpoint.status)
-        replies[status] = {**as_json(schema_of(endpoint.gives)), **replies.get(status, {})}
+        schemas = [schema_of(kind) for kind in _gives(endpoint)]
+        schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+        replies[status] = {**as_json(schema), **replies.get(status, {})}
     errors = WRITES if endpoint.method == "POST" else READS
     return Operation(
         method=endpoint.method,
-        path=endpoint.path,
+        path=path,
         id=endpoint.id,
-        tag="threads, plain",
+        tag=endpoint.tag,
         summary=" ".join(summary.split()),
         description=description,
         parameters=parameters,
         body=_body(endpoint, fields_of),
         replies=replies,
         errors=(*errors, *(FINDS if names else ()), *endpoint.fails),
+        has_text_errors=endpoint.tag == RELAY,
+        is_stream=endpoint.takes_token,
     )
 
 
@@ -90,6 +99,8 @@ def _body(endpoint: Endpoint, fields_of: SchemaOf) -> Json | None:
         return None
     schema = fields_of(endpoint.takes)
     content = as_json(schema)
+    if endpoint.takes_bytes:
+        content["*/*"] = {"schema": BYTES}
     if endpoint.form is not None:
         fields = dict.fromkeys(fields_of(endpoint.form)["properties"], STRING)
         content["multipart/form-data"] = {

@@ -5,23 +5,13 @@ Rule: one page, no script, nothing from elsewhere; all it says is in the documen
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
-from functools import cache
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from contextrelay.doors.http.openapi.openapi import document as openapi_document
 from contextrelay.doors.http.openapi.operations import Json
-from contextrelay.doors.http.routes.send_artifact import has_tag
-from contextrelay.doors.http.server.request import Exchange
-from contextrelay.doors.http.server.security_headers import page
-
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; --blue: #2563eb; --green: #15803d;
@@ -52,45 +42,24 @@ small { opacity: .75; }
 """
 
 
-def add_to(paths: Paths) -> None:
-    paths.add("GET", "/docs", show)
-
-
-async def show(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    origin = escape(exchange.origin).encode()
-    text = _written().replace(_ORIGIN.encode(), origin)
-    tag = f'"{hashlib.sha256(text).hexdigest()[:32]}"'.encode()
-    headers = [(b"etag", tag), *page(style=STYLE)]
-    if has_tag(exchange, tag):
-        await exchange.start(304, headers)
-        await exchange.send(b"", more=False)
-        return
-    await exchange.reply(200, text, b"text/html; charset=utf-8", headers)
-
-
-@cache
-def _written() -> bytes:
-    return "".join(written(openapi_document())).encode()
-
-
 def written(document: Json) -> Iterator[str]:
     """The page of a document, piece by piece."""
     about = document["info"]
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(about['title'])}: HTTP</title><style>{STYLE}</style></head><body>"
-        f"<header><h1>{_text(about['title'])}</h1><small>HTTP API, version "
-        f'{_text(about["version"])}; <a href="/openapi.json">as OpenAPI</a>, '
+        f"<title>{escape(about['title'])}: HTTP</title><style>{STYLE}</style></head><body>"
+        f"<header><h1>{escape(about['title'])}</h1><small>HTTP API, version "
+        f'{escape(about["version"])}; <a href="/openapi.json">as OpenAPI</a>, '
         '<a href="/ui/">the page</a></small></header>'
     )
     yield _paragraphs(about["description"])
     yield "<nav>"
     for tag in document["tags"]:
-        yield f'<a href="#{_anchor(tag["name"])}">{_text(tag["name"])}</a>'
+        yield f'<a href="#{_anchor(tag["name"])}">{escape(tag["name"])}</a>'
     yield "</nav><main>"
     for tag in document["tags"]:
-        yield f'<h2 id="{_anchor(tag["name"])}">{_text(tag["name"])}</h2>'
+        yield f'<h2 id="{_anchor(tag["name"])}">{escape(tag["name"])}</h2>'
         yield _paragraphs(tag["description"])
         for path, methods in document["paths"].items():
             for method, operation in methods.items():
@@ -101,12 +70,12 @@ def written(document: Json) -> Iterator[str]:
 
 def _operation(document: Json, path: str, method: str, operation: Json) -> Iterator[str]:
     yield (
-        f'<details id="{_text(operation["operationId"])}"><summary>'
-        f'<code class="method {method}">{method}</code><code>{_text(path)}</code>'
+        f'<details id="{escape(operation["operationId"])}"><summary>'
+        f'<code class="method {method}">{method}</code><code>{escape(path)}</code>'
         f"<span>{_spelled(operation['summary'])}</span></summary><div>"
     )
     yield _paragraphs(operation.get("description", ""))
-    yield f"<pre>{_text(curl(path, method, operation))}</pre>"
+    yield f"<pre>{escape(curl(path, method, operation))}</pre>"
     rows = [
         (
             each["name"],
@@ -141,7 +110,7 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Itera
 
 
 # The address that the page came from goes in its place.
-_ORIGIN = "http://relay.invalid"
+ORIGIN = "http://relay.invalid"
 # What a line needs, and its schema does not require: fields of the query, of JSON, and headers.
 _EXAMPLES: dict[str, Json] = {
     "Slice": {"lines": "1:20"},
@@ -185,7 +154,7 @@ def curl(path: str, method: str, operation: Json) -> str:
     if name in _ACCEPT:
         words += ["--header", f"'accept: {_ACCEPT[name]}'"]
     query = "?" + "&".join(f"{each}={value}" for each, value in needed.items()) if needed else ""
-    return " ".join([*words, f"'{_ORIGIN}{target}{query}'"])
+    return " ".join([*words, f"'{ORIGIN}{target}{query}'"])
 
 
 def _example(name: str, schema: Json) -> Any:
@@ -233,9 +202,9 @@ def _kind(schema: Json) -> str:
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[str, str, str, str]]) -> str:
-    head = "".join(f"<th>{_text(each)}</th>" for each in heads)
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
     lines = "".join(
-        f"<tr><td><code>{_text(first)}</code></td>"
+        f"<tr><td><code>{escape(first)}</code></td>"
         + "".join(f"<td>{_spelled(each)}</td>" for each in rest)
         + "</tr>"
         for first, *rest in rows
@@ -249,11 +218,7 @@ def _paragraphs(text: str) -> str:
 
 def _spelled(text: str) -> str:
     """Text in which backquotes mark code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", _text(text))
-
-
-def _text(text: str) -> str:
-    return escape(text)
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _anchor(text: str) -> str:

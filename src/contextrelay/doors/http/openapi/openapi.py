@@ -1,7 +1,7 @@
 """OpenAPI: the HTTP API described for machines: GET /openapi.json.
 
-Operations of verbs come from the table of routes and from the verbs' own types, those of seed 002
-from the types of their endpoints; the others are in seed_operations.py.
+Operations of verbs come from the table of routes and from the verbs' own types, all others from the
+types of their endpoints.
 """
 
 from __future__ import annotations
@@ -9,37 +9,40 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import cache
+from html import escape
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.json import encode, schema_components
 
 import contextrelay
-from contextrelay.doors.http.openapi.endpoints import ENDPOINTS
-from contextrelay.doors.http.openapi.endpoints import operation as endpoint_operation
-from contextrelay.doors.http.openapi.endpoints import types as endpoint_types
+from contextrelay.doors.http import metrics
+from contextrelay.doors.http.openapi import endpoints, manual
 from contextrelay.doors.http.openapi.operations import (
+    BYTES,
     KEY,
+    PROBLEM,
     PROBLEMS,
+    RANGE,
     SECURITY,
     SECURITY_SCHEMES,
+    TAGS_HELD,
     WAIT,
     Json,
     Operation,
-    header,
     query,
 )
-from contextrelay.doors.http.openapi.seed_operations import OPERATIONS, SCHEMAS, TAGS
-from contextrelay.doors.http.routes.seed000 import Described, Pushed
-from contextrelay.doors.http.routes.send_artifact import has_tag
+from contextrelay.doors.http.routes import seed000, status
+from contextrelay.doors.http.routes.seed002 import threads
+from contextrelay.doors.http.routes.send_artifact import reply_tagged
 from contextrelay.doors.http.server.request import JSON, Exchange
+from contextrelay.doors.http.server.router import SERVER, Endpoint
+from contextrelay.doors.http.server.security_headers import page
+from contextrelay.doors.http.streams import signals, thread_events
+from contextrelay.doors.mcp import http_transport
 from contextrelay.limits import KEY_CHARS_MAX
 from contextrelay.wire import verbs
 from contextrelay.wire.routes import FRAMED, Route, reply_type, routes
-
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
 
 ABOUT = f"""Content goes in once; small refs travel; look before you load; state is patched, never
 re-sent.
@@ -55,29 +58,74 @@ A caller is known by a token: `Authorization: Bearer TOKEN`. A server on loopbac
 fields on that line, or bare, with its fields in the query. A reply with a body is framed for those
 who accept that, and bare for the rest."""
 
-BYTES: Json = {"type": "string", "format": "binary"}
-
 _IN_QUERY_AS_JSON = ("object", "array")
 
 
-def add_to(paths: Paths) -> None:
-    paths.add("GET", "/openapi.json", show)
+TAGS = {
+    "relay": "Push once, pass a URL. Errors are plain text.",
+    "artifacts": "Content and what describes it, by ref.",
+    "threads": "Execution contexts and their state.",
+    "channels": "Signals: who listens learns of pushes and messages.",
+    "capabilities": "What can be invoked by name, its results cached.",
+    "keys": "Who may ask, for what, and what they did.",
+    "store": "Looking after the store.",
+    "threads, plain": "Threads under the paths of relay's own clients.",
+    "server": "Health, version, documents, metrics.",
+}
 
 
-async def show(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    body, tag = _spelled()
-    headers = [(b"etag", tag), (b"cache-control", b"no-cache")]
-    if has_tag(exchange, tag):
-        await exchange.start(304, headers)
-        await exchange.send(b"", more=False)
-        return
-    await exchange.reply(200, body, JSON, headers)
+async def show(exchange: Exchange) -> None:
+    """This document."""
+    body = _spelled()
+    await reply_tagged(exchange, body, JSON, _tag_of(body), [(b"cache-control", b"no-cache")])
+
+
+async def show_page(exchange: Exchange) -> None:
+    """This document, for people."""
+    body = _page().replace(manual.ORIGIN.encode(), escape(exchange.origin).encode())
+    headers = page(style=manual.STYLE)
+    await reply_tagged(exchange, body, b"text/html; charset=utf-8", _tag_of(body), headers)
 
 
 @cache
-def _spelled() -> tuple[bytes, bytes]:
-    body = encode(document())
-    return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
+def _spelled() -> bytes:
+    return encode(document())
+
+
+@cache
+def _page() -> bytes:
+    return "".join(manual.written(document())).encode()
+
+
+def _tag_of(body: bytes) -> bytes:
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'.encode()
+
+
+ENDPOINTS = [
+    *seed000.ENDPOINTS,
+    *threads.ENDPOINTS,
+    *signals.ENDPOINTS,
+    *thread_events.ENDPOINTS,
+    *status.ENDPOINTS,
+    *metrics.ENDPOINTS,
+    *http_transport.ENDPOINTS,
+    Endpoint(
+        http="GET /openapi.json",
+        handler=show,
+        id="openapi",
+        tag=SERVER,
+        gives=dict[str, Any],
+        also={304: ()},
+    ),
+    Endpoint(
+        http="GET /docs",
+        handler=show_page,
+        id="docs",
+        tag=SERVER,
+        also={200: ("text/html",), 304: ()},
+    ),
+]
+"""All that is answered here and is not a verb's own."""
 
 
 @cache
@@ -85,7 +133,8 @@ def document() -> Json:
     """The whole document."""
     of_verbs = routes()
     kinds: list[Any] = [route.verb for route in of_verbs]
-    kinds += [*(reply_type(route.verb) for route in of_verbs), *endpoint_types(), Pushed, Described]
+    kinds += [reply_type(route.verb) for route in of_verbs]
+    kinds += [kind for endpoint in ENDPOINTS for kind in endpoints.types(endpoint)]
     spelled, components = schema_components(kinds, ref_template="#/components/schemas/{name}")
     schemas_of = dict(zip(kinds, spelled, strict=True))
 
@@ -97,10 +146,9 @@ def document() -> Json:
         reply = schemas_of[reply_type(route.verb)]
         _add(paths, _operation(route, fields_of(route.verb), reply))
     for endpoint in ENDPOINTS:
-        _add(paths, endpoint_operation(endpoint, schemas_of.__getitem__, fields_of))
-    for operation in OPERATIONS:
-        _add(paths, operation)
-    schemas = {name: _cleaned(schema) for name, schema in components.items()} | SCHEMAS
+        _add(paths, endpoints.operation(endpoint, schemas_of.__getitem__, fields_of))
+    schemas = {name: _cleaned(schema) for name, schema in components.items()}
+    schemas["ProblemDetails"] = PROBLEM
     return {
         "openapi": "3.1.0",
         "info": {
@@ -175,12 +223,7 @@ def _parameters(route: Route, asked: Json) -> list[Json]:
     if route.verb.traits.keyed:
         parameters.append(KEY)
     if route.verb is verbs.Pull:
-        parameters.append(
-            header("range", {"type": "string"}, "One range of bytes, like bytes=0-99.")
-        )
-        parameters.append(
-            header("if-none-match", {"type": "string"}, "Tags of what the client has.")
-        )
+        parameters += [RANGE, TAGS_HELD]
     return parameters
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
+from msgspec import UNSET, DecodeError, Meta, Raw, Struct, UnsetType, ValidationError, convert
 from msgspec.json import Decoder, decode
 
 from contextrelay.client.transport.local import in_thread
@@ -18,6 +18,7 @@ from contextrelay.doors.http.routes.send_artifact import ENVELOPE_FORM, send_art
 from contextrelay.doors.http.routes.v1 import count
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.doors.http.server.request_body import Upload
+from contextrelay.doors.http.server.router import RELAY, WRITES, Endpoint
 from contextrelay.errors import Gone, Invalid, NotFound, TooLarge
 from contextrelay.limits import (
     CHANNEL_CHARS_MAX,
@@ -33,36 +34,38 @@ from contextrelay.limits import (
 from contextrelay.logic.content.artifact_type import is_media_type
 from contextrelay.logic.seal.stream import is_k1
 from contextrelay.model.artifact import Artifact, Preview
-from contextrelay.model.ref import is_ref
+from contextrelay.model.ref import REF_PATTERN, is_ref
 from contextrelay.wire.routes import FROM_HEADER
 from contextrelay.wire.verbs import Peek, Pull, Push
-
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
 
 NOT_FOUND = "Context not found or expired"
 # Content types that say nothing about the content: the defaults of HTTP tools.
 SAY_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencoded")
 
 
-def add_to(paths: Paths) -> None:
-    paths.add("POST", "/push", push, has_text_errors=True)
-    paths.add("GET", "/pull/{ref}", pull, has_text_errors=True)
-    paths.add("GET", "/peek/{ref}", peek, has_text_errors=True)
-
-
 # Push
 
 
-class _Sent(Struct):
+_NULL = Raw(b"null")
+_Text = Annotated[Raw, Meta(description="A string; anything else is ignored.")]
+_Object = Annotated[Raw, Meta(description="An object; anything else is ignored.")]
+_Ttl = Annotated[
+    Raw,
+    Meta(extra_json_schema={"type": ["integer", "null"], "minimum": 1, "maximum": TTL_S_MAX}),
+]
+_Thread = Annotated[
+    Raw, Meta(extra_json_schema={"type": ["string", "null"], "pattern": REF_PATTERN})
+]
+
+
+class PushBody(Struct):
     """What a JSON push may hold, not read yet: only what is small and of the right kind is."""
 
-    data: Raw = Raw(b"null")
-    channel: Raw = Raw(b"null")
-    metadata: Raw = Raw(b"null")
-    ttl: Raw | UnsetType = UNSET
-    thread: Raw = Raw(b"null")
+    data: Annotated[Raw, Meta(extra_json_schema={"type": "string", "minLength": 1})]
+    channel: _Text | UnsetType = UNSET
+    metadata: _Object | UnsetType = UNSET
+    ttl: _Ttl | UnsetType = UNSET
+    thread: _Thread | UnsetType = UNSET
 
 
 class Pushed(Struct):
@@ -72,7 +75,7 @@ class Pushed(Struct):
     warnings: list[str] | UnsetType = UNSET
 
 
-_sent = Decoder(_Sent)
+_sent = Decoder(PushBody)
 _names = Decoder(dict[str, Raw])
 
 
@@ -82,7 +85,12 @@ class _Asked(NamedTuple):
     warnings: list[str]
 
 
-async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def push(exchange: Exchange) -> None:
+    """Store content and get a URL for it.
+
+    As JSON, with what is said of it; or bare, whatever it is.
+    """
+    door = exchange.door
     body_bytes_max = door.relay.stores.settings.body_bytes_max
     by = exchange.header(FROM_HEADER) or "http"
     is_json = exchange.media_type() == "application/json"
@@ -98,12 +106,12 @@ async def push(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
         if not upload.size_bytes:
             raise Invalid("Missing body")
         if is_json:
-            (verb, _, warnings), artifact = await _push_json(door, exchange, upload, by)
+            (verb, _, warnings), artifact = await _push_json(exchange, upload, by)
         else:
             artifact = await door.pushing.push(exchange.relay, verb, upload.body(), exchange.key())
     finally:
         upload.close()
-    count(door, verb)
+    count(door.metrics, verb)
     url = f"{exchange.origin}/pull/{artifact.ref}"
     headers = [(b"x-relay-warning", "; ".join(warnings).encode())] if warnings else []
     pushed = Pushed(url, artifact.ref, artifact.channel, warnings or UNSET)
@@ -116,18 +124,16 @@ def _bare(exchange: Exchange, by: str) -> Push:
     return Push(created_by=by, media_type=media_type if is_known else None)
 
 
-async def _push_json(
-    door: Door, exchange: Exchange, upload: Upload, by: str
-) -> tuple[_Asked, Artifact]:
+async def _push_json(exchange: Exchange, upload: Upload, by: str) -> tuple[_Asked, Artifact]:
     if upload.size_bytes <= INLINE_BODY_BYTES_MAX:
         asked = _from_json(upload.whole(), by)
         relay, key = exchange.relay, exchange.key()
-        return asked, await door.pushing.push(relay, asked.verb, asked.body, key)
+        return asked, await exchange.door.pushing.push(relay, asked.verb, asked.body, key)
     # JSON has to be in memory whole; how much of it there is at once is bounded.
-    async with door.large_json:
+    async with exchange.door.large_json:
         asked = await in_thread(lambda: _from_json(upload.whole(), by))
         relay, key = exchange.relay, exchange.key()
-        return asked, await door.pushing.push(relay, asked.verb, asked.body, key)
+        return asked, await exchange.door.pushing.push(relay, asked.verb, asked.body, key)
 
 
 def _from_json(raw: bytes, by: str) -> _Asked:
@@ -143,17 +149,17 @@ def _from_json(raw: bytes, by: str) -> _Asked:
     body = _read(sent.data).encode()
     verb = Push(
         created_by=by,
-        metadata=_metadata(sent.metadata),
-        channel=_text(sent.channel),
+        metadata=_metadata(sent.metadata or _NULL),
+        channel=_text(sent.channel or _NULL),
         ttl_s=_ttl_s(sent.ttl),
-        thread=_thread(sent.thread),
+        thread=_thread(sent.thread or _NULL),
         # The seed's clients seal, and have no way to say so.
         sealed="k1" if is_k1(body[:HEAD_BYTES_MAX], len(body)) else None,
     )
     return _Asked(verb, body, _misspelled(raw, sent))
 
 
-def _misspelled(raw: bytes, sent: _Sent) -> list[str]:
+def _misspelled(raw: bytes, sent: PushBody) -> list[str]:
     """Warn of fields that are nearly one of ours, where that one is missing.
 
     The seed ignores what it does not know, so a signal to a misspelled channel would be lost in
@@ -236,32 +242,42 @@ _SMALL_BYTES_MAX = 300
 # Pull and peek
 
 
-async def pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    query = exchange.query() if exchange.scope["query_string"] else {}
-    verb = Pull(_ref(values))
+class PullQuery(Struct):
+    raw: Annotated[str, Meta(description="1: the bare bytes.")] = ""
+    full: Annotated[str, Meta(description="1: if it is gone, say when and why.")] = ""
+
+
+async def pull(exchange: Exchange) -> None:
+    """Get content back.
+
+    Text comes as `{data, metadata}`, anything else bare, as all does with raw=1.
+    """
+    query = convert(exchange.query(), PullQuery)
+    verb = Pull(_ref(exchange))
     try:
-        offers = () if query.get("raw") == "1" else (ENVELOPE_FORM,)
-        await send_artifact(door, exchange, verb, *offers)
+        offers = () if query.raw == "1" else (ENVELOPE_FORM,)
+        await send_artifact(exchange, verb, *offers)
     except (NotFound, Gone) as error:
-        await _refuse_gone(exchange, query, error)
+        await _refuse_gone(exchange, query.full == "1", error)
 
 
-async def peek(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    query = exchange.query() if exchange.scope["query_string"] else {}
+class PeekQuery(Struct):
+    full: Annotated[str, Meta(description="1: everything that describes it.")] = ""
+
+
+async def peek(exchange: Exchange) -> None:
+    """See what content is before you load it: its metadata alone, with full=1 everything."""
+    is_full = convert(exchange.query(), PeekQuery).full == "1"
     try:
-        is_full = query.get("full") == "1"
-        asked = Peek(_ref(values), is_full=is_full, shown_chars=None if is_full else 0)
+        asked = Peek(_ref(exchange), is_full=is_full, shown_chars=None if is_full else 0)
         if asked.looks_inside:
-            artifact = await door.slow_pool.look(exchange.relay, asked, b"", "")
+            artifact = await exchange.door.slow_pool.look(exchange.relay, asked, b"", "")
         else:
             artifact = await exchange.relay.ask(asked)
     except (NotFound, Gone) as error:
-        await _refuse_gone(exchange, query, error)
+        await _refuse_gone(exchange, is_full, error)
         return
-    if query.get("full") == "1":
-        await exchange.reply_json(described(artifact))
-    else:
-        await exchange.reply_json(artifact.metadata)
+    await exchange.reply_json(described(artifact) if is_full else artifact.metadata)
 
 
 class Described(Struct):
@@ -294,15 +310,48 @@ def described(artifact: Artifact) -> Described:
     )
 
 
-def _ref(values: dict[str, str]) -> str:
-    if not is_ref(values["ref"]):
+def _ref(exchange: Exchange) -> str:
+    if not is_ref(exchange.values["ref"]):
         raise NotFound(NOT_FOUND)
-    return values["ref"]
+    return exchange.values["ref"]
 
 
-async def _refuse_gone(exchange: Exchange, query: dict[str, str], error: NotFound | Gone) -> None:
+async def _refuse_gone(exchange: Exchange, is_full: bool, error: NotFound | Gone) -> None:
     """Answer 404 in the seed's words; with `?full=1`, when and why the artifact went."""
-    if query.get("full") == "1" and isinstance(error, Gone):
+    if is_full and isinstance(error, Gone):
         await exchange.reply_json({**error.details, "error": error.message}, error.status)
         return
     raise NotFound(NOT_FOUND) from error
+
+
+ENDPOINTS = [
+    Endpoint(
+        http="POST /push",
+        handler=push,
+        id="push",
+        tag=RELAY,
+        takes=PushBody,
+        takes_bytes=True,
+        gives=Pushed,
+        headers=WRITES,
+        fails=(402, 404, 409, 410),
+    ),
+    Endpoint(
+        http="GET /pull/{ref}",
+        handler=pull,
+        id="pull",
+        tag=RELAY,
+        query=PullQuery,
+        also={200: ("text/plain", "*/*"), 206: ("*/*",), 304: ()},
+        headers=("range", "if-none-match"),
+        fails=(416,),
+    ),
+    Endpoint(
+        http="GET /peek/{ref}",
+        handler=peek,
+        id="peek",
+        tag=RELAY,
+        query=PeekQuery,
+        gives=(Described, dict[str, Any]),
+    ),
+]

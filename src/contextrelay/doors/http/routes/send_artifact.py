@@ -10,7 +10,7 @@ import codecs
 import re
 import zlib
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.json import encode
@@ -21,9 +21,6 @@ from contextrelay.limits import COMPRESS_BYTES_MIN, INLINE_BODY_BYTES_MAX, SEND_
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.routes import FRAMED, framed_tag
 from contextrelay.wire.verbs import Pull, Stream
-
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
 
 BYTES = "application/octet-stream"
 CHOSEN = (b"vary", b"accept, accept-encoding")
@@ -118,7 +115,7 @@ def pull_form(exchange: Exchange, artifact: Artifact, offers: tuple[Form, ...]) 
 # Sending
 
 
-async def send_artifact(door: Door, exchange: Exchange, verb: Pull, *offers: Form) -> None:
+async def send_artifact(exchange: Exchange, verb: Pull, *offers: Form) -> None:
     """Answer with a body, bare or in a form that is offered and that the client asks for.
 
     200, 206 for a range, 304 if the client has it.
@@ -147,7 +144,7 @@ async def send_artifact(door: Door, exchange: Exchange, verb: Pull, *offers: For
             status = 206
             headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, size)))
             stream = await exchange.relay.ask(Pull(verb.ref, start, stop))
-    await _send_body(door, exchange, stream, form, status, headers, max(0, stop - start))
+    await _send_body(exchange, stream, form, status, headers, max(0, stop - start))
 
 
 def packed_headers(headers: Headers) -> Headers:
@@ -158,6 +155,18 @@ def packed_headers(headers: Headers) -> Headers:
         if name != b"accept-ranges"
     ]
     return [*packed, PACKED]
+
+
+async def reply_tagged(
+    exchange: Exchange, body: bytes, media_type: bytes, tag: bytes, more: Headers
+) -> None:
+    """Answer in one piece, or with 304 where the client has it already."""
+    headers = [(b"etag", tag), *more]
+    if not has_tag(exchange, tag):
+        await exchange.reply(200, body, media_type, headers)
+        return
+    await exchange.start(304, headers)
+    await exchange.send(b"", more=False)
 
 
 def has_tag(exchange: Exchange, tag: bytes) -> bool:
@@ -193,7 +202,6 @@ def _range(exchange: Exchange, tag: bytes, size: int) -> tuple[int, int] | None:
 
 
 async def _send_body(
-    door: Door,
     exchange: Exchange,
     stream: Stream[Artifact],
     form: Form,
@@ -202,7 +210,7 @@ async def _send_body(
     size_bytes: int,
 ) -> None:
     """Send a body of so many bytes in a form: at once where it is small, else as it is read."""
-    parts = chunks(door, stream, size_bytes)
+    parts = chunks(exchange, stream, size_bytes)
     if form.parts is not None:
         parts = form.parts(stream.value, parts)
     is_head, is_packed = exchange.method == "HEAD", PACKED in headers
@@ -217,7 +225,7 @@ async def _send_body(
         return
     await exchange.start(status, headers)
     if not is_head and not is_packed and size_bytes <= INLINE_BODY_BYTES_MAX:
-        await exchange.send(await whole(door, stream), more=False)
+        await exchange.send(await whole(exchange, stream), more=False)
         return
     if not is_head:
         async for part in parts:
@@ -225,32 +233,30 @@ async def _send_body(
     await exchange.send(b"", more=False)
 
 
-async def whole(door: Door, stream: Stream[Any]) -> bytes:
+async def whole(exchange: Exchange, stream: Stream[Any]) -> bytes:
     """A small body: read at once where reading does not wait."""
-    if door.relay.stores.ledger.reads_wait:
-        return await door.relay.whole(stream)
+    if exchange.door.relay.stores.ledger.reads_wait:
+        return await exchange.door.relay.whole(stream)
     return stream.whole()
 
 
-async def chunks(door: Door, stream: Stream[Any], size_bytes: int) -> AsyncIterator[bytes]:
+async def chunks(exchange: Exchange, stream: Stream[Any], size_bytes: int) -> AsyncIterator[bytes]:
     """An artifact's body in pieces, each read at once where reading does not wait."""
     if size_bytes <= INLINE_BODY_BYTES_MAX:
-        yield await whole(door, stream)
-    elif not door.relay.stores.ledger.reads_wait:
+        yield await whole(exchange, stream)
+    elif not exchange.door.relay.stores.ledger.reads_wait:
         for chunk in stream.chunks():
             yield chunk
     else:
-        async for chunk in door.relay.chunks(stream, SEND_CHUNK_BYTES):
+        async for chunk in exchange.door.relay.chunks(stream, SEND_CHUNK_BYTES):
             yield chunk
 
 
-async def send_chunks(
-    door: Door, exchange: Exchange, stream: Stream[Any], before: bytes = b""
-) -> None:
+async def send_chunks(exchange: Exchange, stream: Stream[Any], before: bytes = b"") -> None:
     """Send a body chunk by chunk, and what comes before it."""
     if before:
         await exchange.send(before)
-    async for chunk in door.relay.chunks(stream, SEND_CHUNK_BYTES):
+    async for chunk in exchange.door.relay.chunks(stream, SEND_CHUNK_BYTES):
         await exchange.send(chunk)
     await exchange.send(b"", more=False)
 

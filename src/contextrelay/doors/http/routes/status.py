@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Any
+
+from msgspec import Struct
 
 from contextrelay.client.transport.local import in_thread
-from contextrelay.doors.build import build
+from contextrelay.doors.build import Build, build
 from contextrelay.doors.http.server import security_headers
 from contextrelay.doors.http.server.request import TEXT, Exchange, Headers
+from contextrelay.doors.http.server.router import SERVER, Endpoint, Handler
 from contextrelay.errors import Unavailable
 from contextrelay.limits import READY_S_MAX
 from contextrelay.wire.verbs import ListThreads
 
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
-
 FRESH: Headers = [(b"cache-control", b"no-store")]
 
 
-def add_to(paths: Paths) -> None:
-    paths.add("GET", "/", root)
-    paths.add("GET", "/health", health)
-    paths.add("GET", "/healthz", health)
-    paths.add("GET", "/readyz", ready)
-    paths.add("GET", "/version", version)
-    paths.add("GET", "/ui", to_page)
-    paths.add("GET", "/ui/", page)
+class Status(Struct, frozen=True):
+    status: str
 
 
-async def root(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def root(exchange: Exchange) -> None:
     """Say that this is a relay; browsers are sent to its page."""
     vary = (b"vary", b"accept")
     if exchange.accepts("text/html"):
@@ -40,25 +33,25 @@ async def root(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
         await exchange.reply(200, b"ContextRelay API is running.", TEXT, [vary])
 
 
-async def health(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    """The process is alive; for its store there is /readyz."""
-    await exchange.reply_json({"status": "ok"}, more=FRESH)
+async def health(exchange: Exchange) -> None:
+    """Whether the server runs; for its store there is /readyz."""
+    await exchange.reply_json(Status("ok"), more=FRESH)
 
 
-async def ready(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def ready(exchange: Exchange) -> None:
     """Whether requests can be answered now: the store is there, and the server is to stay."""
-    if door.hub.is_closing:
+    if exchange.door.hub.is_closing:
         raise Unavailable("the server is shutting down", "ask another one")
     try:
-        await asyncio.wait_for(door.relay.ask(ListThreads(1)), READY_S_MAX)
+        await asyncio.wait_for(exchange.door.relay.ask(ListThreads(1)), READY_S_MAX)
     except TimeoutError:
         raise Unavailable(
             f"the store does not answer within {READY_S_MAX} s", "see whether its engine runs"
         ) from None
-    await exchange.reply_json({"status": "ready"}, more=FRESH)
+    await exchange.reply_json(Status("ready"), more=FRESH)
 
 
-async def version(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def version(exchange: Exchange) -> None:
     """Which version this is, of which commit, built when."""
     await exchange.reply_json(await in_thread(build), more=FRESH)
 
@@ -87,10 +80,27 @@ each other refs to it.</p>
 _GUARDED = security_headers.page(_STYLE)
 
 
-async def page(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def page(exchange: Exchange) -> None:
     """Say in a browser what this is."""
     await exchange.reply(200, _PAGE, b"text/html; charset=utf-8", _GUARDED)
 
 
-async def to_page(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def to_page(exchange: Exchange) -> None:
+    """Leads to the page."""
     await exchange.reply(308, b"", TEXT, [(b"location", b"/ui/")])
+
+
+def _get(path: str, handler: Handler, id: str, **more: Any) -> Endpoint:
+    return Endpoint(http=f"GET {path}", handler=handler, id=id, tag=SERVER, **more)
+
+
+_PLAIN = ("text/plain",)
+ENDPOINTS = [
+    _get("/", root, "root", also={200: _PLAIN, 307: _PLAIN}),
+    _get("/health", health, "health", gives=Status),
+    _get("/healthz", health, "healthz", gives=Status),
+    _get("/readyz", ready, "readyz", gives=Status),
+    _get("/version", version, "version", gives=Build),
+    _get("/ui", to_page, "toPage", also={308: _PLAIN}),
+    _get("/ui/", page, "page", also={200: ("text/html",)}),
+]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from typing import Any, cast
 
 from msgspec.json import encode
 
 from contextrelay.client.transport.local import in_thread
-from contextrelay.doors.http.metrics import PUSHES, SIGNALS
+from contextrelay.doors.http.metrics import PUSHES, SIGNALS, Metrics
 from contextrelay.doors.http.routes.send_artifact import FRAMED_FORM, send_artifact, send_chunks
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.doors.http.server.request_body import Upload
+from contextrelay.doors.http.server.router import Handler
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,
@@ -20,7 +21,7 @@ from contextrelay.limits import (
     INLINE_BODY_BYTES_MAX,
     JSON_BODY_BYTES_MAX,
 )
-from contextrelay.wire.routes import FRAMED, FROM_HEADER, Route, read, route_of, routes
+from contextrelay.wire.routes import FRAMED, FROM_HEADER, Route, read, route_of
 from contextrelay.wire.verbs import (
     Body,
     PatchState,
@@ -36,53 +37,46 @@ from contextrelay.wire.verbs import (
     Verb,
 )
 
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
 
-
-def add_to(paths: Paths) -> None:
-    for route in routes():
-        if not route.verb.traits.waits:  # Those are answered in streams/signals.py.
-            paths.add(route.method, route.path, _answering(route))
-
-
-def _answering(route: Route) -> Callable[[Door, Exchange, dict[str, str]], Awaitable[None]]:
+def answering(route: Route) -> Handler:
+    """The function that answers a verb on its route."""
     if route.verb is Pull:
         return _pull
     if route.takes_body:
 
-        async def take(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-            bare = _bare(route, values, exchange)
+        async def take(exchange: Exchange) -> None:
+            bare = _bare(route, exchange)
             if bare is not None:
                 exchange.visitor.check(bare)
-            await _check_named(exchange, getattr(bare, "thread", None), values.get("ref"))
-            upload = await exchange.upload(_bytes_max(door, route), route.verb, bare is not None)
+            await _check_named(exchange, getattr(bare, "thread", None), exchange.values.get("ref"))
+            upload = await exchange.upload(
+                _bytes_max(exchange, route), route.verb, bare is not None
+            )
             try:
                 if bare is not None:
                     verb, body = bare, upload.body()
                 elif upload.size_bytes <= INLINE_BODY_BYTES_MAX:
-                    verb, body = _framed(route, values, exchange, upload)
+                    verb, body = _framed(route, exchange, upload)
                 else:
-                    verb, body = await in_thread(lambda: _framed(route, values, exchange, upload))
-                await _reply(door, exchange, route, await ask(door, exchange, verb, body))
+                    verb, body = await in_thread(lambda: _framed(route, exchange, upload))
+                await _reply(exchange, route, await ask(exchange, verb, body))
             finally:
                 upload.close()
 
         return take
 
-    async def answer(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+    async def answer(exchange: Exchange) -> None:
         query = exchange.query()
         json = None
         if not route.in_query:
-            await _check_named(exchange, values.get("thread"))
+            await _check_named(exchange, exchange.values.get("thread"))
             json = await exchange.whole(_json_bytes_max(route), route.verb)
         if json is None or len(json) <= ASKED_AT_ONCE_BYTES_MAX:
-            verb = read(route, values, query, json, _who(exchange))
+            verb = read(route, exchange.values, query, json, _who(exchange))
         else:
-            async with door.large_json:
-                verb = await in_thread(lambda: read(route, values, query, json))
-        await _reply(door, exchange, route, await ask(door, exchange, verb))
+            async with exchange.door.large_json:
+                verb = await in_thread(lambda: read(route, exchange.values, query, json))
+        await _reply(exchange, route, await ask(exchange, verb))
 
     return answer
 
@@ -96,32 +90,30 @@ def _who(exchange: Exchange) -> str:
     return exchange.header(FROM_HEADER) or "http"
 
 
-async def ask(
-    door: Door, exchange: Exchange, verb: Verb[Any], body: Body = b"", key: str | None = None
-) -> Any:
+async def ask(exchange: Exchange, verb: Verb[Any], body: Body = b"", key: str | None = None) -> Any:
     """Ask the relay, with the idempotency key that is given, else the one of the request."""
     key = exchange.key() if key is None else key
     if verb.traits.slow:
-        reply = await door.slow_pool.ask(exchange.relay, verb, body, key)
+        reply = await exchange.door.slow_pool.ask(exchange.relay, verb, body, key)
     elif verb.looks_inside:
-        reply = await door.slow_pool.look(exchange.relay, verb, body, key)
+        reply = await exchange.door.slow_pool.look(exchange.relay, verb, body, key)
     else:
         reply = await exchange.relay.ask(verb, body, key)
-    count(door, verb)
+    count(exchange.door.metrics, verb)
     return reply
 
 
-def count(door: Door, verb: Verb[Any]) -> None:
+def count(metrics: Metrics, verb: Verb[Any]) -> None:
     """Count what came with a verb that was answered."""
     if isinstance(verb, Push):
-        door.metrics.add(PUSHES)
+        metrics.add(PUSHES)
         if verb.channel is not None:
-            door.metrics.add(SIGNALS)
+            metrics.add(SIGNALS)
     elif isinstance(verb, Publish):
-        door.metrics.add(SIGNALS)
+        metrics.add(SIGNALS)
     elif isinstance(verb, PushMany):
         for each in verb.items:
-            count(door, each)
+            count(metrics, each)
 
 
 async def _check_named(exchange: Exchange, thread: str | None, handoff: str | None = None) -> None:
@@ -136,31 +128,29 @@ async def _check_named(exchange: Exchange, thread: str | None, handoff: str | No
         await exchange.relay.ask(ShowHandoff(handoff))
 
 
-def _bytes_max(door: Door, route: Route) -> int:
+def _bytes_max(exchange: Exchange, route: Route) -> int:
     if route.verb in (Push, PutReport, ReturnHandoff):
-        return door.relay.stores.settings.body_bytes_max + JSON_BODY_BYTES_MAX
+        return exchange.door.relay.stores.settings.body_bytes_max + JSON_BODY_BYTES_MAX
     return ARCHIVE_BYTES_MAX
 
 
-def _bare(route: Route, values: dict[str, str], exchange: Exchange) -> Verb[Any] | None:
+def _bare(route: Route, exchange: Exchange) -> Verb[Any] | None:
     """A verb with its fields in the query; None where it comes framed, on the body's first line."""
     if exchange.media_type() != FRAMED:
         if route.verb is PushMany:
             raise Invalid("many pushes come framed", f"send them as {FRAMED}")
-        return read(route, values, exchange.query(), None, _who(exchange))
+        return read(route, exchange.values, exchange.query(), None, _who(exchange))
     if exchange.scope["query_string"]:
         raise Invalid("a framed request has its fields on its first line", "leave out the query")
     return None
 
 
-def _framed(
-    route: Route, values: dict[str, str], exchange: Exchange, upload: Upload
-) -> tuple[Verb[Any], Body]:
+def _framed(route: Route, exchange: Exchange, upload: Upload) -> tuple[Verb[Any], Body]:
     """A verb and the body that came with it."""
     body = upload.body()
     chunks = iter((body,) if isinstance(body, bytes) else body)
     line, rest = _line(chunks)
-    verb = read(route, values, {}, line, _who(exchange))
+    verb = read(route, exchange.values, {}, line, _who(exchange))
     if isinstance(body, bytes):
         return verb, rest
     return verb, _after(rest, chunks)
@@ -185,7 +175,7 @@ def _after(rest: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
     yield from chunks
 
 
-async def _reply(door: Door, exchange: Exchange, route: Route, reply: Any) -> None:
+async def _reply(exchange: Exchange, route: Route, reply: Any) -> None:
     if not isinstance(reply, Stream):
         await exchange.reply_json(reply, route.status)
         return
@@ -194,11 +184,11 @@ async def _reply(door: Door, exchange: Exchange, route: Route, reply: Any) -> No
     media_type = FRAMED if framed else route.media_type
     before = encode(stream.value) + b"\n" if framed else b""
     await exchange.start(route.status, [(b"content-type", media_type.encode())])
-    await send_chunks(door, exchange, stream, before)
+    await send_chunks(exchange, stream, before)
 
 
-async def _pull(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def _pull(exchange: Exchange) -> None:
     """A body: framed for our own clients, else bare, with ranges and tags."""
-    verb = read(route_of(Pull), values, exchange.query(), None)
+    verb = read(route_of(Pull), exchange.values, exchange.query(), None)
     assert isinstance(verb, Pull)
-    await send_artifact(door, exchange, verb, FRAMED_FORM)
+    await send_artifact(exchange, verb, FRAMED_FORM)

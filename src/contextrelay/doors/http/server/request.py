@@ -21,9 +21,7 @@ from contextrelay.errors import Invalid, RelayError, TooLarge
 from contextrelay.limits import (
     ASKED_FIRST_BYTES_MIN,
     BODY_BYTES_PER_S_MIN,
-    BODY_IDLE_S,
     BODY_S_MAX,
-    HELD_BODIES_BYTES_MAX,
     QUERY_FIELDS_MAX,
     QUOTA_CHECK_BYTES,
 )
@@ -32,6 +30,7 @@ from contextrelay.wire.verbs import ImportThread, Restore, Verb
 
 if TYPE_CHECKING:
     from contextrelay.client.transport.local import AsyncLocal
+    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.auth import Visitor
 
 Scope = MutableMapping[str, Any]
@@ -85,12 +84,14 @@ class Exchange:
         "_incoming",
         "bytes_in",
         "bytes_out",
+        "door",
         "ended",
         "headers",
         "method",
         "origin",
         "scope",
         "status",
+        "values",
         "visitor",
     )
 
@@ -99,15 +100,19 @@ class Exchange:
 
     def __init__(
         self,
+        door: Door,
         scope: Scope,
         receive: Receive,
         send: Send,
-        body_s: float = BODY_IDLE_S,
-        incoming: IncomingBodies | None = None,
+        body_s: float,
+        incoming: IncomingBodies,
     ) -> None:
+        self.door = door
         self.scope = scope
+        self.values: dict[str, str] = {}
+        """What the names in the path stand for."""
         self._body_s = body_s
-        self._incoming = incoming or IncomingBodies(HELD_BODIES_BYTES_MAX)
+        self._incoming = incoming
         self._held: IncomingBody | None = None
         self._copies = 1
         self.method: str = scope.get("method", "GET")
@@ -158,22 +163,7 @@ class Exchange:
         Raises:
             Invalid: it is no UTF-8, has too many fields, or one twice.
         """
-        raw: bytes = self.scope["query_string"]
-        if not raw:
-            return {}
-        try:
-            pairs = parse_qsl(
-                raw.decode("ascii"),
-                keep_blank_values=True,
-                errors="strict",
-                max_num_fields=QUERY_FIELDS_MAX,
-            )
-        except ValueError:
-            raise Invalid("the query cannot be read", "percent-encode it as UTF-8") from None
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            raise Invalid("a field stands twice in the query", "send each field once")
-        return fields
+        return query_fields(self.scope["query_string"])
 
     def media_type(self) -> str:
         """The Content-Type, without parameters."""
@@ -385,6 +375,25 @@ class Exchange:
     async def send(self, part: bytes, more: bool = True) -> None:
         self.bytes_out += len(part)
         await self._send({"type": "http.response.body", "body": part, "more_body": more})
+
+
+def query_fields(raw: bytes) -> dict[str, str]:
+    """The fields of a query, as `Exchange.query` gives them."""
+    if not raw:
+        return {}
+    try:
+        pairs = parse_qsl(
+            raw.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=QUERY_FIELDS_MAX,
+        )
+    except ValueError:
+        raise Invalid("the query cannot be read", "percent-encode it as UTF-8") from None
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise Invalid("a field stands twice in the query", "send each field once")
+    return fields
 
 
 def decoded(part: bytes) -> str:

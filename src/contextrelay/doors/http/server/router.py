@@ -1,4 +1,6 @@
-"""Paths: which function answers which method on which path.
+"""Paths: which function answers which method on which path, and the types that it takes.
+
+Rule: what OpenAPI says of an endpoint is made of its types and of the handler's docstring.
 
 `{name}` stands for one part of a path, and `{name...}` at the end for all the rest, slashes and
 all. A part that is written out goes before one that stands for any.
@@ -9,17 +11,65 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
+from contextrelay.wire.routes import FROM_HEADER, KEY_HEADER
+
 if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.request import Exchange
 
-Handler = Callable[["Door", "Exchange", dict[str, str]], Awaitable[None]]
+Handler = Callable[["Exchange"], Awaitable[None]]
+
+RELAY, PLAIN_THREADS, SERVER = "relay", "threads, plain", "server"
+"""Tags: the paths of seed 000, those of seed 002, and those about the server itself."""
+UNKNOWN = "invalid or missing API token"
+"""Seed 002's error text for a missing or wrong token."""
+WRITES = (KEY_HEADER, FROM_HEADER)
+"""The headers of requests that write."""
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """One method on one path that is not a verb's own."""
+
+    http: str
+    """Like "POST /threads"."""
+    handler: Handler
+    id: str
+    """In OpenAPI, where the handler's name is not the only one of its kind."""
+    tag: str = PLAIN_THREADS
+    query: type[Struct] | None = None
+    """Its fields are the query's; those that the path names are left out."""
+    takes: Any = None
+    """The type of the JSON body."""
+    takes_bytes: bool = False
+    """Whether the body may be anything else, too."""
+    form: type[Struct] | None = None
+    """The fields of a form, where that is taken as well; the content is in its part `file`."""
+    gives: Any = None
+    """The type of the JSON reply; a tuple where it may be one of several."""
+    status: int = 200
+    also: dict[int, tuple[str, ...]] = {}
+    """More replies: statuses, and the media types that each may come with."""
+    headers: tuple[str, ...] = ()
+    """Request headers that matter here."""
+    fails: tuple[int, ...] = ()
+    """HTTP statuses of its errors, besides those that follow from its method and path."""
+    takes_token: bool = False
+    """Whether the token may be in the query: a browser can send no header with it."""
+
+    @property
+    def method(self) -> str:
+        return self.http.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.http.partition(" ")[2]
 
 
 class Place:
     """One path: what can be done there."""
 
-    __slots__ = ("has_text_errors", "methods", "path", "unknown")
+    __slots__ = ("has_text_errors", "methods", "path", "takes_token", "unknown")
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -28,6 +78,8 @@ class Place:
         """Whether errors here are plain text, as seed 000 has them."""
         self.unknown = ""
         """The error text for a missing or wrong token, where it is not the usual one."""
+        self.takes_token = False
+        """Whether the token may be in the query."""
 
     def allowed(self) -> str:
         """The value of an Allow header."""
@@ -42,14 +94,13 @@ class Paths:
         self._root: dict[str, Any] = {}
         self.places: dict[str, Place] = {}
 
-    def add(
-        self,
-        method: str,
-        path: str,
-        handler: Handler,
-        has_text_errors: bool = False,
-        unknown: str = "",
-    ) -> None:
+    def add_endpoint(self, endpoint: Endpoint) -> None:
+        place = self.add(endpoint.method, endpoint.path, endpoint.handler)
+        place.has_text_errors = endpoint.tag == RELAY
+        place.unknown = UNKNOWN if endpoint.tag == PLAIN_THREADS else ""
+        place.takes_token = endpoint.takes_token
+
+    def add(self, method: str, path: str, handler: Handler) -> Place:
         node = self._root
         for part in path.split("/")[1:]:
             name = ("..." if part.endswith("...}") else "{}") if part.startswith("{") else part
@@ -57,10 +108,9 @@ class Paths:
         place = self.places.setdefault(path, Place(path))
         assert method not in place.methods, f"{method} {path} is answered twice"
         place.methods[method] = handler
-        place.has_text_errors = place.has_text_errors or has_text_errors
-        place.unknown = place.unknown or unknown
         assert node.get("/", place) is place, f"{path} is spelled in two ways"
         node["/"] = place
+        return place
 
     def find(self, parts: list[str]) -> tuple[Place, dict[str, str]] | None:
         """The place of a path and what its names stand for."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from contextrelay.core.schema import channel_log
 from contextrelay.doors.http.server.auth import RETRY_AFTER, address_in, token_in
@@ -21,7 +23,9 @@ from contextrelay.doors.http.server.request import (
     Scope,
     Send,
     decoded,
+    query_fields,
 )
+from contextrelay.doors.http.server.router import RELAY, Endpoint
 from contextrelay.doors.http.server.security_headers import SAFE_BYTES
 from contextrelay.doors.http.server.ws_connection import EXTENSION, Socket
 from contextrelay.doors.http.streams import tails
@@ -30,11 +34,10 @@ from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.limits import EVENTS_KEEPALIVE_S, SLOW_READER_S, WAIT_S_MAX
 from contextrelay.model.signal import SignalPage
 from contextrelay.wire.routes import read, route_of
-from contextrelay.wire.verbs import ReadEvents, ReadSignals
+from contextrelay.wire.verbs import Index, ReadSignals
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.app import Door
-    from contextrelay.doors.http.server.router import Paths
 
 log = logging.getLogger("contextrelay.http")
 
@@ -48,18 +51,6 @@ NOT_ALLOWED = 1008
 
 TOKEN = "token"
 """The query field for a browser's token: it can send no header with these."""
-STREAMS = frozenset(
-    f"{route_of(verb).path}/{end}"
-    for verb, end in ((ReadSignals, "events"), (ReadEvents, "stream"))
-)
-
-
-def add_to(paths: Paths) -> None:
-    paths.add("GET", "/ws", _no_channel, has_text_errors=True)
-    paths.add("GET", "/ws/{channel...}", _no_upgrade, has_text_errors=True)
-    signals = route_of(ReadSignals).path
-    paths.add("GET", signals, _read_signals)
-    paths.add("GET", f"{signals}/events", _stream_signals)
 
 
 # WebSockets
@@ -71,7 +62,7 @@ async def websocket(door: Door, scope: Scope, receive: Receive, send: Send) -> N
     try:
         scheme = "https" if scope["scheme"] == "wss" else "http"
         origin = door.guard.origin(scope["headers"], scheme)
-        query = Exchange(scope, _nothing, _nothing).query()
+        query = query_fields(scope["query_string"])
         token = token_in(scope["headers"])
         visitor = await door.callers.admit(
             query.get(TOKEN) if token is None else token, address_in(scope)
@@ -113,10 +104,6 @@ def _asked(scope: Scope, query: dict[str, str]) -> ReadSignals:
     return _signals_after(channel, query)
 
 
-async def _nothing(message: object = None) -> Any:
-    raise AssertionError("a WebSocket's request has no body")
-
-
 async def _follow(follower: Follower, socket: Socket, receive: Receive) -> None:
     """Write what comes until the client leaves; what it sends is read and dropped."""
     writing = asyncio.create_task(_write(follower, socket))
@@ -152,24 +139,32 @@ async def _refuse(send: Send, error: RelayError) -> None:
     await send({"type": "websocket.http.response.body", "body": error.message.encode()})
 
 
-async def _no_upgrade(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    if not values["channel"]:
+async def no_upgrade(exchange: Exchange) -> None:
+    """Hear of every push to a channel, over a WebSocket.
+
+    Each signal is a text frame: `{url, ts, seq, from}` of a push, `{message, ts, seq, from}` of a
+    message, `{gap: [from, to]}` where some are no longer kept. The channel is all the rest of the
+    path.
+    """
+    if not exchange.values["channel"]:
         raise Invalid("Missing channel", "open /ws/CHANNEL")
     upgrade = [(b"upgrade", b"websocket"), (b"connection", b"upgrade")]
     await exchange.reply(426, b"Expected WebSocket upgrade", TEXT, upgrade)
 
 
-async def _no_channel(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def no_channel(exchange: Exchange) -> None:
+    """Answers that a channel is missing."""
     raise Invalid("Missing channel", "open /ws/CHANNEL")
 
 
 # Streams of events
 
 
-async def _stream_signals(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
-    asked = _signals_after(values["channel"], resumed(exchange))
-    stores = exchange.relay.stores
-    with door.hub.following(stores, asked.channel, exchange.origin, tails.event) as follower:
+async def stream_signals(exchange: Exchange) -> None:
+    """The signals of a channel as they come, as server-sent events."""
+    asked = _signals_after(exchange.values["channel"], resumed(exchange))
+    hub, stores = exchange.door.hub, exchange.relay.stores
+    with hub.following(stores, asked.channel, exchange.origin, tails.event) as follower:
         seq = await follower.begin(asked.after)
         await stream(exchange, seq, follower.next)
 
@@ -216,17 +211,17 @@ async def stream(exchange: Exchange, seq: int, following: Callable[[], Awaitable
 # Long-polls
 
 
-async def _read_signals(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def read_signals(exchange: Exchange) -> None:
     """A page of signals; with `wait`, once there is something in it or the time is up."""
     query = exchange.query()
     wait_s = take_wait_s(query)
-    asked = read(route_of(ReadSignals), values, query, None)
+    asked = read(route_of(ReadSignals), exchange.values, query, None)
     assert isinstance(asked, ReadSignals)
     page: SignalPage = await exchange.relay.ask(asked)
     if wait_s and not page.signals and page.gap is None:
         after = page.head if asked.after is None else asked.after
         log = channel_log(asked.channel)
-        waiting = door.hub.wait_for(exchange.relay.stores, log, after, wait_s)
+        waiting = exchange.door.hub.wait_for(exchange.relay.stores, log, after, wait_s)
         if await unless_left(exchange, waiting):
             more = ReadSignals(asked.channel, after, asked.limit)
             page = await exchange.relay.ask(more)
@@ -280,3 +275,35 @@ def _signals_after(channel: str, query: dict[str, str]) -> ReadSignals:
     asked = read(route_of(ReadSignals), {"channel": channel}, fields, None)
     assert isinstance(asked, ReadSignals)
     return asked
+
+
+_Seq = Annotated[Index, Meta(description="The seq of the last one that was heard.")]
+
+
+class AfterQuery(Struct):
+    after: _Seq | UnsetType = UNSET
+
+
+ENDPOINTS = [
+    Endpoint(http="GET /ws", handler=no_channel, id="noChannel", tag=RELAY),
+    Endpoint(
+        http="GET /ws/{channel...}",
+        handler=no_upgrade,
+        id="subscribe",
+        tag=RELAY,
+        query=AfterQuery,
+        fails=(426,),
+        takes_token=True,
+    ),
+    Endpoint(
+        http=f"GET {route_of(ReadSignals).path}/events",
+        handler=stream_signals,
+        id="streamSignals",
+        tag="channels",
+        query=AfterQuery,
+        also={200: (EVENT_STREAM,)},
+        headers=("last-event-id",),
+        fails=(413,),
+        takes_token=True,
+    ),
+]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import DecodeError, ValidationError
 from msgspec.json import decode
 
 from contextrelay.client.transport.local import in_thread
-from contextrelay.doors.http.routes.endpoint import WRITES, Endpoint
 from contextrelay.doors.http.routes.seed002.bodies import (
     ArtifactBody,
     ArtifactForm,
@@ -39,6 +38,7 @@ from contextrelay.doors.http.server.multipart import (
     read_form,
 )
 from contextrelay.doors.http.server.request import Exchange
+from contextrelay.doors.http.server.router import WRITES, Endpoint
 from contextrelay.errors import Invalid, NotFound, RelayError, TooLarge
 from contextrelay.limits import (
     ASKED_BYTES_MAX,
@@ -50,9 +50,6 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref
 from contextrelay.wire.verbs import ListThreadArtifacts, Peek, Pull, Push
 
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
-
 
 class NotAcceptable(RelayError):
     """The client does not accept what there is."""
@@ -63,30 +60,30 @@ class NotAcceptable(RelayError):
 # Putting
 
 
-async def put_artifact(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def put_artifact(exchange: Exchange) -> None:
     """Put content into a thread: as JSON, or as a form with the content in the part `file`."""
-    thread = thread_of(values)
+    thread = thread_of(exchange)
     await check_there(exchange, thread)
-    bytes_max = door.relay.stores.settings.body_bytes_max
+    bytes_max = exchange.door.relay.stores.settings.body_bytes_max
     if exchange.media_type() == MULTIPART:
         form = await read_form(exchange, bytes_max)
         try:
             verb = _from_form(form, thread, exchange)
-            artifact = await ask_of(door, exchange, thread, verb, form.content.body())
+            artifact = await ask_of(exchange, thread, verb, form.content.body())
         finally:
             form.close()
     else:
-        sent = await _sent(door, exchange, bytes_max)
+        sent = await _sent(exchange, bytes_max)
         content = _content(sent)
         if len(content) > bytes_max:
             raise content_too_large(bytes_max)
         verb = _from_json(sent, thread, exchange)
-        artifact = await ask_of(door, exchange, thread, verb, content)
+        artifact = await ask_of(exchange, thread, verb, content)
     place = f"/threads/{thread}/artifacts/{artifact.ref}".encode()
     await exchange.reply_json(artifact_reply(artifact), 201, [(b"location", place)])
 
 
-async def _sent(door: Door, exchange: Exchange, bytes_max: int) -> ArtifactBody:
+async def _sent(exchange: Exchange, bytes_max: int) -> ArtifactBody:
     """What a JSON body says; of a large one nothing is made but the content."""
     json_bytes_max = JSON_ESCAPE_RATIO_MAX * bytes_max + METADATA_BYTES_MAX
     try:
@@ -96,7 +93,7 @@ async def _sent(door: Door, exchange: Exchange, bytes_max: int) -> ArtifactBody:
     try:
         if upload.size_bytes <= ASKED_BYTES_MAX:
             return fitted(await _json(upload.whole(), json_bytes_max), ArtifactBody)
-        async with door.large_json:
+        async with exchange.door.large_json:
             return await in_thread(lambda: _large(upload.whole()))
     finally:
         upload.close()
@@ -164,46 +161,46 @@ def _content(sent: ArtifactBody) -> bytes:
 # Getting
 
 
-async def list_artifacts(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def list_artifacts(exchange: Exchange) -> None:
     """The artifacts of a thread, newest first, and how many more there are."""
-    thread = thread_of(values)
+    thread = thread_of(exchange)
     verb = ListThreadArtifacts(thread, query_of(exchange, ArtifactsQuery).limit)
-    artifacts = await ask_of(door, exchange, thread, verb)
+    artifacts = await ask_of(exchange, thread, verb)
     left_out = max(0, (await check_there(exchange, thread)).artifacts - len(artifacts))
     await exchange.reply_json(ArtifactPage([artifact_reply(each) for each in artifacts], left_out))
 
 
-async def get_artifact(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def get_artifact(exchange: Exchange) -> None:
     """What describes an artifact; with `?raw=1` its bytes."""
     query = query_of(exchange, RawQuery)
-    artifact = await _artifact(door, exchange, values)
+    artifact = await _artifact(exchange)
     if query.raw == "1":
-        await send_artifact(door, exchange, Pull(artifact.ref))
+        await send_artifact(exchange, Pull(artifact.ref))
     else:
         await exchange.reply_json(artifact_reply(artifact))
 
 
-async def get_content(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def get_content(exchange: Exchange) -> None:
     """The bytes of an artifact, for clients that accept `application/octet-stream`."""
     if not exchange.accepts(BYTES):
         raise NotAcceptable(f"raw content requires Accept: {BYTES}", "send that header")
-    artifact = await _artifact(door, exchange, values)
-    await send_artifact(door, exchange, Pull(artifact.ref))
+    artifact = await _artifact(exchange)
+    await send_artifact(exchange, Pull(artifact.ref))
 
 
-async def _artifact(door: Door, exchange: Exchange, values: dict[str, str]) -> Artifact:
+async def _artifact(exchange: Exchange) -> Artifact:
     """The artifact that a path names, if it is in the thread that the path names.
 
     Raises:
         NotFound: it is not; Gone: it was there.
     """
-    thread = thread_of(values) if "thread" in values else None
+    thread = thread_of(exchange) if "thread" in exchange.values else None
     if thread is not None:
         await check_there(exchange, thread)
-    if not is_ref(values["ref"]):
+    if not is_ref(exchange.values["ref"]):
         raise _unknown_artifact()
     try:
-        artifact: Artifact = await ask(door, exchange, Peek(values["ref"]))
+        artifact: Artifact = await ask(exchange, Peek(exchange.values["ref"]))
     except NotFound as error:
         raise _unknown_artifact() from error
     if thread not in (None, artifact.thread) and not await _holds(exchange, thread, artifact.ref):

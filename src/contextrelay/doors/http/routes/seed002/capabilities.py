@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import to_builtins
 from msgspec.json import decode
 
-from contextrelay.doors.http.routes.endpoint import WRITES, Endpoint
 from contextrelay.doors.http.routes.seed002.bodies import InvokeBody, InvokedCapability
 from contextrelay.doors.http.routes.seed002.parsing import (
     ask_of,
     caller,
+    checked_thread,
     fitted,
     json_of,
-    thread_of,
 )
 from contextrelay.doors.http.routes.send_artifact import whole
 from contextrelay.doors.http.routes.v1 import ask
 from contextrelay.doors.http.server.request import Exchange
+from contextrelay.doors.http.server.router import WRITES, Endpoint
 from contextrelay.errors import Invalid
 from contextrelay.limits import ASKED_BYTES_MAX, FETCH_PREVIEW_CHARS
 from contextrelay.logic.document.values import is_object
@@ -27,11 +27,8 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import CapabilityListing, Invoked
 from contextrelay.wire.verbs import Invoke, ListCapabilities, Peek, Pull
 
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
 
-
-async def invoke(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def invoke(exchange: Exchange) -> None:
     """Run a capability in a thread, or take its cached result."""
     given = await json_of(exchange, Invoke, ASKED_BYTES_MAX)
     if is_object(given):
@@ -42,12 +39,12 @@ async def invoke(door: Door, exchange: Exchange, values: dict[str, str]) -> None
         raise Invalid("capability is required", "send the name of one: see GET /cap/list")
     if not sent.thread_id:
         raise Invalid("thread_id is required", "send the id of a thread: see GET /threads")
-    thread = thread_of({"thread": sent.thread_id})
+    thread = checked_thread(sent.thread_id)
     verb = Invoke(name, sent.args, thread, caller(exchange, sent.by), sent.is_cached)
     key = sent.idempotency_key or exchange.key()
-    invoked: Invoked = await ask_of(door, exchange, thread, verb, key=key)
+    invoked: Invoked = await ask_of(exchange, thread, verb, key=key)
     if (made := _PREVIEWS.get(invoked.capability)) is not None:
-        preview = await made(door, exchange, invoked, sent.args)
+        preview = await made(exchange, invoked, sent.args)
     else:
         preview = to_builtins(invoked.preview)
     await exchange.reply_json(
@@ -63,10 +60,10 @@ async def invoke(door: Door, exchange: Exchange, values: dict[str, str]) -> None
 
 
 async def _search_preview(
-    door: Door, exchange: Exchange, invoked: Invoked, args: dict[str, Any]
+    exchange: Exchange, invoked: Invoked, args: dict[str, Any]
 ) -> dict[str, Any]:
     stream = await exchange.relay.ask(Pull(invoked.artifact_ref))
-    result: dict[str, Any] = decode(await whole(door, stream))
+    result: dict[str, Any] = decode(await whole(exchange, stream))
     fields = ("ref", "type", "name", "snippet", "score")
     results = [
         {name: each[name] or "" if name == "name" else each[name] for name in fields}
@@ -76,9 +73,9 @@ async def _search_preview(
 
 
 async def _fetch_preview(
-    door: Door, exchange: Exchange, invoked: Invoked, args: dict[str, Any]
+    exchange: Exchange, invoked: Invoked, args: dict[str, Any]
 ) -> dict[str, Any]:
-    artifact: Artifact = await ask(door, exchange, Peek(invoked.artifact_ref), key="")
+    artifact: Artifact = await ask(exchange, Peek(invoked.artifact_ref), key="")
     text, chars_max = artifact.preview.text, args.get("preview_size", FETCH_PREVIEW_CHARS)
     return {
         "url": artifact.metadata["url"],
@@ -97,9 +94,9 @@ _PREVIEWS: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
 """Those of the seed's own capabilities; of others, the preview of the result."""
 
 
-async def list_capabilities(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def list_capabilities(exchange: Exchange) -> None:
     """What can be invoked by name, with the arguments each takes."""
-    await exchange.reply_json(await ask(door, exchange, ListCapabilities()))
+    await exchange.reply_json(await ask(exchange, ListCapabilities()))
 
 
 ENDPOINTS = [

@@ -7,7 +7,7 @@ thread that is not there, or cannot be, is `thread not found` everywhere.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct, ValidationError, convert
 
@@ -21,9 +21,6 @@ from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadView
 from contextrelay.wire.routes import FROM_HEADER
 from contextrelay.wire.verbs import Body, ShowThread, Verb
-
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
 
 Kind = TypeVar("Kind", bound=Struct)
 Reply = TypeVar("Reply")
@@ -75,15 +72,19 @@ def fitted(value: Any, kind: type[Kind], what: str = "the body", strict: bool = 
         raise Invalid(f"{place or what}: {reason}", f"{what} may have: {takes}") from None
 
 
-def thread_of(values: dict[str, str]) -> str:
+def thread_of(exchange: Exchange) -> str:
     """The thread that a path names.
 
     Raises:
         NotFound: it cannot be the id of one.
     """
-    if not is_ref(values["thread"]):
+    return checked_thread(exchange.values["thread"])
+
+
+def checked_thread(text: str) -> str:
+    if not is_ref(text):
         raise _unknown_thread()
-    return values["thread"]
+    return text
 
 
 def version_of(text: str) -> int:
@@ -104,7 +105,6 @@ def caller(exchange: Exchange, by: str | None = None) -> str:
 
 
 async def ask_of(
-    door: Door,
     exchange: Exchange,
     thread: str,
     verb: Verb[Reply],
@@ -117,7 +117,7 @@ async def ask_of(
         NotFound: there is no such thread, in the seed's words; or something else is not there.
     """
     try:
-        return await ask(door, exchange, verb, body, key)
+        return await ask(exchange, verb, body, key)
     except NotFound:
         await check_there(exchange, thread)
         raise

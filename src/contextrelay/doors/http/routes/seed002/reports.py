@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.json import decode
 
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import Local, in_thread
-from contextrelay.doors.http.routes.endpoint import WRITES, Endpoint
 from contextrelay.doors.http.routes.seed002.bodies import (
     RenderBody,
     Rendered,
@@ -28,6 +27,7 @@ from contextrelay.doors.http.routes.seed002.parsing import (
 )
 from contextrelay.doors.http.routes.v1 import ask
 from contextrelay.doors.http.server.request import Exchange
+from contextrelay.doors.http.server.router import WRITES, Endpoint
 from contextrelay.doors.report.contents import gather
 from contextrelay.doors.report.markdown import as_json, markdown
 from contextrelay.doors.report.page import page
@@ -38,23 +38,20 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import HeaderView, StateView, Stats
 from contextrelay.wire.verbs import Peek, PutReport, ReadHeader, ReadState
 
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
-
 Reply = TypeVar("Reply")
 
 # Reports
 
 
-async def report(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def report(exchange: Exchange) -> None:
     """Write a thread down as an artifact: state, decisions, artifacts, timeline, savings."""
-    thread = thread_of(values)
+    thread = thread_of(exchange)
     await check_there(exchange, thread)
     sent = await fields_of(exchange, ReportBody, PutReport)
     here = _Here(Local(exchange.relay.stores), thread)
     text, stats = await in_thread(lambda: _written(here, sent.format))
     verb = PutReport(thread, sent.format, caller(exchange, sent.by))
-    artifact: Artifact = await ask_of(door, exchange, thread, verb, text)
+    artifact: Artifact = await ask_of(exchange, thread, verb, text)
     savings = TokenSavings(stats.naive_tokens, stats.actual_tokens, stats.tokens_avoided)
     await exchange.reply_json(
         ThreadReport(artifact.ref, sent.format, artifact.size_bytes, thread, savings)
@@ -78,20 +75,20 @@ def _written(thread: Thread, form: str) -> tuple[bytes, Stats]:
 # Messages
 
 
-async def render(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def render(exchange: Exchange) -> None:
     """A thread as messages for a model: its header, then the previews of its last artifacts.
 
     With `fenced=1` each preview stands in a fence that names it as untrusted data.
     """
-    thread = thread_of(values)
+    thread = thread_of(exchange)
     query = query_of(exchange, RenderQuery)
     if exchange.asks_first:
         await check_there(exchange, thread)
     sent = await fields_of(exchange, RenderBody, ReadState)
-    state: StateView = await ask_of(door, exchange, thread, ReadState(thread))
-    header: HeaderView = await ask_of(door, exchange, thread, ReadHeader(thread, state.version))
+    state: StateView = await ask_of(exchange, thread, ReadState(thread))
+    header: HeaderView = await ask_of(exchange, thread, ReadHeader(thread, state.version))
     refs = [each.ref for each in decode(state.state, type=_State).artifacts]
-    shown = [await _described(door, exchange, ref) for ref in refs[-RENDERED_ARTIFACTS_MAX:]]
+    shown = [await _described(exchange, ref) for ref in refs[-RENDERED_ARTIFACTS_MAX:]]
     messages = as_openai(bytes(header.header), shown, sent.user, query.fenced == "1")
     await exchange.reply_json(Rendered(thread, query.format, header.truncated, messages))
 
@@ -104,10 +101,10 @@ class _State(Struct):
     artifacts: list[_Named]
 
 
-async def _described(door: Door, exchange: Exchange, ref: str) -> Artifact | tuple[str, str]:
+async def _described(exchange: Exchange, ref: str) -> Artifact | tuple[str, str]:
     """An artifact, or what became of it."""
     try:
-        return await ask(door, exchange, Peek(ref))
+        return await ask(exchange, Peek(ref))
     except (Gone, NotFound) as error:
         return ref, error.message
 

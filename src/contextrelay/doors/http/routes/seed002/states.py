@@ -7,13 +7,12 @@ the patch and fail with 409. Both are decided where the patch is done, never bef
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.json import decode
 from msgspec.structs import asdict
 
-from contextrelay.doors.http.routes.endpoint import WRITES, Endpoint
 from contextrelay.doors.http.routes.seed002.bodies import PatchBody, PatchedState, VersionQuery
 from contextrelay.doors.http.routes.seed002.parsing import (
     ask_of,
@@ -25,17 +24,15 @@ from contextrelay.doors.http.routes.seed002.parsing import (
     thread_of,
     version_of,
 )
-from contextrelay.doors.http.routes.send_artifact import has_tag
+from contextrelay.doors.http.routes.send_artifact import reply_tagged
 from contextrelay.doors.http.routes.v1 import ask
 from contextrelay.doors.http.server.request import JSON, Exchange, Headers
+from contextrelay.doors.http.server.router import WRITES, Endpoint
 from contextrelay.errors import Conflict, Invalid, NotFound, Refused, RelayError, TooLarge
 from contextrelay.limits import JSON_BODY_BYTES_MAX, QUERY_FIELDS_MAX
 from contextrelay.logic.document.pointer import MISSING
 from contextrelay.model.thread import HeaderView, Patched, StateView
 from contextrelay.wire.verbs import PatchState, ReadHeader, ReadState
-
-if TYPE_CHECKING:
-    from contextrelay.doors.http.app import Door
 
 _TAGS = re.compile(r'\s*((?:W/)?"[\x21\x23-\x7e\x80-\xff]*")\s*(?:,|$)')
 _STRONG = re.compile(r'"v([1-9][0-9]{0,11})"')
@@ -50,22 +47,22 @@ class Unmatched(Conflict):
 # Reading
 
 
-async def read_state(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def read_state(exchange: Exchange) -> None:
     """The whole state as it is, or was at a version."""
-    thread = thread_of(values)
+    thread = thread_of(exchange)
     verb = ReadState(thread, _asked_version(exchange))
-    view: StateView = await ask_of(door, exchange, thread, verb)
+    view: StateView = await ask_of(exchange, thread, verb)
     await _reply(exchange, bytes(view.state), view.version)
 
 
-async def read_header(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def read_header(exchange: Exchange) -> None:
     """The bounded view of a state, byte for byte as it goes into a prompt.
 
     At most 2,048 bytes; the reply header `X-Relay-Truncated: true` says that some was left out.
     """
-    thread = thread_of(values)
+    thread = thread_of(exchange)
     verb = ReadHeader(thread, _asked_version(exchange))
-    view: HeaderView = await ask_of(door, exchange, thread, verb)
+    view: HeaderView = await ask_of(exchange, thread, verb)
     header = bytes(view.header)
     more: Headers = [(b"x-relay-truncated", b"true")] if view.truncated else []
     await _reply(exchange, header, decode(header, type=_Versioned).version, more)
@@ -82,23 +79,19 @@ def _asked_version(exchange: Exchange) -> int | None:
 
 async def _reply(exchange: Exchange, document: bytes, version: int, more: Headers = []) -> None:  # noqa: B006
     tag = b'"v%d"' % version
-    headers = [(b"etag", tag), (b"cache-control", b"private, no-cache"), *more]
-    if has_tag(exchange, tag):
-        await exchange.start(304, headers)
-        await exchange.send(b"", more=False)
-        return
-    await exchange.reply(200, document, JSON, headers)
+    headers = [(b"cache-control", b"private, no-cache"), *more]
+    await reply_tagged(exchange, document, JSON, tag, headers)
 
 
 # Patching
 
 
-async def patch_state(door: Door, exchange: Exchange, values: dict[str, str]) -> None:
+async def patch_state(exchange: Exchange) -> None:
     """Change a state by JSON Patch operations: all of them, or none.
 
     With `If-Match: "v7"` only version 7 is patched: else 412.
     """
-    thread = thread_of(values)
+    thread = thread_of(exchange)
     if exchange.asks_first:
         await check_there(exchange, thread)
     try:
@@ -108,14 +101,14 @@ async def patch_state(door: Door, exchange: Exchange, values: dict[str, str]) ->
     except Invalid as error:
         raise Invalid(f"invalid patch JSON: {error.message}", error.hint) from error
     try:
-        patched = await _patched(door, exchange, thread, sent)
+        patched = await _patched(exchange, thread, sent)
     except Invalid as error:
         raise _failed(error) from error
     reply = PatchedState(**asdict(patched), state_ref=f"v{patched.version}")
     await exchange.reply_json(reply, more=[(b"etag", b'"v%d"' % patched.version)])
 
 
-async def _patched(door: Door, exchange: Exchange, thread: str, sent: Any) -> Patched:
+async def _patched(exchange: Exchange, thread: str, sent: Any) -> Patched:
     patch = fitted({"operations": sent} if isinstance(sent, list) else sent, PatchBody)
     named = version_of(patch.expected) if isinstance(patch.expected, str) else patch.expected
     tags = _tags(exchange)
@@ -127,7 +120,7 @@ async def _patched(door: Door, exchange: Exchange, thread: str, sent: Any) -> Pa
     by = caller(exchange, patch.by)
     verb = PatchState(thread, patch.operations, expected, patch.merge, by)
     try:
-        return await ask(door, exchange, verb)
+        return await ask(exchange, verb)
     except (Conflict, NotFound) as error:
         if "version" not in error.details:
             await check_there(exchange, thread)
