@@ -10,7 +10,7 @@ from contextrelay.errors import RelayError
 
 MEDIA_TYPE = "application/problem+json"
 
-_MEMBERS = ("type", "title", "status", "detail", "error", "code", "hint")
+MEMBERS = ("type", "title", "status", "detail", "error", "code", "hint")
 
 
 def problem(error: RelayError) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def from_problem(document: Mapping[str, Any], status: int) -> RelayError:
     message = str(
         document.get("error") or document.get("detail") or f"the server answered {status}"
     )
-    details = {name: value for name, value in document.items() if name not in _MEMBERS}
+    details = {name: value for name, value in document.items() if name not in MEMBERS}
     known = status if status in _KEY_STATUSES else None
     return kind(message, str(document.get("hint") or ""), details, known)
 

@@ -81,7 +81,7 @@ def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> O
     return Operation(
         method=endpoint.method,
         path=path,
-        id=endpoint.id,
+        id=endpoint.name,
         tag=endpoint.tag,
         summary=" ".join(summary.split()),
         description=description,

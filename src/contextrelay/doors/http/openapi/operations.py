@@ -8,13 +8,10 @@ from msgspec import Struct
 
 from contextrelay.doors.http.server.auth import OPEN
 from contextrelay.limits import (
-    CHANNEL_CHARS_MAX,
     KEY_CHARS_MAX,
-    LIST_ITEMS_MAX,
     WAIT_S_MAX,
 )
-from contextrelay.model.ref import REF_PATTERN
-from contextrelay.wire.problems import MEDIA_TYPE
+from contextrelay.wire.problems import MEDIA_TYPE, MEMBERS
 from contextrelay.wire.routes import FROM_HEADER, KEY_HEADER
 
 Json = dict[str, Any]
@@ -73,16 +70,8 @@ STREAM_SECURITY: list[Json] = [{"bearer": []}, {"token": []}, {"basic": []}, {}]
 PROBLEM: Json = {
     "description": "What went wrong (RFC 9457), and what to do now.",
     "type": "object",
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "error": {"type": "string"},
-        "code": {"type": "string"},
-        "hint": {"type": "string"},
-    },
-    "required": ["type", "title", "status", "detail", "error", "code", "hint"],
+    "properties": {name: {"type": "integer" if name == "status" else "string"} for name in MEMBERS},
+    "required": list(MEMBERS),
 }
 
 
@@ -162,16 +151,6 @@ def header(name: str, schema: Json, text: str) -> Json:
     return {"name": name, "in": "header", "required": False, "description": text, "schema": schema}
 
 
-def record(properties: Json, *required: str) -> Json:
-    """The schema of an object with these fields and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
 def as_json(schema: Json) -> Json:
     return {"application/json": {"schema": schema}}
 
@@ -188,22 +167,7 @@ WAIT = query(
 )
 
 
-def schema(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def nullable(schema: Json) -> Json:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
 STRING: Json = {"type": "string"}
-COUNT: Json = {"type": "integer", "minimum": 0}
-REF: Json = {"type": "string", "pattern": REF_PATTERN}
-CHANNEL: Json = {"type": "string", "minLength": 1, "maxLength": CHANNEL_CHARS_MAX}
-LIMIT: Json = {"type": "integer", "minimum": 1, "maximum": LIST_ITEMS_MAX}
-ANY_OBJECT: Json = {"type": "object"}
-
-REF_IN_PATH = in_path("ref", STRING)
 TAGS_HELD = header("if-none-match", STRING, "Tags of what the client has.")
 RANGE = header("range", STRING, "One range of bytes, like bytes=0-99.")
 FROM = header(FROM_HEADER, STRING, "The name of the caller.")
@@ -211,8 +175,7 @@ LAST_EVENT = header(
     "last-event-id", {"type": "string", "pattern": "^[0-9]{1,18}$"}, "Goes on there."
 )
 
-ALWAYS = (400, 403, 421)
-READS = (*ALWAYS, 500, 503)
+READS = (400, 403, 421, 500, 503)
 FINDS = (*READS, 404, 410)
 WRITES = (*READS, 408, 413, 422, 507)
 BYTES: Json = {"type": "string", "format": "binary"}

@@ -15,7 +15,7 @@ from msgspec.json import Decoder, decode
 
 from contextrelay.client.transport.local import in_thread
 from contextrelay.doors.http.routes.send_artifact import ENVELOPE_FORM, send_artifact
-from contextrelay.doors.http.routes.v1 import count
+from contextrelay.doors.http.routes.v1 import ask, count
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.doors.http.server.request_body import Upload
 from contextrelay.doors.http.server.router import RELAY, WRITES, Endpoint
@@ -270,10 +270,7 @@ async def peek(exchange: Exchange) -> None:
     is_full = convert(exchange.query(), PeekQuery).full == "1"
     try:
         asked = Peek(_ref(exchange), is_full=is_full, shown_chars=None if is_full else 0)
-        if asked.looks_inside:
-            artifact = await exchange.door.slow_pool.look(exchange.relay, asked, b"", "")
-        else:
-            artifact = await exchange.relay.ask(asked)
+        artifact = await ask(exchange, asked, key="")
     except (NotFound, Gone) as error:
         await _refuse_gone(exchange, is_full, error)
         return
@@ -328,7 +325,6 @@ ENDPOINTS = [
     Endpoint(
         http="POST /push",
         handler=push,
-        id="push",
         tag=RELAY,
         takes=PushBody,
         takes_bytes=True,
@@ -339,7 +335,6 @@ ENDPOINTS = [
     Endpoint(
         http="GET /pull/{ref}",
         handler=pull,
-        id="pull",
         tag=RELAY,
         query=PullQuery,
         also={200: ("text/plain", "*/*"), 206: ("*/*",), 304: ()},
@@ -349,7 +344,6 @@ ENDPOINTS = [
     Endpoint(
         http="GET /peek/{ref}",
         handler=peek,
-        id="peek",
         tag=RELAY,
         query=PeekQuery,
         gives=(Described, dict[str, Any]),

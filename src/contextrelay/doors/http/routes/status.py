@@ -90,17 +90,17 @@ async def to_page(exchange: Exchange) -> None:
     await exchange.reply(308, b"", TEXT, [(b"location", b"/ui/")])
 
 
-def _get(path: str, handler: Handler, id: str, **more: Any) -> Endpoint:
-    return Endpoint(http=f"GET {path}", handler=handler, id=id, tag=SERVER, **more)
+def _get(path: str, handler: Handler, **more: Any) -> Endpoint:
+    return Endpoint(http=f"GET {path}", handler=handler, tag=SERVER, **more)
 
 
 _PLAIN = ("text/plain",)
 ENDPOINTS = [
-    _get("/", root, "root", also={200: _PLAIN, 307: _PLAIN}),
-    _get("/health", health, "health", gives=Status),
-    _get("/healthz", health, "healthz", gives=Status),
-    _get("/readyz", ready, "readyz", gives=Status),
-    _get("/version", version, "version", gives=Build),
-    _get("/ui", to_page, "toPage", also={308: _PLAIN}),
-    _get("/ui/", page, "page", also={200: ("text/html",)}),
+    _get("/", root, also={200: _PLAIN, 307: _PLAIN}),
+    _get("/health", health, gives=Status),
+    _get("/healthz", health, id="healthz", gives=Status),
+    _get("/readyz", ready, id="readyz", gives=Status),
+    _get("/version", version, gives=Build),
+    _get("/ui", to_page, also={308: _PLAIN}),
+    _get("/ui/", page, also={200: ("text/html",)}),
 ]

@@ -34,8 +34,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     http: str
     """Like "POST /threads"."""
     handler: Handler
-    id: str
-    """In OpenAPI, where the handler's name is not the only one of its kind."""
+    id: str = ""
+    """In OpenAPI, where it is not the handler's name."""
     tag: str = PLAIN_THREADS
     query: type[Struct] | None = None
     """Its fields are the query's; those that the path names are left out."""
@@ -56,6 +56,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """HTTP statuses of its errors, besides those that follow from its method and path."""
     takes_token: bool = False
     """Whether the token may be in the query: a browser can send no header with it."""
+
+    @property
+    def name(self) -> str:
+        """In OpenAPI: new_thread is newThread."""
+        first, *rest = self.handler.__name__.split("_")
+        return self.id or first + "".join(map(str.title, rest))
 
     @property
     def method(self) -> str:

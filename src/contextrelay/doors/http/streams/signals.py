@@ -139,7 +139,7 @@ async def _refuse(send: Send, error: RelayError) -> None:
     await send({"type": "websocket.http.response.body", "body": error.message.encode()})
 
 
-async def no_upgrade(exchange: Exchange) -> None:
+async def subscribe(exchange: Exchange) -> None:
     """Hear of every push to a channel, over a WebSocket.
 
     Each signal is a text frame: `{url, ts, seq, from}` of a push, `{message, ts, seq, from}` of a
@@ -285,11 +285,10 @@ class AfterQuery(Struct):
 
 
 ENDPOINTS = [
-    Endpoint(http="GET /ws", handler=no_channel, id="noChannel", tag=RELAY),
+    Endpoint(http="GET /ws", handler=no_channel, tag=RELAY),
     Endpoint(
         http="GET /ws/{channel...}",
-        handler=no_upgrade,
-        id="subscribe",
+        handler=subscribe,
         tag=RELAY,
         query=AfterQuery,
         fails=(426,),
@@ -298,7 +297,6 @@ ENDPOINTS = [
     Endpoint(
         http=f"GET {route_of(ReadSignals).path}/events",
         handler=stream_signals,
-        id="streamSignals",
         tag="channels",
         query=AfterQuery,
         also={200: (EVENT_STREAM,)},

@@ -94,7 +94,6 @@ ENDPOINTS = [
     Endpoint(
         http="GET /threads/{thread}/events",
         handler=list_events,
-        id="listEvents",
         query=EventsQuery,
         gives=ThreadEvents,
         also={200: (EVENT_STREAM,)},
@@ -103,7 +102,6 @@ ENDPOINTS = [
     Endpoint(
         http=f"GET {route_of(ReadEvents).path}/stream",
         handler=stream_events,
-        id="streamEvents",
         tag="threads",
         query=EventsQuery,
         also={200: (EVENT_STREAM,)},

@@ -225,7 +225,6 @@ ENDPOINTS = [
     Endpoint(
         http="POST /threads/{thread}/artifacts",
         handler=put_artifact,
-        id="putArtifact",
         takes=ArtifactBody,
         form=ArtifactForm,
         gives=ThreadArtifact,
@@ -236,7 +235,6 @@ ENDPOINTS = [
     Endpoint(
         http="GET /threads/{thread}/artifacts",
         handler=list_artifacts,
-        id="listArtifacts",
         query=ArtifactsQuery,
         gives=ArtifactPage,
     ),

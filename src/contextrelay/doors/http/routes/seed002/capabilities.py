@@ -103,7 +103,6 @@ ENDPOINTS = [
     Endpoint(
         http="POST /cap/invoke",
         handler=invoke,
-        id="invoke",
         takes=InvokeBody,
         gives=InvokedCapability,
         headers=WRITES,
@@ -112,7 +111,6 @@ ENDPOINTS = [
     Endpoint(
         http="GET /cap/list",
         handler=list_capabilities,
-        id="listCapabilities",
         gives=CapabilityListing,
     ),
 ]

@@ -113,7 +113,6 @@ ENDPOINTS = [
     Endpoint(
         http="POST /reports/{thread}",
         handler=report,
-        id="report",
         takes=ReportBody,
         gives=ThreadReport,
         headers=WRITES,
@@ -122,7 +121,6 @@ ENDPOINTS = [
     Endpoint(
         http="POST /render/{thread}",
         handler=render,
-        id="render",
         query=RenderQuery,
         takes=RenderBody,
         gives=Rendered,

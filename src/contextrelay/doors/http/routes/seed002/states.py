@@ -188,7 +188,6 @@ ENDPOINTS = [
     Endpoint(
         http="GET /threads/{thread}/state",
         handler=read_state,
-        id="readState",
         query=VersionQuery,
         gives=dict[str, Any],
         also={304: ()},
@@ -197,7 +196,6 @@ ENDPOINTS = [
     Endpoint(
         http="GET /threads/{thread}/state/header",
         handler=read_header,
-        id="readHeader",
         query=VersionQuery,
         gives=dict[str, Any],
         also={304: ()},
@@ -206,7 +204,6 @@ ENDPOINTS = [
     Endpoint(
         http="POST /threads/{thread}/state/patch",
         handler=patch_state,
-        id="patchState",
         takes=list[Any] | PatchBody,
         gives=PatchedState,
         headers=(*WRITES, "if-match"),

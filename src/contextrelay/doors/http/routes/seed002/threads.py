@@ -51,7 +51,6 @@ ENDPOINTS = [
     Endpoint(
         http="POST /threads",
         handler=new_thread,
-        id="newThread",
         takes=NewThreadBody,
         gives=Thread,
         status=201,
@@ -60,11 +59,10 @@ ENDPOINTS = [
     Endpoint(
         http="GET /threads",
         handler=list_threads,
-        id="listThreads",
         query=ThreadsQuery,
         gives=ThreadPage,
     ),
-    Endpoint(http="GET /threads/{thread}", handler=show_thread, id="showThread", gives=Thread),
+    Endpoint(http="GET /threads/{thread}", handler=show_thread, gives=Thread),
     *states.ENDPOINTS,
     *artifacts.ENDPOINTS,
     *capabilities.ENDPOINTS,
