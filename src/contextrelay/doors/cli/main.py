@@ -74,17 +74,15 @@ def _guarded(act: Callable[[Console], None]) -> int:
     return console.exit_code
 
 
-def _is_option(word: str) -> bool:
-    return word.startswith("-")
-
-
 def _dispatch(words: list[str], console: Console) -> None:
     if words[:1] == ["__complete"]:
         from contextrelay.doors.cli.commands.completion import candidates
 
         console.show("\n".join(candidates(words[1:], console)))
         return
-    console.is_json = console.is_json or "--json" in takewhile(_is_option, words)
+    console.is_json = console.is_json or "--json" in takewhile(
+        lambda word: word.startswith("-"), words
+    )
     options, rest = leading_options(words)
     console.is_json = console.is_json or "--json" in options
     if rest and rest[0] in VERSION:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Act = Callable[[Namespace, Console], None]
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_VERSION_DIGITS_MAX = 15
+_DIGITS_MAX = 15
 
 
 class Parser(ArgumentParser):
@@ -128,6 +128,12 @@ def by(help: str) -> Argument:
     return arg("--by", default="you", help=help)
 
 
+def budget(default: int, help: str) -> Argument:
+    """Take a budget of tokens."""
+    shown = f"{help} ({default:,})"
+    return arg("--budget", type=int, default=default, metavar="TOKENS", help=shown)
+
+
 def thread_option(help: str = "else RELAY_THREAD, else the last used") -> Argument:
     """Take a thread by -t."""
     return arg("-t", "--thread", metavar="THREAD", help=help)
@@ -139,21 +145,27 @@ def thread_arguments(metavar: str = "THREAD") -> tuple[Argument, Argument]:
     return place, thread_option()
 
 
-def items(text: str) -> int:
-    """How many items of a list to show."""
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= LIST_ITEMS_MAX:
-        raise ArgumentTypeError(f"{text!r} is out of range: take 1 to {LIST_ITEMS_MAX}")
-    return int(text)
+def whole(least: int, most: int, says: str) -> Callable[[str], int]:
+    """Take a whole number in a range; `says` follows what was given, in the error."""
+
+    def read(text: str) -> int:
+        digits = text if text.isascii() and text.isdigit() else ""
+        if not 0 < len(digits) <= _DIGITS_MAX or not least <= int(digits) <= most:
+            raise ArgumentTypeError(f"{text!r} {says}")
+        return int(digits)
+
+    return read
 
 
-LIMIT = arg("--limit", type=items, default=20, help="how many (20)")
+_ITEMS = whole(1, LIST_ITEMS_MAX, f"is out of range: take 1 to {LIST_ITEMS_MAX}")
+LIMIT = arg("--limit", type=_ITEMS, default=20, help="how many (20)")
 PAGE = (LIMIT, arg("--after", default="", metavar="NEXT", help="go on after another list"))
 
 
 def version(text: str) -> int:
     """A version out of v7 or 7."""
     digits = text.removeprefix("v")
-    if not (digits.isascii() and digits.isdigit()) or not 0 < len(digits) <= _VERSION_DIGITS_MAX:
+    if not (digits.isascii() and digits.isdigit()) or not 0 < len(digits) <= _DIGITS_MAX:
         raise ArgumentTypeError(f"{text!r} is no version: write v7")
     if int(digits) < 1:
         raise ArgumentTypeError("versions count from v1")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from datetime import UTC, datetime
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
@@ -21,30 +21,25 @@ from msgspec.json import encode
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.channel_follow import follow, note_gap, until_available
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import PAGE, arg, by, one_of, seconds, takes
+from contextrelay.doors.cli.parser import PAGE, arg, by, one_of, seconds, takes, whole
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Sealed, TooLarge
 from contextrelay.limits import (
     HELD_BODY_BYTES_MAX,
     MESSAGE_BYTES_MAX,
+    NUMBER_MAX,
     WAIT_S_DEFAULT,
 )
 from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.signal import Signal
 
 NOTHING_CAME = NotFound.exit_code
-_SEQ_DIGITS_MAX = 15
 _VARIABLES = ("URL", "REF", "CHANNEL", "SEQ", "FROM", "MESSAGE")
 
 
-def _seq(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > _SEQ_DIGITS_MAX:
-        raise ArgumentTypeError(f"{text!r} is no seq: write a number; 0 for all that is kept")
-    return int(text)
-
-
+_SEQ = whole(0, NUMBER_MAX, "is no seq: write a number; 0 for all that is kept")
 _LISTEN = (
     arg("channel", metavar="CHANNEL"),
-    arg("--since", type=_seq, metavar="SEQ", help="begin with what came after it; else with now"),
+    arg("--since", type=_SEQ, metavar="SEQ", help="begin with what came after it; else with now"),
 )
 
 

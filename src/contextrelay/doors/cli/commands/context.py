@@ -7,7 +7,7 @@ from typing import Any
 
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import arg, by, takes, thread_option
+from contextrelay.doors.cli.parser import arg, budget, by, takes, thread_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import BUDGET_TOKENS_DEFAULT, BUDGET_TOKENS_MAX
 from contextrelay.logic.packing.candidates import BLOCK_METADATA
@@ -40,13 +40,7 @@ def context_add(args: Namespace, console: Console) -> None:
 
 _WINDOW = (
     thread_option(),
-    arg(
-        "--budget",
-        type=int,
-        default=BUDGET_TOKENS_DEFAULT,
-        metavar="TOKENS",
-        help=f"never more ({BUDGET_TOKENS_DEFAULT:,})",
-    ),
+    budget(BUDGET_TOKENS_DEFAULT, "never more"),
     arg("--pin", action="append", default=[], metavar="ID", help="must be in it"),
 )
 

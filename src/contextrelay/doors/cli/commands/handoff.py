@@ -7,7 +7,7 @@ from pathlib import Path
 
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import PAGE, arg, takes, thread_option
+from contextrelay.doors.cli.parser import PAGE, arg, budget, takes, thread_option
 from contextrelay.doors.cli.place import remember_push
 from contextrelay.limits import HANDOFF_TOKENS_DEFAULT
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
@@ -20,13 +20,7 @@ from contextrelay.model.handoff import HandoffLine, HandoffView
     arg("--from", dest="by", default="you", metavar="AGENT", help="who gives (you)"),
     arg("--to", required=True, metavar="AGENT", help="who is to take it"),
     arg("--ask", required=True, metavar="TEXT", help="what is to be done"),
-    arg(
-        "--budget",
-        type=int,
-        default=HANDOFF_TOKENS_DEFAULT,
-        metavar="TOKENS",
-        help=f"it never takes more ({HANDOFF_TOKENS_DEFAULT:,})",
-    ),
+    budget(HANDOFF_TOKENS_DEFAULT, "it never takes more"),
     arg("--ref", action="append", default=[], help="goes along; may be repeated"),
     arg("--pin", action="append", default=[], metavar="ID", help="must be in it"),
     arg("--channel", help="who hears of it (handoff/AGENT)"),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import arg, takes, ttl
+from contextrelay.doors.cli.parser import arg, takes, ttl, whole
 from contextrelay.errors import Invalid
 from contextrelay.limits import KEY_RATE_MAX, LIST_ITEMS_MAX, NUMBER_MAX
 from contextrelay.model.key import Key, Usage
@@ -26,10 +26,7 @@ def _size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def _rate(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= KEY_RATE_MAX:
-        raise ArgumentTypeError(f"{text!r} is no number of requests: take 1 to {KEY_RATE_MAX:,}")
-    return int(text)
+_RATE = whole(1, KEY_RATE_MAX, f"is no number of requests: take 1 to {KEY_RATE_MAX:,}")
 
 
 @takes(
@@ -52,7 +49,7 @@ def _rate(text: str) -> int:
     ),
     arg("--ttl", type=ttl, default=None, metavar="TIME", help="90s, 30m, 24h, 7d; else for good"),
     arg("--quota", type=_size, metavar="SIZE", help="what may be pushed with it in all, like 1GB"),
-    arg("--rate", type=_rate, metavar="N", help="how many requests a minute"),
+    arg("--rate", type=_RATE, metavar="N", help="how many requests a minute"),
 )
 def keys_new(args: Namespace, console: Console) -> None:
     """Make a key and print its token, once: only a hash of it is kept.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import arg, takes
+from contextrelay.doors.cli.parser import arg, budget, takes
 from contextrelay.doors.cli.project_argument import (
     as_fields,
     clean,
@@ -31,13 +31,7 @@ if TYPE_CHECKING:
 
 
 @takes(
-    arg(
-        "--budget",
-        type=int,
-        default=BRIEF_TOKENS_DEFAULT,
-        metavar="TOKENS",
-        help=f"the most it may take ({BRIEF_TOKENS_DEFAULT})",
-    ),
+    budget(BRIEF_TOKENS_DEFAULT, "the most it may take"),
     arg("--agent", action="store_true", help="in the form for models"),
     *project_options(writes=False),
 )
@@ -186,13 +180,7 @@ def project_note(args: Namespace, console: Console) -> None:
 
 
 @takes(
-    arg(
-        "--budget",
-        type=int,
-        default=PRIME_TOKENS_DEFAULT,
-        metavar="TOKENS",
-        help=f"the most it may take ({PRIME_TOKENS_DEFAULT})",
-    ),
+    budget(PRIME_TOKENS_DEFAULT, "the most it may take"),
     *project_options(writes=False),
 )
 def prime(args: Namespace, console: Console) -> None:

@@ -148,7 +148,7 @@ def _asked(args: Namespace, project: Project) -> dict[str, Any]:
     return fields
 
 
-_LIST_ANSWERS = ("completed", "next_steps", "decisions")
+_LIST_ANSWERS = {"completed", "next_steps", "decisions"}
 _QUESTIONS = {
     "completed": "What was completed? (a; b)",
     "in_progress": "What is half done?",
@@ -169,9 +169,9 @@ def _ask_a_person(project: Project) -> dict[str, Any]:
     questions = dict(list(questions.items())[:NEXT_TODOS_MAX])
     given = dict(_answered(questions | _QUESTIONS))
     done = [id for id in questions if given.pop(id, "").lower() in ("y", "yes")]
-    fields: dict[str, Any] = {
-        name: _split(answer) if name in _LIST_ANSWERS else answer for name, answer in given.items()
-    }
+    fields: dict[str, Any] = {**given}
+    for name in given.keys() & _LIST_ANSWERS:
+        fields[name] = [part.strip() for part in given[name].split(";") if part.strip()]
     return fields | ({"todos": {"done": done}} if done else {})
 
 
@@ -184,10 +184,6 @@ def _answered(questions: dict[str, str]) -> Iterator[tuple[str, str]]:
             return
         if line.strip():
             yield name, line.strip()
-
-
-def _split(answer: str) -> list[str]:
-    return [part.strip() for part in answer.split(";") if part.strip()]
 
 
 def _set(given: dict[str, Any]) -> dict[str, Any]:

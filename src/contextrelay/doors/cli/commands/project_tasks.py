@@ -98,12 +98,9 @@ def project_heartbeat(args: Namespace, console: Console) -> None:
     project = open_project(args, console)
     done = beat(project, args.exec, args.limit, args.timeout, args.by)
     note_warnings(project, console)
-    lines = [
-        f"{each.id:9} {each.status:11} {clean(each.title)}{_result(each.text)}" for each in done
-    ]
+    lines: list[str] = []
+    for each in done:
+        result = f"  → {clean(each.text)[:200]}" if each.text else ""
+        lines.append(f"{each.id:9} {each.status:11} {clean(each.title)}{result}")
     console.answer(as_fields(done), lines or "nothing is ready")
     console.exit_code = 1 if any(each.status == "blocked" for each in done) else 0
-
-
-def _result(text: str) -> str:
-    return f"  → {clean(text)[:200]}" if text else ""

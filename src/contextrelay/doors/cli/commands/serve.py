@@ -8,18 +8,18 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from importlib import import_module
 from ipaddress import ip_address
-from types import FrameType, ModuleType
+from types import ModuleType
 from urllib.parse import urlsplit
 
-from msgspec.structs import asdict
+from msgspec.structs import replace
 
 from contextrelay.client.transport.local import default_address, open_stores
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import arg, takes
+from contextrelay.doors.cli.parser import arg, takes, whole
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import SERVER_WORKERS_MAX
 from contextrelay.model.key import IssuedKey, KeptKey
@@ -30,23 +30,15 @@ _PORT_MAX = 65_535
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text[:6]) > _PORT_MAX:
-        raise ArgumentTypeError(f"{text!r} is no port: take 1 to {_PORT_MAX}, or 0 for a free one")
-    return int(text)
-
-
-def _workers(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:4]) <= SERVER_WORKERS_MAX:
-        raise ArgumentTypeError(
-            f"{text!r} is no number of processes: take 1 to {SERVER_WORKERS_MAX}"
-        )
-    return int(text)
+_PORTS = whole(0, _PORT_MAX, f"is no port: take 1 to {_PORT_MAX}, or 0 for a free one")
+_WORKERS = whole(
+    1, SERVER_WORKERS_MAX, f"is no number of processes: take 1 to {SERVER_WORKERS_MAX}"
+)
 
 
 @takes(
     arg("--host", default="127.0.0.1", help="where to listen (127.0.0.1)"),
-    arg("--port", type=_port, default=PORT, help=f"the port ({PORT}); 0 for any that is free"),
+    arg("--port", type=_PORTS, default=PORT, help=f"the port ({PORT}); 0 for any that is free"),
     arg("--public-url", default="", metavar="URL", help="how it is called, if not by its address"),
     arg(
         "--allow-host",
@@ -55,7 +47,7 @@ def _workers(text: str) -> int:
         metavar="HOST",
         help="another name that requests may call it by",
     ),
-    arg("--workers", type=_workers, default=1, metavar="N", help="how many processes (1)"),
+    arg("--workers", type=_WORKERS, default=1, metavar="N", help="how many processes (1)"),
     arg("--require-token", action="store_true", help="ask for a key on this machine too"),
     arg(
         "--token",
@@ -91,25 +83,17 @@ def serve(args: Namespace, console: Console) -> None:
         serving.application(options)  # Its names are checked before it is said to listen.
         store, made = _store_of(address, args, needs_token)
         first = None if made is None else _kept(made)
-        options = type(options)(**{**_fields(options), "port": port, "first_key": first})
+        options = replace(options, port=port, first_key=first)
         # A signal that comes before the server listens to them is kept until it does. The server
         # raises it once more when it has ended: that is ours, and the ordinary end.
         signal.pthread_sigmask(signal.SIG_BLOCK, serving.END_SIGNALS)
         for each in serving.END_SIGNALS:
-            signal.signal(each, _has_ended)
+            signal.signal(each, lambda number, frame: None)
         try:
             _show_start(console, args, _url(args, port), store, made)
             serving.run(options, listener)
         except SystemExit as ended:
             raise Unavailable("the server did not start", "see what it said") from ended
-
-
-def _has_ended(number: int, frame: FrameType | None) -> None:
-    pass
-
-
-def _fields(options: object) -> dict[str, object]:
-    return asdict(options)  # pyright: ignore[reportArgumentType]
 
 
 def _store_address(args: Namespace, console: Console) -> str:

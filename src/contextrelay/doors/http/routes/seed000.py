@@ -46,16 +46,15 @@ SAY_NOTHING = ("", "application/octet-stream", "application/x-www-form-urlencode
 # Push
 
 
+def _or_null(schema: dict[str, Any]) -> Meta:
+    return Meta(extra_json_schema={"anyOf": [schema, {"type": "null"}]})
+
+
 _NULL = Raw(b"null")
 _Text = Annotated[Raw, Meta(description="A string; anything else is ignored.")]
 _Object = Annotated[Raw, Meta(description="An object; anything else is ignored.")]
-_Ttl = Annotated[
-    Raw,
-    Meta(extra_json_schema={"type": ["integer", "null"], "minimum": 1, "maximum": TTL_S_MAX}),
-]
-_Thread = Annotated[
-    Raw, Meta(extra_json_schema={"type": ["string", "null"], "pattern": REF_PATTERN})
-]
+_Ttl = Annotated[Raw, _or_null({"type": "integer", "minimum": 1, "maximum": TTL_S_MAX})]
+_Thread = Annotated[Raw, _or_null({"type": "string", "pattern": REF_PATTERN})]
 
 
 class PushBody(Struct):
