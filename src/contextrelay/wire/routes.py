@@ -188,20 +188,17 @@ def _from_query(verb: type[Verb[Any]], query: Mapping[str, str]) -> dict[str, An
     hints = get_type_hints(verb)
     values: dict[str, Any] = {}
     for name, text in query.items():
-        if name in hints and _is_nested(hints[name]):
+        hint = hints.get(name)
+        if (get_origin(hint) or hint) in (dict, list, tuple):
             try:
                 values[name] = decode_json(text)
             except (DecodeError, RecursionError) as error:
                 raise Invalid(f"{name} is no JSON: {error}", "write it as JSON") from None
-        elif text == "null" and name in hints and type(None) in get_args(hints[name]):
+        elif text == "null" and type(None) in get_args(hint):
             values[name] = None
         else:
             values[name] = text
     return values
-
-
-def _is_nested(hint: Any) -> bool:
-    return (get_origin(hint) or hint) in (dict, list, tuple)
 
 
 def framed_tag(sha256: str) -> str:
@@ -211,9 +208,6 @@ def framed_tag(sha256: str) -> str:
 
 def reply_type(verb: type[Verb[Any]]) -> Any:
     """The type of a verb's reply; of its value where the reply has a body."""
-    (reply,) = get_args(next(base for base in _generic_bases(verb) if get_origin(base) is Verb))
+    bases: tuple[Any, ...] = getattr(verb, "__orig_bases__", ())
+    (reply,) = get_args(next(base for base in bases if get_origin(base) is Verb))
     return get_args(reply)[0] if get_origin(reply) is Stream else reply
-
-
-def _generic_bases(verb: type[Verb[Any]]) -> tuple[Any, ...]:
-    return getattr(verb, "__orig_bases__", ())

@@ -149,6 +149,11 @@ class App:
                 parent = exchange.headers.get(b"traceparent", b"")
                 door.spans.add(begun, path, *figures, parent)
 
+    def end_waits(self) -> None:
+        """End all waits for news; from any thread, and from a signal handler."""
+        if self.door is not None:
+            self.door.hub.close()
+
     async def _live(self, receive: Receive, send: Send) -> None:
         """Open the store when the server starts, and close it when the last request is done."""
         await receive()

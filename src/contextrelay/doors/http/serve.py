@@ -150,8 +150,7 @@ def _end_waits_first(app: App, number: int) -> None:
     then = signal.getsignal(number)
 
     def end(sig: int, frame: FrameType | None) -> None:
-        if app.door is not None:
-            app.door.hub.close()
+        app.end_waits()
         if callable(then):
             then(sig, frame)
 
@@ -210,13 +209,10 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.end_waits()
-        super().handle_exit(sig, frame)
-
-    def end_waits(self) -> None:
         app: Any = getattr(self.config, "loaded_app", None)
-        if isinstance(app, App) and app.door is not None:
-            app.door.hub.close()
+        if isinstance(app, App):
+            app.end_waits()
+        super().handle_exit(sig, frame)
 
 
 def quiet_logs() -> None:

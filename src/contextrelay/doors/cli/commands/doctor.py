@@ -8,7 +8,7 @@ import sys
 import sysconfig
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -40,7 +40,11 @@ def doctor(args: Namespace, console: Console) -> None:
     """Look at the store, its speed and space, and the installation; each with the next step."""
     findings: list[Finding] = []
     for look in (_store, _integrity, _search, _speed, _space, _commands, _installation, _others):
-        findings += _looked(look, console)
+        try:
+            findings += look(console)
+        except RelayError as error:
+            what = look.__name__.strip("_")
+            findings.append(Finding(what, "failure", error.local_message, error.hint))
     failures = sum(finding.state == "failure" for finding in findings)
     hints = sum(finding.state == "hint" for finding in findings)
     lines: list[str] = []
@@ -51,13 +55,6 @@ def doctor(args: Namespace, console: Console) -> None:
     total = f"{display.count(hints, 'hint')}, {display.count(failures, 'failure')}"
     console.answer(findings, [*lines, total])
     console.exit_code = 2 if failures else 0
-
-
-def _looked(look: Callable[[Console], Iterator[Finding]], console: Console) -> list[Finding]:
-    try:
-        return list(look(console))
-    except RelayError as error:
-        return [Finding(look.__name__.strip("_"), "failure", error.local_message, error.hint)]
 
 
 def _store(console: Console) -> Iterator[Finding]:

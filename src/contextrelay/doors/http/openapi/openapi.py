@@ -30,6 +30,8 @@ from contextrelay.doors.http.openapi.operations import (
     WAIT,
     Json,
     Operation,
+    as_json,
+    in_path,
     query,
 )
 from contextrelay.doors.http.routes import seed000, status
@@ -191,7 +193,7 @@ def _operation(route: Route, asked: Json, reply: Json) -> Operation:
         description=description,
         parameters=_parameters(route, asked),
         body=_body(route, asked),
-        replies={str(route.status): _replies(route, reply), **_more_replies(route)},
+        replies=_replies(route, reply),
         errors=_errors(route),
     )
 
@@ -206,10 +208,7 @@ def _tag(route: Route) -> str:
 def _parameters(route: Route, asked: Json) -> list[Json]:
     """What stands in the path, the query and the headers."""
     properties: Json = asked["properties"]
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": properties[name]}
-        for name in route.in_path
-    ]
+    parameters = [in_path(name, properties[name]) for name in route.in_path]
     # Many pushes come framed only.
     if route.in_query or (route.takes_body and route.verb is not verbs.PushMany):
         required: list[str] = asked["required"] if route.in_query else []
@@ -230,12 +229,8 @@ def _parameters(route: Route, asked: Json) -> list[Json]:
 def _in_query(name: str, schema: Json, is_required: bool) -> Json:
     """A field in the query; what is no text, number or truth value is JSON there."""
     if schema.get("type") in _IN_QUERY_AS_JSON:
-        return {
-            "name": name,
-            "in": "query",
-            "required": is_required,
-            "content": {"application/json": {"schema": schema}},
-        }
+        where = {"name": name, "in": "query", "required": is_required}
+        return {**where, "content": as_json(schema)}
     return query(name, schema, is_required=is_required)
 
 
@@ -256,21 +251,17 @@ def _body(route: Route, asked: Json) -> Json | None:
         return {"required": route.verb is verbs.PushMany, "content": {**framed, **bare}}
     if route.in_query:
         return None
-    return {
-        "required": bool(fields["required"]),
-        "content": {"application/json": {"schema": fields}},
-    }
+    return {"required": bool(fields["required"]), "content": as_json(fields)}
 
 
-def _replies(route: Route, reply: Json) -> Json:
+def _replies(route: Route, reply: Json) -> dict[str, Json]:
+    status = str(route.status)
     if not route.media_type:
-        return {"application/json": {"schema": reply}}
-    bare = "*/*" if route.verb is verbs.Pull else route.media_type
-    return {bare: {}, FRAMED: {"x-first-line": reply}}
-
-
-def _more_replies(route: Route) -> dict[str, Json]:
-    return {"206": {"*/*": {}}, "304": {}} if route.verb is verbs.Pull else {}
+        return {status: as_json(reply)}
+    framed: Json = {FRAMED: {"x-first-line": reply}}
+    if route.verb is verbs.Pull:
+        return {status: {"*/*": {}, **framed}, "206": {"*/*": {}}, "304": {}}
+    return {status: {route.media_type: {}, **framed}}
 
 
 def _errors(route: Route) -> tuple[int, ...]:

@@ -70,7 +70,9 @@ def answering(route: Route) -> Handler:
         json = None
         if not route.in_query:
             await _check_named(exchange, exchange.values.get("thread"))
-            json = await exchange.whole(_json_bytes_max(route), route.verb)
+            # A patch may bring a whole state; all others are small.
+            bytes_max = JSON_BODY_BYTES_MAX if route.verb is PatchState else ASKED_BYTES_MAX
+            json = await exchange.whole(bytes_max, route.verb)
         if json is None or len(json) <= ASKED_AT_ONCE_BYTES_MAX:
             verb = read(route, exchange.values, query, json, _who(exchange))
         else:
@@ -79,11 +81,6 @@ def answering(route: Route) -> Handler:
         await _reply(exchange, route, await ask(exchange, verb))
 
     return answer
-
-
-def _json_bytes_max(route: Route) -> int:
-    """A patch may bring a whole state; all others are small."""
-    return JSON_BODY_BYTES_MAX if route.verb is PatchState else ASKED_BYTES_MAX
 
 
 def _who(exchange: Exchange) -> str:

@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from errno import ENOENT
 from functools import cache
 from itertools import islice
@@ -336,16 +336,13 @@ def sync(folder: Path, path: str) -> None:
         raise Broken(f"{parent} was moved away meanwhile", "do it again") from error
 
 
-@contextmanager
-def lock_file(folder: Path, path: str, is_made: bool) -> Generator[int]:
+def lock_file(folder: Path, path: str, is_made: bool) -> AbstractContextManager[int]:
     """A file to lock; nothing is written to it. With `is_made` it is created if missing.
 
     Raises:
         FileNotFoundError: there is none; Refused: there is a link, or no plain file.
     """
-    flags = os.O_RDWR | os.O_CREAT if is_made else os.O_RDONLY
-    with opened(folder, path, flags) as handle:
-        yield handle
+    return opened(folder, path, os.O_RDWR | os.O_CREAT if is_made else os.O_RDONLY)
 
 
 def _unreadable(path: str, error: OSError) -> Broken:
