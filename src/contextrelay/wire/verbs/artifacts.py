@@ -176,7 +176,7 @@ class List(Verb[Listing], frozen=True):
     since 1970) or later. Where few match, a page may have less than `limit`, and a `next`.
     """
 
-    traits = _reads(http="GET /v1/artifacts")
+    traits = _reads(http="GET /v1/artifacts", fails=(404, 410))
 
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
     after: Cursor = ""

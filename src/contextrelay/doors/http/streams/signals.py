@@ -284,13 +284,19 @@ class AfterQuery(Struct):
     after: _Seq | UnsetType = UNSET
 
 
+class SocketQuery(Struct):
+    """As text: without an upgrade it is not looked at."""
+
+    after: Annotated[str, Meta(description="The seq of the last one that was heard.")] = ""
+
+
 ENDPOINTS = [
     Endpoint(http="GET /ws", handler=no_channel, tag=RELAY),
     Endpoint(
         http="GET /ws/{channel...}",
         handler=subscribe,
         tag=RELAY,
-        query=AfterQuery,
+        query=SocketQuery,
         fails=(426,),
         takes_token=True,
     ),
