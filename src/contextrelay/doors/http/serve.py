@@ -209,10 +209,13 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.end_waits()
+        super().handle_exit(sig, frame)
+
+    def end_waits(self) -> None:
         app: Any = getattr(self.config, "loaded_app", None)
         if isinstance(app, App):
             app.end_waits()
-        super().handle_exit(sig, frame)
 
 
 def quiet_logs() -> None:
