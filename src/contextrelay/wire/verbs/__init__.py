@@ -16,7 +16,6 @@ from contextrelay.wire.verbs.inspect import *
 from contextrelay.wire.verbs.maintenance import *
 from contextrelay.wire.verbs.packing import *
 from contextrelay.wire.verbs.runs import *
-from contextrelay.wire.verbs.search import *
 from contextrelay.wire.verbs.state import *
 from contextrelay.wire.verbs.threads import *
 from contextrelay.wire.verbs.transfer import *

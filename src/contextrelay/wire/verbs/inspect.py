@@ -1,4 +1,4 @@
-"""Inspect: a bounded part of a body, found by where it is or what it says."""
+"""Inspect: a bounded part of a body, found by where it is or what it says; and search in all."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from contextrelay.limits import (
     OUTLINE_TOKENS_MIN,
     PIECE_TOKENS_DEFAULT,
     POINTER_CHARS_MAX,
+    QUERY_CHARS_MAX,
+    SEARCH_RESULTS_MAX,
     SPAN_CHARS_MAX,
     TITLE_CHARS_MAX,
 )
-from contextrelay.model.inspect import Differing, Digested, Found, Outlined, Piece
+from contextrelay.model.inspect import Differing, Digested, Found, Hits, IndexState, Outlined, Piece
 from contextrelay.model.ref import Ref
 from contextrelay.wire.verbs.verb import Index, Label, PieceTokens, Traits, Verb
 
@@ -116,3 +118,23 @@ class DiffRefs(Verb[Differing], frozen=True):
     new: Ref
     context: Annotated[int, Meta(ge=0, le=DIFF_CONTEXT_LINES_MAX)] = 3
     tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+class Search(Verb[Hits], frozen=True):
+    """Passages that answer a query in words, best first: in one ref, a thread, or everything."""
+
+    traits = _looks(answered_in="search.search", http="GET /v1/search", fails=(404, 410, 413))
+
+    query: Annotated[str, Meta(min_length=1, max_length=QUERY_CHARS_MAX)]
+    thread: Ref | None = None
+    ref: Ref | None = None
+    limit: Annotated[int, Meta(ge=1, le=SEARCH_RESULTS_MAX)] = 10
+    tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+
+class RebuildSearch(Verb[IndexState], frozen=True):
+    """Throw the search index away and rebuild it from what the store holds."""
+
+    traits = Traits(
+        needs="admin", answered_in="search.search", http="POST /v1/search/rebuild", slow=True
+    )

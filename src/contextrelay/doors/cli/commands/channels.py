@@ -1,7 +1,8 @@
 """subscribe, publish, channels, wait: signals, as they are sent and heard.
 
 Rule: one line a signal. What somebody sent never becomes part of a command: it comes to one on
-stdin and in its environment.
+stdin and in its environment. Nothing is passed over in silence: a server that is lost, and a gap,
+are noted on stderr, and reading goes on behind the last signal that was handled.
 """
 
 from __future__ import annotations
@@ -9,28 +10,33 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from argparse import Namespace
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from shutil import copyfileobj
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from msgspec import Raw
 from msgspec.json import encode
 
 from contextrelay.doors.cli import display
-from contextrelay.doors.cli.channel_follow import follow, note_gap, until_available
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import PAGE, arg, by, one_of, seconds, takes, whole
-from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Sealed, TooLarge
+from contextrelay.errors import Gone, Invalid, NotFound, RelayError, Sealed, TooLarge, Unavailable
 from contextrelay.limits import (
     HELD_BODY_BYTES_MAX,
     MESSAGE_BYTES_MAX,
     NUMBER_MAX,
+    RECONNECT_S_MAX,
+    RECONNECT_S_MIN,
     WAIT_S_DEFAULT,
 )
 from contextrelay.logic.untrusted.hidden_chars import spell_hidden
-from contextrelay.model.signal import Signal
+from contextrelay.model.signal import Signal, SignalPage
+
+Result = TypeVar("Result")
 
 NOTHING_CAME = NotFound.exit_code
 _VARIABLES = ("URL", "REF", "CHANNEL", "SEQ", "FROM", "MESSAGE")
@@ -99,7 +105,7 @@ def subscribe(args: Namespace, console: Console) -> None:
     A server that is lost is asked again after 1, 2, 4 ... 60 seconds, and nothing is missed. With
     --once: exit 3 if nothing came within --timeout, 1 if CMD failed.
     """
-    for signal in follow(console, args.channel, args.since, args.timeout):
+    for signal in _follow(console, args.channel, args.since, args.timeout):
         try:
             _handle(args, console, signal)
         except (NotFound, Gone, Sealed) as error:
@@ -162,7 +168,7 @@ def _body(console: Console, ref: str) -> IO[bytes]:
         body.seek(0)
         return body
 
-    return until_available(console, fetch)
+    return _until_available(console, fetch)
 
 
 def _print_body(console: Console, signal: Signal, body: IO[bytes]) -> None:
@@ -182,6 +188,78 @@ def _as_json(body: bytes) -> dict[str, object]:
         return {"data": body.decode()}
     except UnicodeDecodeError:
         return {"base64": Raw(encode(body))}
+
+
+# Following a channel, also while the server is away for a time
+
+
+def _follow(
+    console: Console, channel: str, since: int | None, timeout_s: float | None
+) -> Iterator[Signal]:
+    """Signals after a seq (None: from now on), in order; ends after so long without one."""
+    place = since
+    if place is None:
+        place = _until_available(console, lambda: console.relay.signals(channel).head)
+    console.note(f"listening to {channel}; Ctrl-C ends it")
+    heard_s = time.monotonic()
+    while True:
+        deadline_s = None if timeout_s is None else heard_s + timeout_s
+        page = _next_page(console, channel, place, deadline_s)
+        if page is None:
+            return
+        if page.gap is not None:
+            _note_gap(console, channel, page.gap)
+            place = page.gap[1]
+        for signal in page.signals:
+            yield signal
+            place = signal.seq
+        heard_s = time.monotonic()
+
+
+def _next_page(
+    console: Console, channel: str, place: int, deadline_s: float | None
+) -> SignalPage | None:
+    """The next signals; None when the time is up."""
+
+    def wait() -> SignalPage:
+        left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+        return console.relay.wait(channel, place, left_s)
+
+    while True:
+        page = _until_available(console, wait, deadline_s)
+        if page.signals or page.gap is not None:
+            return page
+        if deadline_s is not None and time.monotonic() >= deadline_s:
+            return None
+
+
+def _until_available(
+    console: Console, act: Callable[[], Result], deadline_s: float | None = None
+) -> Result:
+    """Repeat a call that only reads until the relay answers.
+
+    Raises:
+        Unavailable: it did not until the deadline.
+    """
+    delay_s = float(RECONNECT_S_MIN)
+    while True:
+        try:
+            return act()
+        except Unavailable as error:
+            if deadline_s is not None and time.monotonic() + delay_s >= deadline_s:
+                raise
+            console.note(f"{error.message}; trying again in {delay_s:g} s")
+        time.sleep(delay_s)
+        delay_s = min(2 * delay_s, RECONNECT_S_MAX)
+
+
+def _note_gap(console: Console, channel: str, gap: tuple[int, int]) -> None:
+    """Note on stderr that some signals are no longer kept."""
+    first, last = gap
+    if first <= last:
+        console.note(f"gap: signals {first} to {last} of {channel} are no longer kept")
+    else:
+        console.note(f"gap: {channel} was forgotten since {first - 1} and starts over")
 
 
 # Running a command
@@ -250,7 +328,7 @@ def wait(args: Namespace, console: Console) -> None:
         for signal in page.signals:
             _print(console, signal)
     if page.gap is not None:
-        note_gap(console, args.channel, page.gap)
+        _note_gap(console, args.channel, page.gap)
     if not page.signals and page.gap is None:
         console.note(f"nothing came within {args.timeout:g} s; next: --since {page.head}")
         console.exit_code = NOTHING_CAME

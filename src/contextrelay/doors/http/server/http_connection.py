@@ -252,6 +252,7 @@ class Protocol(HttpToolsProtocol):
         return self._running is not None and self._running.more_body
 
     def linger(self, is_endless: bool) -> None:
+        """Once the answer that was begun is sent, read on for a while, so that it is seen."""
         assert self._running is not None
         self._linger_bytes_max = LINGER_ENDLESS_BYTES_MAX if is_endless else LINGER_BYTES_MAX
         self._running.keep_alive = True  # Else it is closed as soon as the answer is sent.
@@ -392,9 +393,6 @@ class Protocol(HttpToolsProtocol):
 
 
 def _spelled(data: bytes) -> bytes:
-    """Percent-encode a first request line that is no ASCII.
-
-    The published client's WebSockets send the name of a channel as it is.
-    """
+    """Percent-encode a first request line that is no ASCII, as the published client sends it."""
     line, end, rest = data.partition(b"\r\n")
     return data if line.isascii() else quote(line, safe=bytes(range(128))).encode() + end + rest

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from msgspec.json import encode
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from contextrelay.client.transport.local import AsyncLocal
     from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.auth import Visitor
+    from contextrelay.doors.http.server.http_connection import Protocol as Connection
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -48,18 +49,6 @@ WAITS = "contextrelay.waits"
 CONNECTION = "contextrelay.connection"
 # Core makes a copy of these before it reads them.
 _COPIED = (ImportThread, Restore)
-
-
-class Connection(Protocol):
-    """The connection of an exchange."""
-
-    def cut(self) -> None: ...
-
-    def is_body_coming(self) -> bool: ...
-
-    def linger(self, is_endless: bool) -> None:
-        """Once the answer that was begun is sent, read on for a while, so that it is seen."""
-        ...
 
 
 class TimedOut(RelayError):
