@@ -157,8 +157,8 @@ def whole(least: int, most: int, says: str) -> Callable[[str], int]:
     return read
 
 
-_ITEMS = whole(1, LIST_ITEMS_MAX, f"is out of range: take 1 to {LIST_ITEMS_MAX}")
-LIMIT = arg("--limit", type=_ITEMS, default=20, help="how many (20)")
+items = whole(1, LIST_ITEMS_MAX, f"is out of range: take 1 to {LIST_ITEMS_MAX}")
+LIMIT = arg("--limit", type=items, default=20, help="how many (20)")
 PAGE = (LIMIT, arg("--after", default="", metavar="NEXT", help="go on after another list"))
 
 
