@@ -77,13 +77,11 @@ def test_slow_capabilities_hold_up_nobody_and_are_few_at_once(tmp_path: Path) ->
 
     replies: list[int] = []
     with serving(tmp_path) as served:
+        thread = httpx2.post(f"{served.url}/threads", json={}).json()["thread_id"]
+        asked = {"capability": "test.slow", "thread_id": thread}
 
         def invoke() -> None:
-            reply = httpx2.post(
-                f"{served.url}/cap/invoke",
-                json={"capability": "test.slow", "args": {}},
-                timeout=WAIT_S_MAX,
-            )
+            reply = httpx2.post(f"{served.url}/cap/invoke", json=asked, timeout=WAIT_S_MAX)
             replies.append(reply.status_code)
 
         askers = [threading.Thread(target=invoke) for _ in range(16)]
@@ -94,7 +92,7 @@ def test_slow_capabilities_hold_up_nobody_and_are_few_at_once(tmp_path: Path) ->
 
         with httpx2.Client(base_url=served.url) as web:
             assert web.post("/push", json={"data": "x"}).status_code == 200
-            one_more = web.post("/cap/invoke", json={"capability": "test.slow", "args": {}})
+            one_more = web.post("/cap/invoke", json=asked)
             assert one_more.status_code == 503
         gate.set()
         for asker in askers:
@@ -164,9 +162,10 @@ def test_a_request_that_takes_too_long_is_reported_when_the_server_ends(tmp_path
         serving_apart(tmp_path / "store", settings=settings) as served,
     ):
         asked: list[httpx2.Response] = []
+        thread = httpx2.post(f"{served.url}/threads", json={}).json()["thread_id"]
 
         def invoke() -> None:
-            body = {"capability": "http.fetch", "args": {"url": target}}
+            body = {"capability": "http.fetch", "thread_id": thread, "args": {"url": target}}
             asked.append(httpx2.post(f"{served.url}/cap/invoke", json=body, timeout=60))
 
         asker = threading.Thread(target=invoke)
