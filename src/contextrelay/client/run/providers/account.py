@@ -47,13 +47,9 @@ class Account:
     @property
     def key_path(self) -> Path | None:
         """The file that a key may be in; a vendor's is not for the server at another URL."""
-        home = self._environ.get("RELAY_HOME") or "~/.relay"
-        if ":" in home:  # An engine that is no folder.
-            return None
+        home = home_folder(self._environ)
         name = self.name if self.is_own else self.host.replace(":", "-")
-        return Path(home.replace("~", self._environ.get("HOME", "~"), 1)).expanduser() / (
-            f"{name}.key"
-        )
+        return None if home is None else home / f"{name}.key"
 
     def key(self) -> str:
         """The key.
@@ -100,6 +96,16 @@ class Account:
             text = text.replace(key, "***")
         words = ("***" if key and key[:_SHOWN_CHARS] in word else word for word in text.split())
         return " ".join(words)[:PROVIDER_ERROR_CHARS_MAX]
+
+
+def home_folder(environ: Mapping[str, str]) -> Path | None:
+    """The folder of RELAY_HOME, else ~/.relay; None where that is an engine and no folder."""
+    home = environ.get("RELAY_HOME") or "~/.relay"
+    if ":" in home:
+        return None
+    if home.startswith("~/") and environ.get("HOME"):
+        return Path(environ["HOME"], home[2:])
+    return Path(home).expanduser()
 
 
 def _key_in(path: Path) -> str:

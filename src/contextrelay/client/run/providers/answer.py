@@ -37,9 +37,14 @@ class Answer:
     def calls(self) -> tuple[ToolCall, ...]:
         """The tools that are asked for until now."""
         return tuple(
-            ToolCall(each.id or f"call_{index}", each.name, "".join(each.arguments) or "{}")
+            ToolCall(each.id or self._id(index), each.name, "".join(each.arguments) or "{}")
             for index, each in enumerate(self._calls.values(), 1)
         )
+
+    def _id(self, index: int) -> str:
+        """An id for a call whose provider gives none; another one each round."""
+        rounds = sum(bool(message.results) for message in self._prompt.messages)
+        return f"call_{rounds + 1}_{index}"
 
     def say(self, piece: str) -> str:
         """Take a piece of text; as much of it as there is room for."""
@@ -89,7 +94,8 @@ class Answer:
             stop=stop or "end",
             model=self.model or self._prompt.model,
             tokens=self._estimated() if tokens is None or not tokens.input else tokens,
-            native=encode(native()).decode() if native and not self.is_cut else "",
+            # Only a call's answer goes back to its model.
+            native=encode(native()).decode() if native and self._calls else "",
         )
 
     def _estimated(self) -> Tokens:

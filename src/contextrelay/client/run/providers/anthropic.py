@@ -14,8 +14,14 @@ from typing import Any
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
 from contextrelay.client.run.providers.account import Account
 from contextrelay.client.run.providers.answer import Answer, Stop, native_of, parsed
-from contextrelay.client.run.providers.attempts import Refusal, answered, refused, unreached
-from contextrelay.errors import Failed, Unavailable
+from contextrelay.client.run.providers.attempts import (
+    Refusal,
+    answered,
+    refused,
+    unreached,
+    unusable,
+)
+from contextrelay.errors import Unavailable
 from contextrelay.limits import CONNECT_S_MAX, PROVIDER_IDLE_S
 
 MODEL = "claude-sonnet-5-5"
@@ -114,11 +120,8 @@ class Anthropic:
             said = error.api_message or str(error)
             return refused(self._account, model, status, said, error.response.headers)
         if isinstance(error, sdk.APIConnectionError | _transport_error()):
-            return unreached(self._account, error)
-        said = self._account.said(str(error))
-        return Refusal(
-            Failed(f"{self.name} answers with what is no answer: {said}", "run it again")
-        )
+            return unreached(self._account, error.__cause__ or error)
+        return unusable(self._account, error)
 
 
 def _sdk() -> Any:

@@ -18,7 +18,7 @@ from contextrelay.limits import (
     PROVIDER_RETRIES_MAX,
 )
 
-ANOTHER = "or ask another with -m, such as ollama"
+ANOTHER = "or ask another with -m (ollama and echo need no key)"
 
 
 class Refusal(NamedTuple):
@@ -93,12 +93,23 @@ def refused(
     return Refusal(error)
 
 
-def unreached(account: Account, error: Exception) -> Refusal:
-    """What it means that there was no answer at all."""
+def unreached(account: Account, error: BaseException) -> Refusal:
+    """What it means that there was no answer at all; where nobody listens here, nobody will."""
     said = account.said(str(error) or type(error).__name__)
-    hint = f"start it, {ANOTHER}" if account.is_local else f"try later, {ANOTHER}"
+    hint = f"{'start it' if account.is_local else 'try later'}, {ANOTHER}"
+    if account.is_local and account.name == "ollama":
+        hint = "start it: ollama serve; or ask another with -m, such as echo"
+    is_alone = account.is_local and type(error).__name__ == "ConnectError"
     return Refusal(
-        Unavailable(f"{account.name} at {account.host} does not answer: {said}", hint), True
+        Unavailable(f"{account.name} at {account.host} does not answer: {said}", hint), not is_alone
+    )
+
+
+def unusable(account: Account, error: Exception) -> Refusal:
+    """What it means that an answer cannot be read."""
+    said = account.said(str(error))
+    return Refusal(
+        Failed(f"{account.name} answers with what is no answer: {said}", f"run it again, {ANOTHER}")
     )
 
 

@@ -12,8 +12,14 @@ from msgspec.json import encode
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
 from contextrelay.client.run.providers.account import Account
 from contextrelay.client.run.providers.answer import Answer, Stop, native_of, parsed, tokens_in
-from contextrelay.client.run.providers.attempts import Refusal, answered, refused, unreached
-from contextrelay.errors import Failed, Invalid, Unavailable
+from contextrelay.client.run.providers.attempts import (
+    Refusal,
+    answered,
+    refused,
+    unreached,
+    unusable,
+)
+from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import (
     CONNECT_S_MAX,
     NAMES_COMPARED_MAX,
@@ -93,17 +99,9 @@ class Ollama:
     def _explain(self, client: Any, model: str, error: Any) -> Refusal:
         account = self._account
         if isinstance(error, _transport().TransportError):
-            refusal = unreached(account, error)
-            is_refused = isinstance(error, _transport().ConnectError) and account.is_local
-            if is_refused:
-                hint = "start it: ollama serve; or ask another with -m, such as echo"
-                return Refusal(Unavailable(refusal.error.message, hint))
-            return refusal
+            return unreached(account, error)
         if not isinstance(error, _sdk().ResponseError):
-            said = account.said(str(error))
-            return Refusal(
-                Failed(f"{self.name} answers with what is no answer: {said}", "run it again")
-            )
+            return unusable(account, error)
         if error.status_code == 404:
             known = _installed(client)
             here = f"; here are: {', '.join(known)}" if known else ""

@@ -23,12 +23,13 @@ Opens = Callable[[str, Mapping[str, str]], Provider]
 
 BUILT_IN: dict[str, str] = {
     "anthropic": "contextrelay.client.run.providers.anthropic:Anthropic",
+    "cli": "contextrelay.client.run.providers.cli:open_cli",
+    "echo": "contextrelay.client.run.providers.echo:open_echo",
+    "llm": "contextrelay.client.run.providers.llm:Llm",
+    "ollama": "contextrelay.client.run.providers.ollama:Ollama",
     "openai": "contextrelay.client.run.providers.openai.open:open_openai",
     "openai-chat": "contextrelay.client.run.providers.openai.chat:OpenAIChat",
     "openai-responses": "contextrelay.client.run.providers.openai.responses:OpenAIResponses",
-    "ollama": "contextrelay.client.run.providers.ollama:Ollama",
-    "cli": "contextrelay.client.run.providers.cli:open_cli",
-    "echo": "contextrelay.client.run.providers.echo:open_echo",
 }
 
 

@@ -10,8 +10,14 @@ from typing import Any
 
 from contextrelay.client.run.provider import Prompt, Reply
 from contextrelay.client.run.providers.account import Account
-from contextrelay.client.run.providers.attempts import Refusal, answered, refused, unreached
-from contextrelay.errors import Failed, Invalid, Unavailable
+from contextrelay.client.run.providers.attempts import (
+    Refusal,
+    answered,
+    refused,
+    unreached,
+    unusable,
+)
+from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import CONNECT_S_MAX, PROVIDER_IDLE_S
 
 MODEL = "gpt-6.1-sol"
@@ -74,14 +80,10 @@ class OpenAIProvider(ABC):
     def _explain(self, model: str, error: Any) -> Refusal:
         sdk = _sdk()
         if isinstance(error, sdk.APIConnectionError):
-            cause = error.__cause__
-            return unreached(self._account, cause if isinstance(cause, Exception) else error)
+            return unreached(self._account, error.__cause__ or error)
         if not isinstance(error, sdk.APIError):
-            said = self._account.said(str(error))
-            return Refusal(
-                Failed(f"{self.name} answers with what is no answer: {said}", "run it again")
-            )
-        code, said = str(error.code or error.type or ""), error.message
+            return unusable(self._account, error)
+        code, said = str(error.code or error.type or ""), _message(error)
         if isinstance(error, sdk.APIStatusError):
             refusal = refused(self._account, model, error.status_code, said, error.response.headers)
         else:
@@ -89,6 +91,12 @@ class OpenAIProvider(ABC):
         if code == "insufficient_quota":  # A 429 that waiting does not help.
             return Refusal(refusal.error)
         return refusal
+
+
+def _message(error: Any) -> str:
+    """What the server says, without what the SDK puts around it."""
+    said = error.body["message"] if error.body and "message" in error.body else error.message
+    return str(said)
 
 
 def _sdk() -> Any:
