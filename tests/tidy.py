@@ -42,7 +42,6 @@ CATCHES_ALL: dict[str, str] = {
     "src/contextrelay/client/contextrelay.py::hear": "a callback's error is its own",
     "src/contextrelay/client/run/pieces.py::next": "a package's own code",
     "src/contextrelay/client/run/providers/registry.py::_find": "a package's own code",
-    "src/contextrelay/client/run/providers/llm.py::answer": "anybody's plugin",
     "src/contextrelay/client/bridge/bridge.py::_work": "the error goes to who gave the task",
 }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from contextrelay import Relay
 from contextrelay.client.run.prices import prices_here
 from contextrelay.client.run.provider import Tokens
 from contextrelay.errors import Invalid
@@ -32,3 +33,23 @@ def test_prices_that_cannot_be_used_are_named_by_their_file(text: str, tmp_path:
 
     with pytest.raises(Invalid, match=r"prices\.json"):
         prices_here({"RELAY_HOME": str(tmp_path)})
+
+
+def test_a_run_is_priced_by_its_owners_prices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise X2."""
+    monkeypatch.setenv("RELAY_HOME", str(tmp_path))
+    with Relay("memory:") as relay:
+        thread = relay.thread("notes")
+        unpriced = thread.run("hello", model="echo")
+        (tmp_path / "prices.json").write_text('{"echo-1": {"input": 1, "output": 1}}')
+
+        priced = thread.run("hello", model="echo")
+        (tmp_path / "prices.json").write_text("{")
+        with pytest.raises(Invalid, match=r"prices\.json"):
+            thread.run("hello", model="echo")
+
+    assert unpriced.price is None
+    assert priced.price is not None
+    assert Decimal(priced.price) > 0

@@ -9,6 +9,7 @@ from typing import Any
 
 from contextrelay.client.flow import Items
 from contextrelay.client.run.files import TrackedFiles, is_tracked_folder
+from contextrelay.client.run.prices import prices_here
 from contextrelay.client.run.provider import Provider
 from contextrelay.client.run.providers.registry import open_provider
 from contextrelay.client.run.run import Options, run_thread
@@ -56,6 +57,7 @@ def ask_model(
         output_tokens_max=output_tokens_max,
         by=by,
         on_tool=on_tool,
+        prices=prices_here(os.environ),
     )
     return run_thread(thread.id, user, chosen_provider(thread.transport, model), options)
 

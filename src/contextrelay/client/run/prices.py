@@ -26,7 +26,7 @@ def prices_here(environ: Mapping[str, str]) -> Mapping[str, Rates]:
     except FileNotFoundError:
         return PRICES
     except OSError as error:
-        raise Invalid(f"{path} cannot be read: {error.strerror}", "mend or delete it") from error
+        raise Invalid(f"{path} cannot be read: {error.strerror}", "repair or delete it") from error
     if not text:
         return PRICES
     try:

@@ -117,7 +117,7 @@ def test_a_busy_provider_is_asked_five_times_more_and_no_oftener(vendor: Vendor)
 
 
 @every_vendor
-def test_who_asks_to_wait_too_long_is_not_waited_for(vendor: Vendor) -> None:
+def test_a_pause_that_is_too_long_is_not_waited_for(vendor: Vendor) -> None:
     """Promise X2."""
     long = str(PROVIDER_PAUSE_S_MAX + 1)
     with raw_server(refusal(429, {"error": {"message": "enough"}}, retry_after=long)) as server:

@@ -119,7 +119,7 @@ def test_ollama_is_asked_for_a_window_that_the_prompt_fits_into() -> None:
 @pytest.mark.parametrize(
     "host", ["{host}:{port}", "http://{host}:{port}", "0.0.0.0:{port}", ":{port}"]
 )
-def test_ollama_is_found_as_ollama_itself_is_told(host: str) -> None:
+def test_ollama_is_found_as_its_own_tools_find_it(host: str) -> None:
     """Promise X2."""
     with raw_server(stream(OLLAMA.kind, *OLLAMA.said("Yes."))) as server:
         address, _, port = server.url.removeprefix("http://").rpartition(":")

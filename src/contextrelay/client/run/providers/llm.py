@@ -13,7 +13,7 @@ from msgspec.json import encode
 
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
 from contextrelay.client.run.providers.answer import Answer, parsed
-from contextrelay.errors import Failed, Forbidden, Invalid, RelayError, Unavailable
+from contextrelay.errors import Failed, Forbidden, Invalid, Unavailable
 from contextrelay.limits import PROVIDER_ERROR_CHARS_MAX
 
 
@@ -26,21 +26,19 @@ class Llm:
         self.model = model or _sdk().get_default_model()
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Ask the model, once."""
+        """Ask the model, once. What a plugin raises besides is the caller's to turn into ours."""
         sdk = _sdk()
         model = _found(sdk, prompt.model)
         try:
             yield from self._asked(sdk, model, prompt)
-        except RelayError:
-            raise
         except sdk.NeedsKeyException as error:
             raise Forbidden(
                 str(error), "llm keys set NAME; without a key: -m ollama, -m echo", status=401
             ) from None
-        except Exception as error:
+        except sdk.ModelError as error:
             said = str(error)[:PROVIDER_ERROR_CHARS_MAX]
             raise Failed(
-                f"{prompt.model} of llm fails: {type(error).__name__}: {said}",
+                f"{prompt.model} of llm fails: {said}",
                 f"see whether it works at all: llm -m {prompt.model} hello",
             ) from error
 

@@ -6,6 +6,7 @@ Rule: stdout carries the answer, as it is stored; what a terminal would act on i
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from contextrelay.client.flow import run as run_flow
 from contextrelay.client.run.ask import chosen_provider, tracked_files
 from contextrelay.client.run.context import gather
 from contextrelay.client.run.estimate import Estimated, estimate_bundle
+from contextrelay.client.run.prices import prices_here
 from contextrelay.client.run.provider import Provider, Tool
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display, thread_argument
@@ -24,7 +26,6 @@ from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, takes, thread_option
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import BUDGET_TOKENS_MAX, BUNDLE_SYSTEM_BYTES_MAX, BUNDLE_USER_BYTES_MAX
-from contextrelay.logic.prices import PRICES
 from contextrelay.model.run import RunResult, ToolUse
 
 _INTERRUPTED = 130
@@ -210,7 +211,7 @@ def _estimated(
         transport, gather(thread.id, words, tuple(refs), _system(args), args.budget)
     )
     has_files = not args.no_files and tracked_files(Path.cwd()) is not None
-    return estimate_bundle(gathered.bundle, provider, has_files, PRICES)
+    return estimate_bundle(gathered.bundle, provider, has_files, prices_here(os.environ))
 
 
 def _show_estimate(console: Console, estimated: Estimated) -> None:
