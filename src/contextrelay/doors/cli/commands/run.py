@@ -260,6 +260,7 @@ def chat(args: Namespace, console: Console) -> None:
             elif word.startswith("/"):
                 raise Invalid(f"there is no {word}", "there are /ref REF, /model NAME, /quit")
             elif line:
+                console.exit_code = 0
                 _answer(args, console, thread, line, refs, provider)
                 refs = []
         except RelayError as error:
