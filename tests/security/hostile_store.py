@@ -136,7 +136,7 @@ def _step() -> dict[str, Any]:
 
 
 # Commands that go on until they are ended: tested apart, but mcp, whose stdout is for a program.
-LASTING = {"serve", "mcp", "bridge start"}
+LASTING = {"serve", "mcp", "bridge start", "chat"}
 
 Shown = dict[str, list[list[str]]]
 
@@ -199,6 +199,8 @@ def _content(world: World) -> Shown:
         "artifact list": [[], in_thread],
         "artifact show": [[ref], [world.table], [world.json]],
         "artifact pin": [[ref]],
+        "artifact unpin": [[world.ref]],
+        "artifact extend": [[world.ref, "7d"]],
         "artifact rm": [[world.doomed]],
     }
 
@@ -211,6 +213,10 @@ def _threads(world: World) -> Shown:
         "events": [[thread], [thread, "--jsonl"]],
         "tail": [[thread, "--after", "0", "--timeout", "0.2"]],
         "trace": [[thread], [thread, "--html", "trace.html"], [thread, "--otlp", "spans.jsonl"]],
+        "ask": [[f"why {HOSTILE}", "-m", "echo", *in_thread], ["why", "-m", HOSTILE, *in_thread]],
+        "run": [["--user", f"why {HOSTILE}", "-m", "echo", *in_thread]],
+        "exec": [[*in_thread, "--", "cat", "body.md"], [*in_thread, "--", f"none{HOSTILE}"]],
+        "wrap run": [["--cli", "cat", *in_thread, "--", "body.md"], ["--cli", HOSTILE, "--", "x"]],
         "replay": [[thread], [thread, "-m", "echo"], [thread, "--dry-run"]],
         "checkpoint": [["here", *in_thread], [HOSTILE, *in_thread]],
         "stats": [[thread], ["--all"]],
