@@ -216,6 +216,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     ),
     "logic/tokens.py": ("splintr",),
     "logic/untrusted/prefilter.py": ("re2",),
+    "store/durable_files.py": ("tempfile",),
     "store/engine.py": (
         "contextrelay.store.blobs.files",
         "contextrelay.store.blobs.memory",
@@ -225,4 +226,5 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.store.ledger.sqlite",
         "contextrelay.store.redis.client",
     ),
+    "store/ledger/sqlite_read_only.py": ("tempfile",),
 }

@@ -219,12 +219,16 @@ def first_page(found: Iterable[tuple[str, Item]], limit: int) -> tuple[list[Item
     return [item for _, item in page], page[-1][0] if len(taken) > limit else ""
 
 
+def known_refs(ledger: Reads, refs: Iterable[str]) -> list[str]:
+    """The refs that are there, or were, as this view of the ledger sees it."""
+    return [ref for ref in refs if ledger.kinds(artifact_log(ref))]
+
+
 def tenants(ledger: Reads) -> Iterator[str]:
     """The names of all tenants that have a log in a store."""
     after = ""
     while page := ledger.logs(TENANTS, after, 1):
-        tenant, _ = split_log(page[0])
-        assert tenant is not None
+        tenant = page[0].removeprefix(TENANTS).partition("/")[0]
         yield tenant
         # Behind all logs of this tenant: "0" is what follows "/" in the order of names.
         after = f"{TENANTS}{tenant}0"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,6 +39,8 @@ def spooled(chunks: Iterable[bytes]) -> Generator[IO[bytes]]:
     Raises:
         Full: there is no room for it.
     """
+    import tempfile
+
     spool = None
     try:
         try:

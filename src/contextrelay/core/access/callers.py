@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from contextrelay.core.access.quotas import Quota
 from contextrelay.core.access.tenants import space_of
-from contextrelay.core.access.visibility import VisibleLedger, known_refs
+from contextrelay.core.access.visibility import VisibleLedger
 from contextrelay.core.idempotency import was_asked
+from contextrelay.core.schema import known_refs
 from contextrelay.core.stores import Count, Stores
 from contextrelay.errors import Forbidden
 from contextrelay.logic.access.permissions import Touched, complaint

@@ -11,7 +11,7 @@ done, should a verb ever try.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 
@@ -205,8 +205,3 @@ class VisibleLedger(VisibleReads, LedgerView):
 
     def close(self) -> None:
         """Nothing: it is the store that is closed."""
-
-
-def known_refs(ledger: Reads, refs: Iterable[str]) -> list[str]:
-    """Those refs that are there, or were, for whom the ledger is."""
-    return [ref for ref in refs if ledger.kinds(artifact_log(ref))]

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
-from contextrelay.core.access.visibility import known_refs
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import Entry, entries
 from contextrelay.core.schema import (
@@ -25,6 +24,7 @@ from contextrelay.core.schema import (
     LAST_USED,
     Kind,
     artifact_log,
+    known_refs,
     thread_log,
     walk_logs,
     walk_rows,

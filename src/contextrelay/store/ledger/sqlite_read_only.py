@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import tempfile
 import threading
 from pathlib import Path
 from weakref import finalize
@@ -72,6 +71,8 @@ class ReadOnlyFile:
 
     def copy(self) -> Path:
         """Copy the file and its `-wal` to a place of their own, gone with this process."""
+        import tempfile
+
         folder = Path(tempfile.mkdtemp(prefix="relay-read-only-"))
         finalize(self, _remove, folder, os.getpid())
         for end in ("", "-wal"):
