@@ -18,6 +18,8 @@ NODE_PARTS = Path(__file__).parents[1] / ".node-parts"
 PARTS = {
     "aimock": "npm install --prefix .node-parts @copilotkit/aimock@1.43.0",
     "claude": "npm install --prefix .node-parts @anthropic-ai/claude-code@2.1.325",
+    "codex": "npm install --prefix .node-parts @openai/codex@0.166.0",
+    "opencode": "npm install --prefix .node-parts opencode-ai@1.18.33",
     "fish": "apt-get install fish",
     "strace": "apt-get install strace",
     "git": "apt-get install git",

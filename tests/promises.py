@@ -721,6 +721,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/wrap/test_agents.py::test_a_failed_agent_changes_no_state_and_what_it_said_is_kept",
         "tests/doors/wrap/test_agents.py::test_an_agent_that_is_stopped_keeps_what_came",
         "tests/doors/wrap/test_agents.py::test_on_a_terminal_the_agent_has_one_too",
+        "tests/doors/wrap/test_real_agents.py::test_a_real_agent_is_sent_the_bundle_and_its_answer_is_kept",
         missing="exec with 200 KB of output within 5 times an empty Python",
     ),
     partly(
