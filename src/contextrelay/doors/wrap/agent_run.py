@@ -19,6 +19,7 @@ from contextrelay.client.relay import Relay
 from contextrelay.client.run.agents import SYSTEM, Passing, called, prompt_text
 from contextrelay.client.run.context import Gathered, gather
 from contextrelay.client.run.pieces import cut_bytes, written
+from contextrelay.client.run.prices import prices_here
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
 from contextrelay.client.run.tally import Tally
 from contextrelay.client.thread import Thread
@@ -131,7 +132,7 @@ class _Run:
         )
         self.text = prompt_text(self._prompt)
         self._output = Output(relay, f"{wrapped.name} answer")
-        self._tally = Tally()
+        self._tally = Tally(prices_here(os.environ))
         self._head = bytearray()
 
     @property
