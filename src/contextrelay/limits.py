@@ -87,13 +87,14 @@ OUTLINE_SHAPES_CHARS_MAX = 5_000_000
 
 # Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so much
 # time of a processor; then a part is, for less; then lines. A pack looks so long in all.
-LOOK_INLINE_BYTES_MAX = 16 * KIB
+LOOK_INLINE_BYTES_MAX = 4 * KIB
 LOOK_CPU_S_MAX = 1.2
 LOOK_PART_BYTES_MAX = 512 * KIB
 LOOK_PART_CPU_S_MAX = 0.5
 LOOK_PLAIN_BYTES_MAX = 64 * KIB
 SLICE_CPU_S_MAX = 1.6
-INDEX_CPU_S_MAX = 4.0
+INDEX_CPU_S_MAX = 1.6
+INDEX_PART_CPU_S_MAX = 0.3
 LOOKS_S_MAX = 20
 # Such children, their memory besides the body; and waiting for one, its start, its reply, for work.
 PARSERS_MAX = 2
@@ -564,7 +565,7 @@ DIFF_JSON_BYTES_MAX = MIB
 DIFF_CONTEXT_LINES_MAX = 20
 DIFF_CHANGES_MAX = 50
 # Of a processor for comparing two bodies, and on the clock for reading them.
-DIFF_CPU_S_MAX = 3.0
+DIFF_CPU_S_MAX = 1.9
 DIFF_S_MAX = 10
 
 # Savings: how often what was read is written down, and of how many artifacts and threads at a time.
@@ -668,6 +669,7 @@ assert ARGS_BYTES_MAX < ASKED_BYTES_MAX <= JSON_BODY_BYTES_MAX
 # The largest body there may be finds room, with another at the same time.
 assert 2 * JSON_ESCAPE_RATIO_MAX * BODY_BYTES_MAX < HELD_BODIES_BYTES_MAX
 assert LOOK_CPU_S_MAX + LOOK_PART_CPU_S_MAX < 2 < PARSER_REAL_S_MAX
+assert INDEX_CPU_S_MAX + INDEX_PART_CPU_S_MAX < 2
 # The largest body finds room: in memory, and in a file, of which an import makes a copy.
 assert JSON_BODY_BYTES_MAX < HELD_BY_ONE_BYTES_MAX < HELD_BODIES_BYTES_MAX
 assert 2 * ARCHIVE_BYTES_MAX < UPLOADS_BY_ONE_BYTES_MAX < UPLOADS_BYTES_MAX

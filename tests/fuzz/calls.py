@@ -176,14 +176,14 @@ def of_sdk(body: Body, rng: Random) -> dict[str, Call]:
     """Every call of the public SDK into a body, by name; the store is in memory."""
     relay = Relay("memory:")
     tool_output: dict[str, Any] = {"type": "tool_output"} if body.kind == "tool_output" else {}
-    refs: list[str] = []
 
     def push() -> str:
-        refs.append(relay.push(body.content, name=body.name, **tool_output).ref)
-        return refs[0]
+        return relay.push(body.content, name=body.name, **tool_output).ref
+
+    pushed = push()  # By itself, so that no other call is charged for it.
 
     def ref() -> str:
-        return refs[0] if refs else push()
+        return pushed
 
     tokens_max = rng.choice(TOKENS)
     calls: dict[str, Call] = {

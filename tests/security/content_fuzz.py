@@ -147,6 +147,7 @@ _BEGUN = "begun"
 
 def _child() -> None:
     """Run the cases that standard input asks for, and tell of each call before and after it."""
+    from contextrelay.core.inspect import parser_pool
     from tests.fuzz import calls, grammar
 
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
@@ -170,7 +171,7 @@ def _child() -> None:
             _show(done)
             failure = ""
             try:
-                took = measure(lambda call=known[name]: calls.guarded(call))
+                took = measure(lambda call=known[name]: calls.guarded(call), parser_pool.pids)
                 cpu_s, memory_bytes = took.cpu_s, took.memory_bytes
             except Exception as error:
                 failure, cpu_s, memory_bytes = f"raised {error!r:.200}", 0.0, 0

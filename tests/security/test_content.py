@@ -67,6 +67,19 @@ def outlined(body: bytes, kind: ArtifactType, media_type: str = "", name: str = 
 # end, or took gigabytes; now each is over in a moment, and a test that hangs is one that fails.
 
 
+def test_assignments_of_nothing_end() -> None:
+    """Each was read on as `a = b = c` to the end of the file: 16 KB took 4 s."""
+    body = b"import os\n" + b"".join(b"g%05x=\n" % number for number in range(100_000))
+
+    assert "100000" in outlined(body, "code", "text/x-python", "a.py").replace(",", "")
+
+
+def test_a_chain_of_assignments_ends_with_its_statement() -> None:
+    text = outlined(b"A = B = 1\nC =\nD = 2\n", "code", "text/x-python", "a.py")
+
+    assert all(f"{name}:{line}" in text for name, line in (("A", 1), ("B", 1), ("C", 2), ("D", 3)))
+
+
 def test_headings_of_digits_end() -> None:
     assert outlined(b"\n\n1." + b"1" * 90 + b"x\n\n", "text")
 

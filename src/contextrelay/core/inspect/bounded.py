@@ -21,6 +21,7 @@ from contextrelay.limits import (
     DIFF_CPU_S_MAX,
     DIFF_INLINE_STEPS_MAX,
     INDEX_CPU_S_MAX,
+    INDEX_PART_CPU_S_MAX,
     LOOK_CPU_S_MAX,
     LOOK_INLINE_BYTES_MAX,
     LOOK_PART_BYTES_MAX,
@@ -141,14 +142,22 @@ def index_within_bounds(asked: Index, size_bytes: int, read: Read) -> Indexing |
     """
     if size_bytes <= LOOK_INLINE_BYTES_MAX:
         return index_body(asked, b"".join(read(0, size_bytes)))
-    outcome = run("index", asked, [(size_bytes, lambda: read(0, size_bytes))], INDEX_CPU_S_MAX)
+    outcome = _indexed(asked, read, size_bytes, INDEX_CPU_S_MAX)
     if outcome.stopped is None:
         return _indexing.decode(outcome.value)
     if outcome.stopped != "failed" and not outcome.is_certain:
         return None
+    if size_bytes > LOOK_PART_BYTES_MAX:
+        part = _indexed(asked, read, LOOK_PART_BYTES_MAX, INDEX_PART_CPU_S_MAX)
+        if part.stopped is None:
+            return replace(_indexing.decode(part.value), is_cut=True)
     with _lines_lock:
         head = b"".join(read(0, min(size_bytes, LOOK_PLAIN_BYTES_MAX)))
         return replace(index_body(asked, head), is_cut=True)
+
+
+def _indexed(asked: Index, read: Read, size_bytes: int, cpu_s: float) -> Outcome:
+    return run("index", asked, [(size_bytes, lambda: read(0, size_bytes))], cpu_s)
 
 
 def _why(outcome: Outcome, cpu_s: float) -> str:

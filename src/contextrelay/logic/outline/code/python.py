@@ -217,7 +217,7 @@ class _Reading:
         was_branch = self.close(indent)
         self._last = last
         if what == "indent":
-            self._plain(found.end(), indent, line, last)
+            self._plain((found.end(), stop), indent, line, last)
         elif what == "decorator":
             self._decorated = self._decorated or line
         elif what == "function" or what == "class":
@@ -228,7 +228,7 @@ class _Reading:
                 end = min(stop, start + HEADER_CHARS_MAX)
                 self.module.imports += _imported(self._text[found.start("import") : end])
         elif what == "target":
-            self._targets(found.start("target"), line, last)
+            self._targets((found.start("target"), stop), line, last)
         else:
             # A block that defines nothing by itself.
             above = self._blocks[-1]
@@ -267,15 +267,16 @@ class _Reading:
             self._passed_indent = min(self._passed_indent, indent)
         self._blocks.append(_Block(indent, node, node, is_shown, True, False, 0))
 
-    def _plain(self, at: int, indent: int, line: int, last: int) -> None:
+    def _plain(self, at: tuple[int, int], indent: int, line: int, last: int) -> None:
         """What begins with no name that it defines: it may document the header before it."""
+        start, stop = at
         if not self._may_be_doc:
-            if chained := _CHAINED.match(self._text, at):
-                self._targets(chained.start(1), line, last)
+            if chained := _CHAINED.match(self._text, start, stop):
+                self._targets((chained.start(1), stop), line, last)
             return
         block = self._blocks[-1]
         is_body = block.indent < indent if block.node is not None else len(self._blocks) == 1
-        match = _DOC.match(self._text, at) if is_body else None
+        match = _DOC.match(self._text, start) if is_body else None
         if match is None:
             return
         doc = _first_line(match[1])
@@ -284,25 +285,28 @@ class _Reading:
         else:
             self.module.doc = doc
 
-    def _targets(self, at: int, line: int, last: int) -> None:
-        """`A = B = 1`, `a: int = 1`, `a: int`."""
+    def _targets(self, at: tuple[int, int], line: int, last: int) -> None:
+        """`A = B = 1`, `a: int = 1`, `a: int`; no further than the statement goes."""
+        start, stop = at
         above = self._blocks[-1]
         is_shown = above.is_shown and not above.is_member
         if self._is_outline and not is_shown:
             return
-        name = _NAMED.match(self._text, at)
+        name = _NAMED.match(self._text, start)
         assert name is not None
         names = [name[0]]
-        follows = _TARGET.match(self._text, at)
+        follows = _TARGET.match(self._text, start, stop)
         while follows is not None:
-            at = follows.end()
+            start = follows.end()
             names.append(follows[1])
-            follows = _TARGET.match(self._text, at)
+            follows = _TARGET.match(self._text, start, stop)
         owner, is_member = above.owner, above.is_member
         for each in dict.fromkeys(names):
             if not (self._is_outline and each.startswith("__")):
                 self._keep(
-                    Node("constant", each, line, line, at, at, is_member, is_shown, owner, last)
+                    Node(
+                        "constant", each, line, line, start, start, is_member, is_shown, owner, last
+                    )
                 )
 
     def _keep(self, node: Node) -> None:
