@@ -654,6 +654,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/client/run/providers/test_faults.py::test_what_claude_read_from_and_wrote_to_its_cache_is_counted",
         "tests/client/run/providers/test_faults.py::test_an_empty_purse_is_not_waited_for",
         "tests/client/run/providers/test_faults.py::test_a_model_that_keeps_its_reasoning_is_asked_without_it",
+        "tests/client/run/providers/test_key_stays.py::test_a_key_is_in_no_store_no_event_no_output_and_no_error",
         "tests/client/run/providers/test_llm.py::test_a_model_of_llm_answers_and_calls_tools",
         "tests/client/run/providers/test_llm.py::test_what_llm_cannot_do_is_an_error_with_the_next_step",
         "tests/client/run/providers/test_scripted.py::test_an_answer_comes_in_pieces_and_whole",
