@@ -78,7 +78,7 @@ def test_chunks_of_bytes_are_one_body(relay: Relay) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [None, 7, 1.5, {1, 2}, range(3), Path("notes.md"), [b"a", "b"], {"a": {1}}],
+    [None, 7, 1.5, {1, 2}, range(3), Path("notes.md"), (7,), [b"a", "b"], {"a": {1}}],
     ids=repr,
 )
 def test_anything_else_is_a_type_error_that_names_what_may_be_pushed(
@@ -100,3 +100,13 @@ def test_what_a_wait_brings_can_be_iterated(relay: Relay) -> None:
 
     assert messages == ["done"]
     assert list(relay.wait("other", after=0, timeout_s=0.01)) == []
+
+
+def test_what_added_an_entry_is_not_its_id(relay: Relay) -> None:
+    thread = relay.thread("work")
+    added = thread.add_question("why?")
+
+    with pytest.raises(TypeError, match="takes the id of an entry"):
+        thread.resolve(added)  # pyright: ignore[reportArgumentType]
+    assert thread.resolve(added.id).version == 3
+    assert added.updated_at is not None

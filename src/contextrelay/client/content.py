@@ -52,7 +52,8 @@ def as_body(content: Content, is_async: bool = False) -> AsyncBody:
     if callable(read := getattr(content, "read", None)):
         return _checked(iter(lambda: read(CHUNK_BYTES) or None, None), is_file=True)
     if isinstance(given, tuple):
-        return cast("tuple[bytes, ...]", given)
+        # Not one by one: so it can be sent again.
+        return tuple(_bytes_of(chunk, is_file=False) for chunk in cast("tuple[object]", given))
     if isinstance(given, Iterable) and not isinstance(given, set | frozenset | range):
         return _checked(cast("Iterable[object]", given))
     raise TypeError(f"a {type(content).__name__} cannot be pushed: {_TAKEN}")

@@ -94,7 +94,7 @@ def build(verb: type[AnyVerb], args: tuple[Any, ...], named: dict[str, Any]) -> 
     try:
         return convert(values, verb)
     except ValidationError as error:
-        raise wrong(verb, str(error)) from None
+        raise wrong(verb, error) from None
 
 
 # Methods

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
 from msgspec.json import decode
 
@@ -146,6 +146,8 @@ class _ThreadVerbs:
         """Mark a question as resolved, or a step of the plan as done, by its id."""
         from contextrelay.client.entries import resolve_entry
 
+        if not isinstance(cast("object", id), str):
+            raise TypeError(f"resolve takes the id of an entry, a text such as q1, not {id!r:.80}")
         return (yield from resolve_entry(self.id, id, by))
 
     @flow

@@ -158,7 +158,7 @@ def read(
     try:
         return convert(values, route.verb, strict=not query)
     except ValidationError as error:
-        raise wrong(route.verb, str(error)) from None
+        raise wrong(route.verb, error) from None
 
 
 def _sign(verb: type[Verb[Any]], values: dict[str, Any], by: str) -> None:

@@ -101,6 +101,8 @@ def test_an_error_is_one_json_object_on_stderr_if_json_is_asked_for(shell: Shell
         (["push", "--type", "novel", "-"], "novel"),
         (["push", "nothing.txt"], "there is no file"),
         (["push", "."], "is a folder"),
+        (["push", ""], "is no file name"),
+        (["thread", "new", "--name", ""], "--name is empty"),
         (["push", "--what"], "unrecognized arguments"),
         (["pull", "@last", "--bytes", "5"], "range of bytes"),
         (["--store", "ftp://x", "artifact", "list"], "unknown scheme"),

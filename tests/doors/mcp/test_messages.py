@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -219,7 +220,7 @@ def test_every_tool_is_described_in_full(tmp_path: Path) -> None:
         tools = {tool.name: tool for tool in place.run(lambda client: client.list_tools()).tools}
 
     seeds = {
-        "push_context": ["data", "channel", "encrypted", "summary"],
+        "push_context": ["data", "channel", "encrypted", "summary", "name", "type"],
         "peek_context": ["url"],
         "pull_context": ["url"],
         "bridge_task": ["task", "task_channel", "done_channel", "timeout"],
@@ -259,3 +260,22 @@ def test_the_command_says_what_to_install_where_the_sdk_is_missing(tmp_path: Pat
 
     assert (done.returncode, done.stdout) == (1, b"")
     assert "pip install 'contextrelay[mcp]'" in done.stderr.decode()
+
+
+def test_an_interrupt_ends_it_at_once_and_says_so(tmp_path: Path) -> None:
+    """Promise M1: 130, as every command that is interrupted."""
+    command = [*RELAY, "mcp", "--store", str(tmp_path / "store")]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+        running.stdin.flush()
+        assert running.stdout.readline()
+
+        running.send_signal(signal.SIGINT)
+
+        _, error = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert error.startswith(b"interrupted")
+    assert b"Traceback" not in error

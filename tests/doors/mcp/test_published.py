@@ -66,7 +66,7 @@ def test_an_older_client_finds_the_tools_that_it_knows(tmp_path: Path) -> None:
     version, tools, url, peeked, pulled, opened, gone = run(OURS, RELAY_HOME=str(store))
 
     assert version == "2025-11-25"
-    assert tools["push_context"] == ["channel", "data", "encrypted", "summary"]
+    assert set(tools["push_context"]) >= {"channel", "data", "encrypted", "summary"}
     assert tools["bridge_task"] == ["done_channel", "task", "task_channel", "timeout"]
     assert json.loads(peeked)["summary"] == "a greeting"
     assert (pulled, opened) == ("für alle ✓", "hidden")

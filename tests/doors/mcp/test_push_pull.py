@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from typing import Any
@@ -236,3 +237,54 @@ def test_a_task_that_nobody_takes_is_given_up_and_says_where_it_is(stdio: Place)
 
     assert answer.startswith("Error bridging task: no answer came in 1 s. Next: ")
     assert "relay:///pull/" in answer
+
+
+def test_a_push_may_name_and_type_its_content_and_is_listed(place: Place) -> None:
+    """Promise M1."""
+    good(place.call("push_context", data="other", summary="not this one"))
+    good(place.call("push_context", data="a,b", name="orders.csv", type="csv", summary="orders"))
+
+    page = json.loads(good(place.call("relay_artifact_list", name="orders", limit=5)))
+
+    (found,) = page["artifacts"]
+    assert (found["name"], found["type"], found["summary"]) == ("orders.csv", "csv", "orders")
+    assert "written by others" in page["untrusted"]
+    assert json.loads(good(place.call("relay_artifact_list", type="pdf")))["artifacts"] == []
+
+
+def test_errors_name_tools_and_what_is_allowed_and_no_class_of_ours(stdio: Place) -> None:
+    """Promise M1."""
+    thread = json.loads(good(stdio.call("relay_thread_new", name="work")))["thread_id"]
+    binary = Relay(stdio.store).push(b"\0\1").ref
+    errors = [
+        bad(stdio.call("push_context", data="x", type="poem")),
+        bad(stdio.call("relay_artifact_list", type="poem")),
+        bad(stdio.call("relay_state_add", thread=thread, kind="poem", text="x")),
+        bad(stdio.call("relay_artifact_list", limit=0)),
+        bad(stdio.call("relay_state_header", thread="none such")),
+        bad(stdio.call("relay_handoff_accept", ref=binary)),
+        bad(stdio.call("relay_get", url=binary, lines="1:2")),
+        bad(stdio.call("peek_context", url="00000000-0000-4000-8000-000000000000")),
+    ]
+
+    assert "'poem' is none of markdown, json, html" in errors[0]
+    assert "'poem' is none of markdown, json, html" in errors[1]
+    assert "'poem' is none of fact, constraint, question, step, decision" in errors[2]
+    assert "relay_thread_list" in errors[4]
+    for error in errors:
+        assert not re.search(r"relay [a-z]", error), error
+        assert not re.search(r"\b(?:List|PushContext|AddEntry|ReadHeader|Slice|Struct)\b", error)
+
+
+def test_who_does_something_is_the_client_or_who_is_named(place: Place) -> None:
+    """Promise M1."""
+    thread = json.loads(good(place.call("relay_thread_new", name="work")))["thread_id"]
+    named = {"thread": thread, "to": "coder", "ask": "do it"}
+
+    good(place.call("relay_handoff_give", **named, by="planner"))
+    good(place.call("relay_handoff_give", **named))
+
+    found = json.loads(good(place.call("relay_handoff_list", to="coder")))["handoffs"]
+    client, named_one = (each["from"] for each in found)
+    assert named_one == "planner"
+    assert client not in ("you", "planner", "")

@@ -74,9 +74,7 @@ class Caller:
         """
         if kind in self._passing:
             return
-        said = complaint(
-            self.key, kind.__name__, kind.traits.needs, Touched(loose=kind is ImportThread)
-        )
+        said = complaint(self.key, kind.traits.needs, Touched(loose=kind is ImportThread))
         if said is not None:
             raise Forbidden(said, _HINT)
 
@@ -104,7 +102,7 @@ class Caller:
         kind = type(verb)
         if kind in self._passing:
             return
-        said = complaint(self.key, kind.__name__, kind.traits.needs, _touched(verb))
+        said = complaint(self.key, kind.traits.needs, _touched(verb))
         if said is not None:
             raise Forbidden(said, _HINT)
         if not self.key.is_limited:

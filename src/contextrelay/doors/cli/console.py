@@ -46,9 +46,9 @@ class Console:
         """Take the options that every command has.
 
         Raises:
-            Invalid: a store or a thread is named, and the name is empty, as of an unset variable.
+            Invalid: something is named, and the name is empty, as of an unset variable.
         """
-        for name in ("store", "thread"):
+        for name in ("store", "thread", "name"):
             if getattr(args, name, None) == "":
                 raise Invalid(f"--{name} is empty", "give it a value, or leave it out")
         self.is_json = self.is_json or args.json

@@ -172,7 +172,7 @@ def read_body(file: str | None) -> Iterator[bytes]:
         raise Invalid("nothing to store", "name a FILE, or pipe something in")
     if file is None or file == "-":
         return _chunks_of_stdin()
-    if "\0" in file:
+    if not file or "\0" in file:
         raise Invalid(f"{file!r} is no file name", "name a FILE, or - for stdin")
     path = Path(file)
     if path.is_dir():

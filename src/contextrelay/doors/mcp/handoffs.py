@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from contextrelay.doors.mcp import ref_argument
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, listed, of_verb, with_fields
+from contextrelay.doors.mcp.tool import Answer, Tool, Visit, Who, listed, of_verb, with_fields
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import MCP_TEXT_BYTES_MAX, NAME_CHARS_MAX
 from contextrelay.logic.untrusted.defuse import defuse
@@ -65,13 +65,16 @@ class ReturnHandoff(Struct, frozen=True, kw_only=True):
     ref: _Handoff
     text: Annotated[str, Meta(description="What came of it.")]
     name: Annotated[str, Meta(max_length=NAME_CHARS_MAX, description="What to call it.")] = ""
+    by: Who | None = None
 
 
 async def _return(visit: Visit, asked: ReturnHandoff) -> Answer:
     if not asked.text:
         raise Invalid("there is nothing to return", "say in text what came of it")
     named = await ref_argument.artifact_of(visit, asked.ref)
-    made = await named.relay.give_back(asked.text, named.ref, name=asked.name or None, by=visit.by)
+    made = await named.relay.give_back(
+        asked.text, named.ref, name=asked.name or None, by=asked.by or visit.by
+    )
     return with_fields({"ref": made.ref, "name": made.name, "size": made.size_bytes})
 
 

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from contextrelay.doors.mcp.push_pull import Url, as_text
 from contextrelay.doors.mcp.ref_argument import Named, artifact_of
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, of_verb
+from contextrelay.doors.mcp.tool import Answer, Tool, Visit, listed, of_verb
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     GREP_PATTERN_CHARS_MAX,
@@ -19,10 +19,13 @@ from contextrelay.limits import (
     MCP_TOKENS_MAX,
     PIECE_TOKENS_DEFAULT,
     POINTER_CHARS_MAX,
+    SUMMARY_CHARS_MAX,
 )
 from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.logic.untrusted.pieces import fenced_hits, fenced_piece
+from contextrelay.model.artifact import spell
 from contextrelay.model.inspect import Digested, Found, Hits, Outlined, Piece
+from contextrelay.model.reports import Listing
 from contextrelay.wire import verbs
 
 _WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")
@@ -115,6 +118,24 @@ def _hits(hits: Hits) -> Answer:
     return Answer(fenced_hits(hits))
 
 
+def _listed(page: Listing) -> Answer:
+    """A page of artifacts, each in brief."""
+    items: list[dict[str, object]] = [
+        {
+            "ref": each.ref,
+            "name": each.name,
+            "type": each.type,
+            "size": each.size_bytes,
+            "summary": str(each.metadata.get("summary", ""))[:SUMMARY_CHARS_MAX] or None,
+            "created_by": each.provenance.created_by,
+            "created_at": spell(each.created_at),
+        }
+        for each in page.artifacts
+    ]
+    brief = [{name: value for name, value in each.items() if value is not None} for each in items]
+    return listed("artifacts", brief, page.next, "name", "summary", "created_by")
+
+
 TOOLS = (
     Tool(
         name="relay_get",
@@ -137,5 +158,14 @@ TOOLS = (
         "Find passages by words, best first, in everything that was stored, in a thread, or in one"
         " artifact. Use it when you do not know which ref holds what you need.",
         _hits,
+    ),
+    of_verb(
+        "relay_artifact_list",
+        verbs.List,
+        "List what was stored",
+        "List artifacts, newest first: all, or those with a text in their name, of a type, in a"
+        " thread, or made since a time (since_ms, milliseconds since 1970). after is the next of"
+        " the page before.",
+        _listed,
     ),
 )

@@ -35,7 +35,8 @@ from contextrelay.limits import (
     URL_CHARS_MAX,
 )
 from contextrelay.logic.untrusted.fence import fence, fenced
-from contextrelay.model.artifact import Artifact, spell
+from contextrelay.model.artifact import Artifact, ArtifactType, spell
+from contextrelay.wire import verbs
 
 Url = Annotated[
     str,
@@ -66,6 +67,8 @@ class PushContext(Struct, frozen=True, kw_only=True):
         ]
         | None
     ) = None
+    name: Annotated[verbs.Name, Meta(description="What to call it: report.md.")] | None = None
+    type: Annotated[ArtifactType, Meta(description="Else found out.")] | None = None
 
 
 async def _push(visit: Visit, asked: PushContext) -> Answer:
@@ -78,7 +81,8 @@ async def _push(visit: Visit, asked: PushContext) -> Answer:
         created_by=visit.by,
         # The format that clients of seed 000 read too.
         seal="k1" if asked.encrypted else False,
-        type="text" if asked.encrypted else None,
+        name=asked.name,
+        type=asked.type or ("text" if asked.encrypted else None),
     )
     if visit.own is not None:
         visit.own.add(made.ref)
@@ -196,7 +200,7 @@ def as_text(plain: bytes) -> str:
         return plain.decode()
     except UnicodeDecodeError:
         raise Invalid(
-            f"these {len(plain):,} bytes are no text", "pull them with: relay pull URL -o FILE"
+            f"these {len(plain):,} bytes are no text", "pass the URL on to who can use them"
         ) from None
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextrelay.doors.mcp.tool import Visit
 
 DOOR = names.Door(
-    list_artifacts="relay_search",
+    list_artifacts="relay_artifact_list",
     list_threads="relay_thread_list",
     new_thread="relay_thread_new",
 )

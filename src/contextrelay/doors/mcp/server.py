@@ -29,6 +29,7 @@ from contextrelay.doors.mcp import (
     signals,
     threads,
 )
+from contextrelay.doors.mcp.hints import for_tools
 from contextrelay.doors.mcp.resources import Entry
 from contextrelay.doors.mcp.subscriptions import Headers
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit
@@ -167,7 +168,7 @@ def _protocol_errors() -> Generator[None]:
         yield
     except RelayError as error:
         # The protocol has one code for a resource that cannot be read, whatever the reason.
-        hint = defuse(hide_keys(error.hint)[:MCP_ERROR_CHARS_MAX]).text
+        hint = defuse(hide_keys(for_tools(error.hint))[:MCP_ERROR_CHARS_MAX]).text
         about = {"code": error.code, "hint": hint}
         raise MCPError(types.INVALID_PARAMS, _sentence(error), about) from error
     except Exception as error:
@@ -216,6 +217,7 @@ def _failed(tool: Tool, error: RelayError) -> types.CallToolResult:
 def _sentence(error: RelayError) -> str:
     """The message and the hint of an error, defused: they may quote what others sent."""
     message, hint = (
-        defuse(hide_keys(text)[:MCP_ERROR_CHARS_MAX]).text for text in (error.message, error.hint)
+        defuse(hide_keys(text)[:MCP_ERROR_CHARS_MAX]).text
+        for text in (error.message, for_tools(error.hint))
     )
     return f"{message}. Next: {hint}." if hint else f"{message}."

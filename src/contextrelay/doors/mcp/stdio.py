@@ -7,8 +7,10 @@ instead of meeting a server that does not start.
 
 from __future__ import annotations
 
+import os
 import signal
-from types import TracebackType
+from contextlib import suppress
+from types import FrameType, TracebackType
 from typing import Any, Self
 
 import anyio
@@ -24,14 +26,24 @@ from contextrelay.doors.mcp.server import Asking, make_server
 from contextrelay.doors.mcp.tool import OwnRefs, Visit
 
 Message = SessionMessage | Exception
+INTERRUPTED = 130
 
 
 def run(address: str | None) -> None:
     """Serve the relay at an address on stdin and stdout."""
-    # A thread of the SDK reads stdin, and cannot be interrupted. Nothing is half-done either way:
-    # what is stored is stored whole.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, _interrupted)
     anyio.run(_serve, address)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """End at once, with the code of all commands that are interrupted.
+
+    A thread of the SDK reads stdin, and would hold up an ordinary end. Nothing is half-done: what
+    is stored is stored whole.
+    """
+    with suppress(OSError):
+        os.write(2, b"interrupted; an agent ends this by closing its stdin\n")
+    os._exit(INTERRUPTED)
 
 
 async def _serve(address: str | None) -> None:

@@ -65,11 +65,11 @@ TOOLS = (
         "Change a thread's state by JSON Patch (RFC 6902): all operations, or none. To add one"
         " entry, relay_state_add is simpler. Items have fields: /facts id, key, value; /constraints"
         " id, description, severity; /open_questions id, question, status open or resolved; /plan"
-        " id, step, status pending, done or skipped; /decisions id, description, reason_codes,"
-        ' evidence_refs, confidence. For example [{"op": "replace", "path": "/plan/0/status",'
-        ' "value": "done"}]. With expected, the version you read, it is refused where somebody'
-        " changed the state since: read the header again then, or say merge=true to go on where"
-        " the changes do not touch.",
+        " id, step, status pending, in_progress, done or skipped; /decisions id, description,"
+        " reason_codes, evidence_refs, confidence. For example"
+        ' [{"op": "replace", "path": "/plan/0/status", "value": "done"}]. With expected, the'
+        " version you read, it is refused where somebody changed the state since: read the header"
+        " again then, or say merge=true to go on where the changes do not touch.",
         lambda done: with_fields({"thread_id": done.thread_id, "version": done.version}),
     ),
     Tool(

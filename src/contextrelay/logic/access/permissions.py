@@ -39,11 +39,11 @@ def _rank(key: Key) -> int:
     return _RANKS[key.scope]
 
 
-def complaint(key: Key, verb: str, needs: Level, touched: Touched) -> str | None:
+def complaint(key: Key, needs: Level, touched: Touched) -> str | None:
     """Why a key may not ask a verb; None if it may."""
     if not may_ask(key, needs):
         needed = "an admin key of the whole store" if needs == "owner" else f"scope {needs}"
-        return f"this key has scope {key.scope}; {verb} needs {needed}"
+        return f"this key has scope {key.scope}, and {needed} is needed"
     if not key.is_limited:
         return None
     for channel in touched.channels:

@@ -6,10 +6,12 @@ accounting and idempotency read it there; nowhere is a table of verbs kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, ValidationError
+from msgspec.structs import fields
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
@@ -119,15 +121,40 @@ class Stream(Struct, Generic[Streamed], frozen=True):
 # Errors in the values of a verb
 
 
-def wrong(verb: type[Verb[Any]], complaint: str) -> Invalid:
-    """Say which field is wrong, and how: `ttl_s: expected int >= 1`."""
-    reason, _, place = complaint.replace("`", "").partition(" - at $.")
-    what = place.partition("[")[0] or verb.__name__.lower()
-    return Invalid(f"{what}: {reason[:1].lower()}{reason[1:]}", takes(verb))
+def wrong(verb: type[Verb[Any]], error: ValidationError) -> Invalid:
+    """Say which field is wrong, how, and which there are: `ttl_s: expected int >= 1`."""
+    return Invalid(complaint(verb, error), takes(verb))
 
 
 def takes(verb: type[Verb[Any]]) -> str:
-    return f"{verb.__name__} takes {', '.join(verb.__struct_fields__) or 'nothing'}"
+    return f"it takes {', '.join(verb.__struct_fields__) or 'nothing'}"
+
+
+def complaint(kind: type[Struct], error: ValidationError, what: str = "") -> str:
+    """What is wrong with which field; of a choice, all that it may be."""
+    reason, _, place = str(error).replace("`", "").partition(" - at $.")
+    field = re.split(r"[.\[]", place)[0]
+    if reason.startswith(_NO_CHOICE):
+        named = (each for each in fields(kind) if field in (each.name, each.encode_name))
+        choices = [str(choice) for each in named for choice in _choices(each.type)]
+        reason = f"{reason.removeprefix(_NO_CHOICE)} is none of {', '.join(choices)}"
+    elif reason.startswith(_LACKS):
+        reason = f"{reason.removeprefix(_LACKS)} is missing"
+    where = place.partition("[")[0] or what
+    return f"{where}: {reason[:1].lower()}{reason[1:]}" if where else reason
+
+
+_NO_CHOICE = "Invalid enum value "
+_LACKS = "Object missing required field "
+
+
+def _choices(type: Any) -> Iterator[Any]:
+    """What a type that names its values allows."""
+    if get_origin(type) is Literal:
+        yield from get_args(type)
+    else:
+        for each in get_args(type):
+            yield from _choices(each)
 
 
 # Types that the fields of several verbs have

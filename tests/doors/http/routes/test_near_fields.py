@@ -1,4 +1,4 @@
-"""Pushes with a field that is nearly one of ours: taken, as seed 000 takes them, with a warning."""
+"""Pushes with fields of ours, or nearly so: taken, as seed 000 takes them, with a warning."""
 
 from __future__ import annotations
 
@@ -64,3 +64,38 @@ def test_the_versioned_routes_refuse_it(web: httpx2.Client) -> None:
 
     assert reply.status_code == 400
     assert "chanel" in reply.json()["error"]
+
+
+def test_a_push_may_name_and_type_its_content(web: httpx2.Client) -> None:
+    """Promise R1."""
+    sent = {"data": "a,b\n1,2\n", "name": "orders.csv", "type": "csv"}
+    made = web.post("/push", json=sent)
+
+    artifact = web.get(f"/v1/artifacts/{made.json()['id']}").json()
+
+    assert made.json().keys() == {"url", "id", "channel"}
+    assert (artifact["name"], artifact["type"]) == ("orders.csv", "csv")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "warning"),
+    [
+        ("type", "nonsense", "markdown, json, html"),
+        ("type", 5, "markdown, json, html"),
+        ("type", "x" * 9_999, "markdown, json, html"),
+        ("name", "", "1 to 255 characters"),
+        ("name", ["a"], "1 to 255 characters"),
+        ("name", "x" * 256, "1 to 255 characters"),
+    ],
+)
+def test_a_wrong_name_or_type_is_left_out_and_warned_of(
+    web: httpx2.Client, field: str, value: object, warning: str
+) -> None:
+    """Promise R1: the seed ignores fields that it does not know."""
+    made = web.post("/push", json={"data": "text", field: value})
+
+    assert made.status_code == 200
+    assert warning in made.json()["warnings"][0]
+    assert made.headers["x-relay-warning"] == made.json()["warnings"][0]
+    artifact = web.get(f"/v1/artifacts/{made.json()['id']}").json()
+    assert (artifact["name"], artifact["type"]) == (None, "text")

@@ -27,7 +27,7 @@ MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
 
 @takes(
     arg("folder", nargs="?", metavar="FOLDER", help="else this one"),
-    arg("--name", default="", help="else the folder's"),
+    arg("--name", help="else the folder's"),
     arg("--description", default="", help="what it is, in one line"),
     arg("--force", action="store_true", help="overwrite, after a copy"),
     *project_options(),
@@ -40,7 +40,7 @@ def project_init(args: Namespace, console: Console) -> None:
         raise Invalid("two folders are named", "name one")
     folder = Path(args.folder or args.project or ".").expanduser().resolve()
     project = open_project(args, console, str(folder))
-    made = make_project(project, args.name, args.description, args.force)
+    made = make_project(project, args.name or "", args.description, args.force)
     note_warnings(project, console)
     if made.kept:
         console.note(

@@ -24,6 +24,7 @@ from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, takes, thread_option
+from contextrelay.doors.cli.place import remember_push
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import BUDGET_TOKENS_MAX, BUNDLE_SYSTEM_BYTES_MAX, BUNDLE_USER_BYTES_MAX
 from contextrelay.model.run import RunResult, ToolUse
@@ -133,6 +134,8 @@ def _answer(
     result = stream.result
     if result is None:
         raise KeyboardInterrupt
+    if result.ref is not None:
+        remember_push(console.relay, result.ref)
     if console.is_json:
         console.answer(result, "")
     else:

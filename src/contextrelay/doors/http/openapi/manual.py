@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -30,8 +30,11 @@ details { border: 1px solid var(--line); border-radius: .5rem; margin: .5rem 0; 
 summary { cursor: pointer; padding: .5rem .75rem; display: flex; flex-wrap: wrap; gap: .1rem .75rem;
   align-items: baseline; }
 summary:focus-visible, a:focus-visible { outline: 2px solid var(--blue); outline-offset: 2px; }
-summary span { opacity: .75; }
-details > div { padding: 0 .75rem .75rem; }
+summary::before { content: "▸"; opacity: .6; } details[open] > summary::before { content: "▾"; }
+summary span { flex: 1 1 20rem; opacity: .75; }
+details > div { padding: 0 .75rem .75rem; overflow-x: auto; }
+details details { border: 0; margin: 0; } details details > summary { padding: .5rem 0; }
+details details > div { padding: 0; }
 .GET { color: var(--blue); } .POST { color: var(--green); } .DELETE { color: var(--red); }
 .PATCH { color: var(--brown); } .method { font-weight: 700; min-width: 4.2rem; }
 table { border-collapse: collapse; width: 100%; margin: .5rem 0; }
@@ -96,16 +99,34 @@ def _operation(document: Json, path: str, method: str, operation: Json) -> Itera
                 each.get("description", ""),
             )
             for name, each in fields.get("properties", {}).items()
-        ] or [("", media_type, _kind(fields), "")]
+        ] or [("the body", media_type, _kind(fields), "")]
     if rows:
         yield _table(("Takes", "in", "which is", ""), rows)
-    replies = [
+    replies = {
+        status: _resolved(document, reply) for status, reply in operation["responses"].items()
+    }
+    good = [
         (status, ", ".join(reply.get("content", {})), _reply_kind(reply), reply["description"])
-        for status, reply in (
-            (status, _resolved(document, reply)) for status, reply in operation["responses"].items()
-        )
+        for status, reply in replies.items()
+        if status < "400"
     ]
-    yield _table(("Answers", "with", "which is", ""), replies)
+    if good:
+        yield _table(("Answers", "with", "which is", ""), good)
+    yield from _errors({status: reply for status, reply in replies.items() if status >= "400"})
+    yield "</div></details>"
+
+
+def _errors(replies: Json) -> Iterator[str]:
+    """What may go wrong, folded up: it is much the same everywhere."""
+    if not replies:
+        return
+    kinds = dict.fromkeys(kind for reply in replies.values() for kind in reply.get("content", {}))
+    said = f"{len(replies)} errors" if len(replies) > 1 else "1 error"
+    said += f", as {' or '.join(kinds)}" if kinds else ""
+    yield f"<details><summary><span>{escape(said)}</span></summary><div>"
+    yield _table(
+        ("Answers", ""), [(status, reply["description"]) for status, reply in replies.items()]
+    )
     yield "</div></details>"
 
 
@@ -198,10 +219,12 @@ def _kind(schema: Json) -> str:
     if bounds == [None, None]:
         return kind
     low, high = ("" if bound is None else f"{bound:,}" for bound in bounds)
-    return f"{kind} {low}..{high}"
+    if low and high:
+        return f"{kind}, {low} to {high}"
+    return f"{kind}, at most {high}" if high else f"{kind}, at least {low}"
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str, str, str, str]]) -> str:
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     head = "".join(f"<th>{escape(each)}</th>" for each in heads)
     lines = "".join(
         f"<tr><td><code>{escape(first)}</code></td>"

@@ -182,7 +182,8 @@ def _add(paths: dict[str, Json], operation: Operation) -> None:
 
 
 def _operation(route: Route, asked: Json, reply: Json) -> Operation:
-    text = cleandoc(route.verb.__doc__ or "")
+    # JSON says null where Python says None.
+    text = re.sub(r"\bNone\b", "null", cleandoc(route.verb.__doc__ or ""))
     summary, _, description = text.partition("\n\n")
     return Operation(
         method=route.method,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
 
 from msgspec import UNSET, DecodeError, Meta, Raw, Struct, UnsetType, ValidationError, convert
 from msgspec.json import Decoder, decode
@@ -27,14 +27,16 @@ from contextrelay.limits import (
     JSON_ESCAPE_RATIO_MAX,
     METADATA_BYTES_MAX,
     NAME_CHARS_COMPARED,
+    NAME_CHARS_MAX,
     PUSH_NAMES_BYTES_MAX,
     PUSH_NAMES_MAX,
     TTL_S_MAX,
 )
 from contextrelay.logic.content.artifact_type import is_media_type
 from contextrelay.logic.seal.stream import is_k1
-from contextrelay.model.artifact import Artifact, Preview
+from contextrelay.model.artifact import Artifact, ArtifactType, Preview
 from contextrelay.model.ref import REF_PATTERN, is_ref
+from contextrelay.wire import verbs
 from contextrelay.wire.routes import FROM_HEADER
 from contextrelay.wire.verbs import Peek, Pull, Push
 
@@ -55,6 +57,8 @@ _Text = Annotated[Raw, Meta(description="A string; anything else is ignored.")]
 _Object = Annotated[Raw, Meta(description="An object; anything else is ignored.")]
 _Ttl = Annotated[Raw, _or_null({"type": "integer", "minimum": 1, "maximum": TTL_S_MAX})]
 _Thread = Annotated[Raw, _or_null({"type": "string", "pattern": REF_PATTERN})]
+_Name = Annotated[Raw, Meta(description="What to call it, as report.md.")]
+_Type = Annotated[Raw, Meta(description=f"One of {', '.join(get_args(ArtifactType))}.")]
 
 
 class PushBody(Struct):
@@ -65,6 +69,8 @@ class PushBody(Struct):
     metadata: _Object | UnsetType = UNSET
     ttl: _Ttl | UnsetType = UNSET
     thread: _Thread | UnsetType = UNSET
+    name: _Name | UnsetType = UNSET
+    type: _Type | UnsetType = UNSET
 
 
 class Pushed(Struct):
@@ -146,16 +152,19 @@ def _from_json(raw: bytes, by: str) -> _Asked:
     if _first(sent.data) != b'"' or len(sent.data) <= len('""'):
         raise Invalid('JSON body must include "data" as a string')
     body = _read(sent.data).encode()
+    warnings: list[str] = []
     verb = Push(
         created_by=by,
         metadata=_metadata(sent.metadata or _NULL),
         channel=_text(sent.channel or _NULL),
         ttl_s=_ttl_s(sent.ttl),
         thread=_thread(sent.thread or _NULL),
+        name=_description("name", sent.name or _NULL, verbs.Name, warnings),
+        type=_description("type", sent.type or _NULL, ArtifactType, warnings),
         # The seed's clients seal, and have no way to say so.
         sealed="k1" if is_k1(body[:HEAD_BYTES_MAX], len(body)) else None,
     )
-    return _Asked(verb, body, _misspelled(raw, sent))
+    return _Asked(verb, body, [*warnings, *_misspelled(raw, sent)])
 
 
 def _misspelled(raw: bytes, sent: PushBody) -> list[str]:
@@ -232,6 +241,19 @@ def _thread(raw: Raw) -> str | None:
     if thread is not None and not (isinstance(thread, str) and is_ref(thread)):
         raise Invalid("thread must be a thread's id")
     return thread
+
+
+def _description(field: str, raw: Raw, kind: Any, warnings: list[str]) -> Any:
+    """A name or a type, which the seed does not know: a wrong one is left out, and warned of."""
+    is_short = len(raw) <= JSON_ESCAPE_RATIO_MAX * NAME_CHARS_MAX + len('""')
+    value: Any = _read(raw) if is_short else ""
+    try:
+        return convert(value, kind | None)
+    except ValidationError:
+        allowed = get_args(kind) if kind is ArtifactType else ()
+        most = f"one of {', '.join(allowed)}" if allowed else f"1 to {NAME_CHARS_MAX} characters"
+        warnings.append(f'this "{field}" was left out: it has to be {most}')
+        return None
 
 
 # A time to live and a thread's id, with room for how JSON may spell them.

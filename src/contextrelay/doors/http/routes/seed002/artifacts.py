@@ -46,6 +46,7 @@ from contextrelay.limits import (
     LIST_ITEMS_MAX,
     METADATA_BYTES_MAX,
 )
+from contextrelay.logic.document.values import is_object
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref
 from contextrelay.wire.verbs import ListThreadArtifacts, Peek, Pull, Push
@@ -92,7 +93,10 @@ async def _sent(exchange: Exchange, bytes_max: int) -> ArtifactBody:
         raise content_too_large(bytes_max) from error
     try:
         if upload.size_bytes <= ASKED_BYTES_MAX:
-            return fitted(await _json(upload.whole(), json_bytes_max), ArtifactBody)
+            sent = await _json(upload.whole(), json_bytes_max)
+            if not is_object(sent) or not upload.size_bytes:
+                raise Invalid("invalid request body", "send a JSON object: {name, type, content}")
+            return fitted(sent, ArtifactBody)
         async with exchange.door.large_json:
             return await in_thread(lambda: _large(upload.whole()))
     finally:

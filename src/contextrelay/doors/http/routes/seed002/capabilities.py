@@ -32,7 +32,8 @@ async def invoke(exchange: Exchange) -> None:
     """Run a capability in a thread, or take its cached result."""
     given = await json_of(exchange, Invoke, ASKED_BYTES_MAX)
     if is_object(given):
-        given = {"capability": "", "thread_id": "", **given}
+        sent_fields = {name: each for name, each in given.items() if each is not None}
+        given = {"capability": "", "thread_id": "", **sent_fields}
     sent = fitted(given, InvokeBody)
     name = sent.capability or sent.name
     if not name or sent.name not in ("", name):

@@ -20,7 +20,7 @@ from contextrelay.logic.document.values import read_json
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadView
 from contextrelay.wire.routes import FROM_HEADER
-from contextrelay.wire.verbs import Body, ShowThread, Verb
+from contextrelay.wire.verbs import Body, ShowThread, Verb, complaint
 
 Kind = TypeVar("Kind", bound=Struct)
 Reply = TypeVar("Reply")
@@ -67,9 +67,8 @@ def fitted(value: Any, kind: type[Kind], what: str = "the body", strict: bool = 
     try:
         return convert(value, kind, strict=strict)
     except ValidationError as error:
-        reason, _, place = str(error).replace("`", "").partition(" - at $.")
         takes = ", ".join(kind.__struct_encode_fields__)
-        raise Invalid(f"{place or what}: {reason}", f"{what} may have: {takes}") from None
+        raise Invalid(complaint(kind, error, what), f"{what} may have: {takes}") from None
 
 
 def thread_of(exchange: Exchange) -> str:

@@ -19,7 +19,7 @@ from contextrelay.doors.http.routes.seed002.parsing import (
     caller,
     check_there,
     fitted,
-    json_of,
+    parsed,
     query_of,
     thread_of,
     version_of,
@@ -95,7 +95,10 @@ async def patch_state(exchange: Exchange) -> None:
     if exchange.asks_first:
         await check_there(exchange, thread)
     try:
-        sent = await json_of(exchange, PatchState, JSON_BODY_BYTES_MAX)
+        raw = await exchange.whole(JSON_BODY_BYTES_MAX, PatchState)
+        if not raw.strip():
+            raise Invalid("there is none", 'send [{"op": "add", "path": ..., "value": ...}]')
+        sent = await parsed(raw, JSON_BODY_BYTES_MAX)
     except (Refused, TooLarge):
         raise
     except Invalid as error:
