@@ -81,12 +81,14 @@ PROMISES: tuple[Promise, ...] = (
     # R  Relay
     kept(
         "R1",
-        "POST /push takes JSON and answers url, id, channel; ids are lower-case UUIDv4",
+        "POST /push takes JSON, also name and type, answers url, id, channel; ids are UUIDv4",
         "tests/client/test_channels.py::test_a_push_signals_the_ref_and_nothing_more",
         "tests/doors/http/test_published.py::test_text_comes_back_as_it_was_pushed",
         "tests/doors/http/routes/test_seed000.py::test_a_push_into_a_thread_is_an_event_of_it",
         "tests/doors/http/routes/test_near_fields.py::test_a_field_that_is_nearly_one_of_ours_is_warned_of",
         "tests/doors/http/routes/test_seed000.py::test_a_push_is_answered_with_url_id_and_channel",
+        "tests/doors/http/routes/test_near_fields.py::test_a_push_may_name_and_type_its_content",
+        "tests/doors/http/routes/test_near_fields.py::test_a_wrong_name_or_type_is_left_out_and_warned_of",
         "tests/doors/http/routes/test_seed000.py::test_the_url_has_the_name_by_which_the_client_called_us",
         "tests/doors/http/routes/test_seed000.py::test_the_url_has_the_public_name_where_there_is_one",
     ),
@@ -132,11 +134,12 @@ PROMISES: tuple[Promise, ...] = (
     ),
     kept(
         "R7",
-        "peek: metadata alone at a cost that does not grow; full: all but the body",
+        "peek: metadata at a cost that does not grow; the command adds type, size, expiry; full",
         "tests/client/test_outlines.py::test_a_full_peek_has_tokens_and_outline",
         "tests/client/test_verbs.py::test_peek_describes_without_the_body",
         "tests/core/inspect/test_outline.py::test_a_full_peek_shows_tokens_and_outline_and_a_plain_one_does_not",
         "tests/doors/http/routes/test_seed000.py::test_a_peek_is_the_metadata_alone",
+        "tests/doors/cli/test_cli.py::test_peek_as_json_has_what_people_are_shown",
         "tests/doors/cli/test_outlines.py::test_a_full_peek_shows_the_exact_count_and_the_outline",
         "tests/doors/cli/test_remote.py::test_push_pull_and_peek",
     ),
@@ -320,7 +323,8 @@ PROMISES: tuple[Promise, ...] = (
     ),
     kept(
         "T2",
-        "the state's schema, checked on every patch; unknown fields are kept",
+        "the state's schema, a step may be in progress, checked on each patch; unknown fields kept",
+        "tests/logic/state/test_header.py::test_a_step_in_progress_is_among_the_next_in_the_order_of_the_plan",
         "tests/client/test_capabilities.py::test_figures_of_the_cache_are_reported_live_and_by_each_version",
         "tests/client/test_threads.py::test_a_new_thread_is_at_version_1_with_an_empty_state",
         "tests/core/threads/test_mirror.py::test_an_edit_that_breaks_the_schema_is_refused_and_the_file_stays",
@@ -360,7 +364,7 @@ PROMISES: tuple[Promise, ...] = (
     ),
     kept(
         "T6",
-        "the header: at most 2,048 bytes, cut in a fixed order, the same every time",
+        "the header: at most 2,048 bytes, with decisions, cut in a fixed order, always the same",
         "tests/client/test_threads.py::test_the_header_is_bounded_and_the_same_for_the_same_state",
         "tests/doors/http/routes/seed002/test_states.py::test_a_header_is_the_same_bytes_and_says_if_it_is_cut",
         "tests/doors/http/routes/seed002/test_states.py::test_the_facts_of_a_header_come_oldest_first",
@@ -417,7 +421,11 @@ PROMISES: tuple[Promise, ...] = (
     ),
     kept(
         "T11",
-        "the REST routes of threads, artifacts, events, capabilities and reports",
+        "the REST of seed 002, field by field: relay's own client works on it unmodified",
+        "tests/doors/http/test_relay_client.py::test_events_and_their_tail",
+        "tests/doors/http/test_relay_client.py::test_reports",
+        "tests/doors/http/test_relay_client.py::test_a_missing_or_wrong_token",
+        "tests/doors/http/routes/seed002/test_states.py::test_a_patch_that_is_no_json_is_a_400",
         "tests/doors/http/test_relay_client.py::test_threads",
         "tests/doors/http/test_relay_client.py::test_a_patch_that_fails",
         "tests/doors/http/routes/test_status.py::test_health_is_reported",
@@ -440,7 +448,7 @@ PROMISES: tuple[Promise, ...] = (
     ),
     kept(
         "A2",
-        "the preview: a defused head of at most 2,048 bytes, cut at a line end",
+        "the preview: a defused head of at most 2,048 bytes, cut at a line end with a line `...`",
         "tests/doors/http/test_relay_client.py::test_artifacts",
         "tests/logic/content/test_description.py::test_lines_are_counted_with_an_unfinished_last_one",
         "tests/logic/content/test_preview.py::test_a_binary_body_is_named_with_its_size",
@@ -463,6 +471,7 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "A4",
         "POST artifacts as JSON or multipart; 406, 404 and 413",
+        "tests/doors/http/routes/seed002/test_artifacts.py::test_what_is_no_json_is_an_invalid_request_body",
         "tests/doors/http/test_relay_client.py::test_content_over_50_mib_is_refused",
         "tests/doors/http/routes/seed002/test_artifacts.py::test_a_file_in_a_form_becomes_an_artifact",
         "tests/doors/http/routes/seed002/test_artifacts.py::test_an_artifact_is_put_once_a_key",
@@ -942,7 +951,8 @@ PROMISES: tuple[Promise, ...] = (
     not_yet("M2", "A2A: card, messages, streams, tasks, artifacts by ref; conformant"),
     kept(
         "M3",
-        "OpenAPI 3.1 of everything; problem+json errors; 401 and 403",
+        "OpenAPI 3.1 of everything, with a page; problem+json errors; 401 in the seeds' words, 403",
+        "tests/doors/http/test_relay_client.py::test_a_missing_or_wrong_token",
         "tests/doors/http/server/test_auth.py::test_every_route_needs_a_caller_but_those_about_the_server_itself",
         "tests/doors/http/server/test_auth.py::test_clients_raise_the_error_class_of_the_status",
         "tests/doors/http/openapi/test_openapi.py::test_every_verb_is_an_operation_of_its_name",
