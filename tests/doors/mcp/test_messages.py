@@ -265,8 +265,8 @@ def test_the_command_says_what_to_install_where_the_sdk_is_missing(tmp_path: Pat
 def test_an_interrupt_ends_it_at_once_and_says_so(tmp_path: Path) -> None:
     """Promise M1: 130, as every command that is interrupted."""
     command = [*RELAY, "mcp", "--store", str(tmp_path / "store")]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as running:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as running:
         assert running.stdin is not None
         assert running.stdout is not None
         running.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")

@@ -114,3 +114,18 @@ def test_a_thread_is_handed_over_and_taken(place: Place) -> None:
     assert given.structured_content["to"] == "writer"
     assert "write the notes" in good(taken)
     assert "v2 ships on Friday" in good(taken)
+
+
+def test_a_fact_with_a_key_takes_the_place_of_the_older_one(stdio: Place) -> None:
+    """Promise M1. Promise T2."""
+    thread = json.loads(good(stdio.call("relay_thread_new", name="work")))["thread_id"]
+    named = {"thread": thread, "kind": "fact", "key": "ships"}
+    good(stdio.call("relay_state_add", text="on Friday", **named))
+    good(stdio.call("relay_state_add", text="on Monday", **named))
+
+    with Relay(stdio.store) as relay:
+        facts = relay.thread(thread).state()["facts"]
+
+    assert [(each["key"], each["value"]) for each in facts] == [("ships", "on Monday")]
+    wrong = stdio.call("relay_state_add", **{**named, "kind": "step", "text": "x"})
+    assert "a step has no key" in bad(wrong)

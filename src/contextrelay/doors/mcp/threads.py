@@ -11,6 +11,7 @@ from contextrelay.client.flow import run_awaited
 from contextrelay.doors.mcp import ref_argument
 from contextrelay.doors.mcp.resources import labelled_header
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit, listed, of_verb, with_fields
+from contextrelay.errors import Invalid
 from contextrelay.limits import ENTRY_CHARS_MAX
 from contextrelay.logic.state.entries import Kind
 from contextrelay.model.thread import ThreadListing, ThreadView
@@ -39,11 +40,20 @@ class AddEntry(Struct, frozen=True, kw_only=True):
     text: Annotated[
         str, Meta(min_length=1, max_length=ENTRY_CHARS_MAX, description="One sentence; no content.")
     ]
+    key: (
+        Annotated[
+            verbs.Label,
+            Meta(description="Of a fact: it takes the place of the older one with this key."),
+        ]
+        | None
+    ) = None
 
 
 async def _add(visit: Visit, asked: AddEntry) -> Answer:
+    if asked.key is not None and asked.kind != "fact":
+        raise Invalid(f"a {asked.kind} has no key", "give a key with kind fact alone")
     thread = await ref_argument.thread_of(visit.relay, asked.thread)
-    added = add_entry(thread, asked.kind, asked.text, visit.by)
+    added = add_entry(thread, asked.kind, asked.text, visit.by, key=asked.key)
     done = await run_awaited(visit.relay.transport, added)
     return with_fields({"version": done.version, "id": done.id})
 

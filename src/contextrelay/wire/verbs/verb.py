@@ -140,12 +140,15 @@ def complaint(kind: type[Struct], error: ValidationError, what: str = "") -> str
         reason = f"{reason.removeprefix(_NO_CHOICE)} is none of {', '.join(choices)}"
     elif reason.startswith(_LACKS):
         reason = f"{reason.removeprefix(_LACKS)} is missing"
+    elif length := _LENGTH.fullmatch(reason):
+        reason = "it is empty" if length[1] == ">= 1" else f"it has to have {length[1]} characters"
     where = place.partition("[")[0] or what
     return f"{where}: {reason[:1].lower()}{reason[1:]}" if where else reason
 
 
 _NO_CHOICE = "Invalid enum value "
 _LACKS = "Object missing required field "
+_LENGTH = re.compile(r"Expected str of length (.*)")
 
 
 def _choices(type: Any) -> Iterator[Any]:
