@@ -97,6 +97,7 @@ TOOLS = (
         " handoff/<to>. What comes of it is returned into the thread; wait for it on"
         " handoff/<your own name>, or see relay_handoff_show.",
         _given,
+        has_by=True,
     ),
     of_verb(
         "relay_handoff_accept",
@@ -105,6 +106,7 @@ TOOLS = (
         "Take a handoff by its ref: the ask, what you need to know, and refs to read with"
         " relay_get. The giver sees that you took it.",
         _taken,
+        has_by=True,
     ),
     Tool(
         name="relay_handoff_return",
@@ -115,6 +117,7 @@ TOOLS = (
         ),
         takes=ReturnHandoff,
         act=_return,
+        has_by=True,
     ),
     of_verb(
         "relay_handoff_list",

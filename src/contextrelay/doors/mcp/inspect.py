@@ -163,9 +163,8 @@ TOOLS = (
         "relay_artifact_list",
         verbs.List,
         "List what was stored",
-        "List artifacts, newest first: all, or those with a text in their name, of a type, in a"
-        " thread, or made since a time (since_ms, milliseconds since 1970). after is the next of"
-        " the page before.",
+        "List artifacts, newest first: with a text in their name, of a type, in a thread, or made"
+        " since a time (since_ms since 1970). after: the next of the page before.",
         _listed,
     ),
 )
