@@ -284,6 +284,8 @@ def test_memory_does_not_grow_with_the_output(shell: Shell) -> None:
         )
         peaks.append(int(done.stderr.split()[-1]))
 
+        assert (b"in the first 64 MiB" in done.stdout) == (size_bytes > 64 * 1_024**2)
+
     assert sorted(each.size_bytes for each in shell.artifacts()) == [8_000_000, 160_000_000]
     assert peaks[1] - peaks[0] < 24 * 1_024
 

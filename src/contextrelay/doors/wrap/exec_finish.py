@@ -22,7 +22,12 @@ from contextrelay.doors.wrap.child import Child
 from contextrelay.doors.wrap.exec_options import Options
 from contextrelay.doors.wrap.output import Output
 from contextrelay.errors import RelayError
-from contextrelay.limits import COMMAND_CHARS_SHOWN, PIECE_BYTES_PER_TOKEN
+from contextrelay.limits import (
+    COMMAND_CHARS_SHOWN,
+    MIB,
+    OUTPUT_SEARCHED_BYTES_MAX,
+    PIECE_BYTES_PER_TOKEN,
+)
 from contextrelay.logic.content.output_digest import OutputDigest
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import AddEvent, FinishRun, Push, Verb
@@ -186,7 +191,11 @@ def _show(
 
 def _last_line(ended: _Ended, digest: OutputDigest, ref: str | None) -> str:
     """What a digest ends with: how the command ended, how much it printed, and where that is."""
-    errors = f", {digest.error_count:,} with errors" if digest.error_count else ""
+    errors = f", {digest.error_count:,} with errors"
+    if digest.is_searched and not digest.error_count:
+        errors = ""
+    if not digest.is_searched:
+        errors += f" (looked for in the first {OUTPUT_SEARCHED_BYTES_MAX // MIB} MiB)"
     said = f"exit {ended.exit_status}, {digest.line_count:,} lines{errors}"
     if ref is None:
         return f"[{said}; not stored]"

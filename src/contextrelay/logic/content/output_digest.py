@@ -77,6 +77,11 @@ class OutputDigest:
             self._last_errors.append((index, _readable(line)))
 
     @property
+    def is_searched(self) -> bool:
+        """Whether all of it was searched for errors."""
+        return self.size_bytes <= OUTPUT_SEARCHED_BYTES_MAX
+
+    @property
     def line_count(self) -> int:
         return self._newlines + (self.size_bytes > 0 and not self._tail.endswith(b"\n"))
 
