@@ -39,7 +39,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "client/thread.py": (
         "contextrelay.client.entries",
         "contextrelay.client.run.ask",
-        "contextrelay.client.run.replay_thread",
+        "contextrelay.client.run.replay.replay",
         "contextrelay.client.run.trace",
         "contextrelay.logic.document.replay",
     ),

@@ -248,7 +248,7 @@ class _ThreadVerbs:
         the same words, and `changes` leads from the recorded state to the new one. `is_dry`:
         nothing is called or written.
         """
-        from contextrelay.client.run.replay_thread import replay_thread
+        from contextrelay.client.run.replay.replay import replay_thread
 
         return (yield from replay_thread(self, from_version, model, is_dry, by))
 

@@ -24,7 +24,6 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, Encoder
@@ -42,9 +41,6 @@ from contextrelay.limits import (
 from contextrelay.model.artifact import Artifact
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.ledger import ONLY, Reads, Row, Stale, Write
-
-if TYPE_CHECKING:
-    pass
 
 BLOB_NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{16}")
 

@@ -12,7 +12,7 @@ from json import JSONDecodeError
 from typing import Any
 
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
-from contextrelay.client.run.providers.account import Account
+from contextrelay.client.run.providers.account import NO_KEY_NEEDED, Account
 from contextrelay.client.run.providers.answer import Answer, Stop, native_of, parsed
 from contextrelay.client.run.providers.attempts import (
     Refusal,
@@ -129,7 +129,8 @@ def _sdk() -> Any:
         import anthropic
     except ImportError as error:
         raise Unavailable(
-            "the package of Anthropic is not installed", "pip install 'contextrelay[anthropic]'"
+            "the package of Anthropic is not installed",
+            f"pip install 'contextrelay[anthropic]'; {NO_KEY_NEEDED}",
         ) from error
     return anthropic
 

@@ -9,7 +9,7 @@ from json import JSONDecodeError
 from typing import Any
 
 from contextrelay.client.run.provider import Prompt, Reply
-from contextrelay.client.run.providers.account import Account
+from contextrelay.client.run.providers.account import NO_KEY_NEEDED, Account
 from contextrelay.client.run.providers.attempts import (
     Refusal,
     answered,
@@ -104,6 +104,7 @@ def _sdk() -> Any:
         import openai
     except ImportError as error:
         raise Unavailable(
-            "the package of OpenAI is not installed", "pip install 'contextrelay[openai]'"
+            "the package of OpenAI is not installed",
+            f"pip install 'contextrelay[openai]'; {NO_KEY_NEEDED}",
         ) from error
     return openai

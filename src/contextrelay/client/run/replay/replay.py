@@ -7,8 +7,8 @@ from typing import Any
 from contextrelay.client.flow import Flow, for_each
 from contextrelay.client.run.ask import chosen_provider
 from contextrelay.client.run.provider import Provider
-from contextrelay.client.run.replay import Past, past_events, replay_recorded
-from contextrelay.client.run.replay_again import replay_again
+from contextrelay.client.run.replay.again import replay_again
+from contextrelay.client.run.replay.recorded import Past, past_events, replay_recorded
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import REPLAY_RUNS_MAX
 from contextrelay.logic.trace.runs import RunReader

@@ -13,7 +13,7 @@ from msgspec.json import decode
 
 from contextrelay.client.flow import Flow, for_each
 from contextrelay.client.run.provider import Provider
-from contextrelay.client.run.replay import Past, copy_into, past_events
+from contextrelay.client.run.replay.recorded import Past, copy_into, past_events
 from contextrelay.client.run.run import Options, run_thread
 from contextrelay.errors import NotFound, RelayError
 from contextrelay.logic.document.diff import difference
