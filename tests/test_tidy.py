@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tidy import Source, import_cycles, look, look_everywhere
+from tests.tidy import Source, crowded_folders, import_cycles, look, look_everywhere
 
 PURE = "src/contextrelay/logic/state/header.py"
 CORE = "src/contextrelay/core/threads/threads.py"
@@ -23,7 +23,8 @@ def test_the_project_is_tidy() -> None:
     [
         (CORE, "import os\n", "begin the file with a docstring"),
         ("src/contextrelay/core/utils.py", JOB, "name the file by the one noun"),
-        (CORE, JOB + "x = 1\n" * 500, "501 lines"),
+        (CORE, JOB + "x = 1\n" * 400, "401 lines"),
+        ("tests/test_x.py", JOB + "x = 1\n" * 500, "501 lines"),
         (CORE, JOB + "def f():\n" + "    x = 1\n" * 60, "f has 61 lines"),
         (
             CORE,
@@ -112,3 +113,10 @@ def test_modules_that_import_each_other_are_found() -> None:
     path = "src/contextrelay/core/threads/head.py"
     assert list(import_cycles([Source(path, late), other]))
     assert not list(import_cycles([Source(path, types), other]))
+
+
+def test_a_crowded_folder_is_found() -> None:
+    files = [Source(f"src/contextrelay/core/noun{number}.py", JOB) for number in range(15)]
+
+    assert list(crowded_folders(files))
+    assert not list(crowded_folders(files[:14]))

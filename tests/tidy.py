@@ -12,18 +12,22 @@ import re
 import subprocess
 import sys
 import tokenize
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from tests.impure_names import IMPURE_BUILTIN, IMPURE_CALLS, IMPURE_IMPORTS
 from tests.late_imports import LATE_IMPORTS
 from tests.plain_words import banned_words
 
 ROOT = Path(__file__).parents[1]
 
 FILE_LINES_MAX = 500
+PRODUCT_FILE_LINES_MAX = 400
+FOLDER_FILES_MAX = 14
 FUNCTION_LINES_MAX = 60
 CLASS_PUBLIC_METHODS_MAX = 20
 ERROR_CLASSES_MAX = 16
@@ -51,20 +55,6 @@ SYNCHRONOUS_ROOMS = (*PURE_ROOMS, "store", "core")
 OUTERMOST = ("doors", "__main__")
 EMPTY_NAMES = ("utils", "util", "helpers", "helper", "common", "base", "manager", "misc")
 
-# Builtins and dotted names that open, print, read a clock or roll dice. import-linter forbids whole
-# modules; these are what is left: parts of modules that are otherwise fine.
-IMPURE_CALLS = re.compile(
-    r"(open|print|input|breakpoint|exec|eval|__import__"
-    r"|datetime\.datetime\.(now|utcnow|today)|datetime\.date\.today"
-    r"|uuid\.(uuid1|uuid4|uuid7|getnode)"
-    r"|sys\.(stdin|stdout|stderr)\..*"
-    r"|(os|io|time|random|secrets|pathlib|urllib\.request)(\..*)?)"
-)
-IMPURE_BUILTIN = re.compile(r"open|print|input|breakpoint|exec|eval|__import__")
-IMPURE_IMPORTS = re.compile(
-    r"(os|io|pathlib|socket|subprocess|sqlite3|asyncio|threading|time|random|secrets|tempfile"
-    r"|shutil|logging|multiprocessing|concurrent|urllib\.request|http\.client|http\.server)(\..*)?"
-)
 # Where the names of logs and the kinds of rows are spelled, and how a literal one is recognised.
 SCHEMA = "src/contextrelay/core/schema.py"
 SCHEMA_ROOMS = ("core", "client", "doors", "context")
@@ -161,8 +151,9 @@ def is_short_enough(source: Source) -> Iterator[Finding]:
     """Files, functions and classes keep to their sizes."""
     if not source.is_python:
         return
-    if source.lines > FILE_LINES_MAX and source.path not in LONG_FILES:
-        yield source.found(1, f"{source.lines} lines; past {FILE_LINES_MAX} it wants to be two")
+    lines_max = PRODUCT_FILE_LINES_MAX if source.is_product else FILE_LINES_MAX
+    if source.lines > lines_max and source.path not in LONG_FILES:
+        yield source.found(1, f"{source.lines} lines; past {lines_max} it wants to be two")
     for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -347,6 +338,15 @@ def modules(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [alias.name for alias in node.names]
 
 
+def crowded_folders(files: Iterable[Source]) -> Iterator[Finding]:
+    """No folder of src holds more files than one can take in; commands are one file a noun."""
+    paths = [Path(source.path) for source in files if source.is_product and source.is_python]
+    crowd = Counter(path.parent for path in paths if path.name != "__init__.py")
+    for folder, number in crowd.items():
+        if number > FOLDER_FILES_MAX and folder.name != "commands":
+            yield Finding(str(folder), 1, f"{number} files; group them in folders by noun")
+
+
 def import_cycles(files: Iterable[Source]) -> Iterator[Finding]:
     """No module of src imports itself by way of others, not even inside a function."""
     paths = {
@@ -481,7 +481,7 @@ def look_everywhere() -> list[Finding]:
     """Everything untidy in the project."""
     every = list(sources())
     found = [finding for source in every for finding in look(source)]
-    found += import_cycles(every)
+    found += [*import_cycles(every), *crowded_folders(every)]
     allowed = (name.partition("::")[0] for name in (*LONG_FILES, *LONG_FUNCTIONS, *CATCHES_ALL))
     late = (f"src/contextrelay/{name}" for name in LATE_IMPORTS)
     absent = {name for name in (*EXPECTED_FILES, *allowed, *late) if not (ROOT / name).is_file()}

@@ -46,7 +46,7 @@ from contextrelay.client.seal.reads import look_inside
 from contextrelay.logic.seal.keys import SealKey, split_key
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import parse_ref
-from contextrelay.model.run import RunResult
+from contextrelay.model.runs.run import RunResult
 from contextrelay.model.thread import ThreadView
 from contextrelay.wire.verbs import Pull, Push, Verb
 from contextrelay.wire.verbs.verb import wrong

@@ -26,8 +26,9 @@ from contextrelay.client.transport.local import AsyncBody
 from contextrelay.core.schema import thread_log
 from contextrelay.limits import LIST_ITEMS_MAX, RUN_OUTPUT_TOKENS_DEFAULT, TRACE_RUNS_DEFAULT
 from contextrelay.model.capability import Invoked
-from contextrelay.model.replay import Replay
-from contextrelay.model.run import RunResult, ToolUse
+from contextrelay.model.runs.replay import Replay
+from contextrelay.model.runs.run import RunResult, ToolUse
+from contextrelay.model.runs.trace import Trace
 from contextrelay.model.thread import (
     Added,
     EventPage,
@@ -37,7 +38,6 @@ from contextrelay.model.thread import (
     StateView,
     ThreadView,
 )
-from contextrelay.model.trace import Trace
 from contextrelay.store.durable_files import write_whole
 from contextrelay.wire import verbs
 from contextrelay.wire.verbs import Body, Verb

@@ -20,7 +20,7 @@ from contextrelay import (
 from contextrelay.client.run.provider import Prompt, Reply
 from contextrelay.client.run.providers.echo import Call, Echo, Line
 from contextrelay.logic.prices import PRICES
-from contextrelay.model.run import RunResult, ToolUse
+from contextrelay.model.runs.run import RunResult, ToolUse
 from tests.client.run.recorder import RUN, Recorder, details, kinds
 
 

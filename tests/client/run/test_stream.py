@@ -13,7 +13,7 @@ from contextrelay import AsyncRelay, Relay
 from contextrelay.client.run.provider import Prompt, Reply
 from contextrelay.client.run.providers.echo import Call, Echo, Line
 from contextrelay.client.transport.local import Local
-from contextrelay.model.run import ToolUse
+from contextrelay.model.runs.run import ToolUse
 from contextrelay.wire.verbs import FinishRun
 from tests.client.run.recorder import RUN, details, kinds
 

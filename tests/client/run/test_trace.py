@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from contextrelay import AsyncRelay, Invalid, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.limits import LIST_ITEMS_MAX
-from contextrelay.model.trace import Usage
+from contextrelay.model.runs.trace import Usage
 from tests.client.run.recorded import MODEL, begin_run, call, record_run
 from tests.doors.http.serving import serving
 

@@ -19,8 +19,8 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.trace.runs import RunReader, Tracing, parts
 from contextrelay.logic.trace.spans import spans_of
+from contextrelay.model.runs.trace import Run
 from contextrelay.model.thread import Event
-from contextrelay.model.trace import Run
 
 AT = datetime(2026, 11, 16, 12, tzinfo=UTC)
 REF = "0b5c1e1e-3c5f-4b8e-9d5e-1f2a3b4c5d6e"

@@ -17,7 +17,7 @@ from contextrelay.client.transport.local import AsyncLocal, Local
 from contextrelay.errors import Invalid
 from contextrelay.limits import RUN_OUTPUT_TOKENS_DEFAULT, RUN_ROUNDS_MAX
 from contextrelay.model.ref import parse_ref
-from contextrelay.model.run import RunResult, ToolUse
+from contextrelay.model.runs.run import RunResult, ToolUse
 from contextrelay.model.settings import Settings
 
 Folder = str | os.PathLike[str]

@@ -45,7 +45,7 @@ from contextrelay.limits import (
 from contextrelay.logic.prices import PRICES, Rates
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.run import RunResult, ToolUse
+from contextrelay.model.runs.run import RunResult, ToolUse
 from contextrelay.model.thread import ThreadView
 from contextrelay.wire import verbs
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
 from contextrelay.client.flow import Items, iterate, iterate_awaited, stop, stop_awaited
-from contextrelay.model.run import RunResult
+from contextrelay.model.runs.run import RunResult
 
 
 class RunStream(Iterator[str]):

@@ -9,7 +9,7 @@ from typing import Any
 
 from contextrelay.client.run.provider import Reply, Tokens
 from contextrelay.logic.prices import Rates, price
-from contextrelay.model.run import RunTokens
+from contextrelay.model.runs.run import RunTokens
 
 
 class Tally:

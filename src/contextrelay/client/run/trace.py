@@ -6,8 +6,8 @@ from contextrelay.client.flow import Flow, Give, Items, for_each
 from contextrelay.errors import Invalid
 from contextrelay.limits import LIST_ITEMS_MAX, TRACE_RUNS_MAX
 from contextrelay.logic.trace.runs import RunReader, Tracing
+from contextrelay.model.runs.trace import Run, Trace
 from contextrelay.model.thread import Numbered
-from contextrelay.model.trace import Run, Trace
 from contextrelay.wire.verbs import ReadEvents
 
 

@@ -26,7 +26,7 @@ from contextrelay.logic.grep.results import Wanted, find
 from contextrelay.logic.slicing.source import Source
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.inspect import Found, Skipped
-from contextrelay.model.run import is_exchange
+from contextrelay.model.runs.run import is_exchange
 from contextrelay.wire.verbs import Body, Grep
 
 

@@ -13,7 +13,7 @@ from contextrelay.errors import RelayError, Unavailable
 from contextrelay.logic.document.patch import Operation
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
-from contextrelay.model.run import is_exchange
+from contextrelay.model.runs.run import is_exchange
 from contextrelay.model.thread import Event
 
 

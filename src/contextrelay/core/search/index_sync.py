@@ -48,7 +48,7 @@ from contextrelay.logic.search.passages import Index, Indexing
 from contextrelay.logic.search.words import words
 from contextrelay.model.artifact import Artifact, in_ms
 from contextrelay.model.inspect import IndexState
-from contextrelay.model.run import is_exchange
+from contextrelay.model.runs.run import is_exchange
 from contextrelay.store.ledger import ONLY, Fact
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import Change, Damaged, SearchIndex

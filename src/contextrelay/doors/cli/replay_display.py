@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from contextrelay.doors.cli import display, state_display
-from contextrelay.model.replay import Diverged, Replay, ReplayedRun
+from contextrelay.model.runs.replay import Diverged, Replay, ReplayedRun
 
 _RUNS_SHOWN = 50
 _CHANGES_SHOWN = 50

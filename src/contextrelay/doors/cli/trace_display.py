@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from contextrelay.doors.cli import display
 from contextrelay.limits import TRACE_RUNS_MAX
-from contextrelay.model.trace import Call, Run, ToolUse, Totals, Trace, Usage
+from contextrelay.model.runs.trace import Call, Run, ToolUse, Totals, Trace, Usage
 
 _ASKED_CHARS = 80
 _REFS_SHOWN = 4

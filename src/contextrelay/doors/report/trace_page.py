@@ -15,7 +15,7 @@ from contextrelay.doors.report.exchanges import Said, read_exchange
 from contextrelay.doors.report.html import document, figures, section, text
 from contextrelay.limits import TRACE_EXCHANGES_MAX
 from contextrelay.logic.untrusted.fence import fenced
-from contextrelay.model.trace import Call, Run, ToolUse, Trace
+from contextrelay.model.runs.trace import Call, Run, ToolUse, Trace
 
 
 def trace_page(relay: Relay, trace: Trace, name: str, now: datetime) -> Iterator[bytes]:

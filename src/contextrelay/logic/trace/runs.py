@@ -29,8 +29,8 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.document.values import is_list, is_object
 from contextrelay.model.ref import is_ref
+from contextrelay.model.runs.trace import Call, Run, ToolUse, Totals, Trace, Usage
 from contextrelay.model.thread import Event
-from contextrelay.model.trace import Call, Run, ToolUse, Totals, Trace, Usage
 
 STARTED, CALLED, RECEIVED = "run.started", "run.called", "message.received"
 ENDS: dict[str, Literal["finished", "interrupted", "failed"]] = {

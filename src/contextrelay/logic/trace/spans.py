@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import Struct
 
-from contextrelay.model.trace import Call, Run, Usage
+from contextrelay.model.runs.trace import Call, Run, Usage
 
 Value = str | int | float | bool
 INTERNAL, SERVER, CLIENT = 1, 2, 3

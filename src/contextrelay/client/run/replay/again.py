@@ -20,10 +20,10 @@ from contextrelay.logic.document.diff import difference
 from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.document.pointer import find, parse
 from contextrelay.logic.trace.runs import ENDS, RECEIVED, STARTED
-from contextrelay.model.replay import Replay, ReplayedRun
-from contextrelay.model.run import RunResult
+from contextrelay.model.runs.replay import Replay, ReplayedRun
+from contextrelay.model.runs.run import RunResult
+from contextrelay.model.runs.trace import Run
 from contextrelay.model.thread import PATCHED, Event, ThreadView
-from contextrelay.model.trace import Run
 from contextrelay.wire.verbs import PatchState, Pull, ReadState
 
 # What a version says of itself; no part of a difference.

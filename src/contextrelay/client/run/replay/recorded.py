@@ -19,9 +19,9 @@ from contextrelay.client.run.tools import Toolbox
 from contextrelay.errors import Gone, NotFound
 from contextrelay.limits import LABEL_CHARS_MAX, LIST_ITEMS_MAX, REPLAY_OPEN_RUNS_MAX
 from contextrelay.logic.trace.runs import CALLED, ENDS, call_of
-from contextrelay.model.replay import Diverged, Replay, ReplayedRun
+from contextrelay.model.runs.replay import Diverged, Replay, ReplayedRun
+from contextrelay.model.runs.trace import Call, Run, ToolUse
 from contextrelay.model.thread import CREATED, PATCHED, Event, Numbered, ThreadView
-from contextrelay.model.trace import Call, Run, ToolUse
 from contextrelay.wire.verbs import CopyThread, Peek, Pull, ReadEvents, ReadState
 
 # What says the same as often as it is asked; of other tools it is the refs that have to be there.

@@ -12,9 +12,9 @@ from contextrelay.client.run.replay.recorded import Past, past_events, replay_re
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import REPLAY_RUNS_MAX
 from contextrelay.logic.trace.runs import RunReader
-from contextrelay.model.replay import Replay, ReplayedRun
+from contextrelay.model.runs.replay import Replay, ReplayedRun
+from contextrelay.model.runs.trace import Run
 from contextrelay.model.thread import ThreadView
-from contextrelay.model.trace import Run
 from contextrelay.wire.verbs import ShowThread
 
 _FIRST_VERSION = 1

@@ -33,7 +33,7 @@ from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.logic.prices import PRICES, PRICES_DATE, price
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
-from contextrelay.model.run import RunTokens
+from contextrelay.model.runs.run import RunTokens
 from contextrelay.wire.verbs import ReadState
 
 NAME, MADE_BY = "demo-orders", "relay demo"

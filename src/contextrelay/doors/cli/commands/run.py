@@ -27,7 +27,7 @@ from contextrelay.doors.cli.parser import arg, takes, thread_option
 from contextrelay.doors.cli.place import remember_push
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import BUDGET_TOKENS_MAX, BUNDLE_SYSTEM_BYTES_MAX, BUNDLE_USER_BYTES_MAX
-from contextrelay.model.run import RunResult, ToolUse
+from contextrelay.model.runs.run import RunResult, ToolUse
 
 _INTERRUPTED = 130
 _THREAD = "else RELAY_THREAD, else the last used here, else a new one named after the folder"

@@ -18,7 +18,7 @@ from contextrelay.doors.cli.parser import arg, by, items, one_of, takes, thread_
 from contextrelay.doors.cli.thread_argument import Chosen
 from contextrelay.limits import OTLP_RUNS_AT_ONCE, REPLAY_DIFFS_SHOWN, TRACE_RUNS_DEFAULT
 from contextrelay.logic.trace.spans import Span, spans_of
-from contextrelay.model.replay import Replay
+from contextrelay.model.runs.replay import Replay
 
 
 @takes(

@@ -1,0 +1,1 @@
+"""Runs: their results, their traces, and what came of doing them again."""
