@@ -636,6 +636,8 @@ PROMISES: tuple[Promise, ...] = (
         "X2",
         "anthropic, openai, ollama; retries, streaming, tools to look into refs",
         "tests/doors/cli/test_run.py::test_a_missing_key_of_a_provider_is_not_taken_for_that_of_a_server",
+        "tests/security/test_tracked_files.py::test_an_index_that_names_files_outside_of_the_folder_is_not_believed",
+        "tests/security/test_tracked_files.py::test_a_repository_whose_objects_are_elsewhere_runs_nothing",
         "tests/client/run/providers/test_account.py::test_without_a_key_the_ways_on_are_named",
         "tests/client/run/providers/test_account.py::test_a_key_may_be_in_a_file_of_its_owner_alone",
         "tests/client/run/providers/test_account.py::test_the_key_of_a_vendor_is_not_for_others_who_speak_its_language",

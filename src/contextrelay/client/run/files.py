@@ -30,6 +30,8 @@ _GIT = (
     "-c",
     "core.hooksPath=/dev/null",
 )
+# A repository whose objects are elsewhere names what brings them, and that may be any command.
+_NO_TRANSPORT = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
 
 
 class TrackedFiles:
@@ -49,9 +51,10 @@ class TrackedFiles:
         if self._paths is None:
             lines = _listed(self._folder).split(b"\0")
             entries = (line.partition(b"\t") for line in lines if line)
-            self._paths = sorted(
+            tracked = (
                 os.fsdecode(path) for about, _, path in entries if about.split()[0] in _REGULAR
             )
+            self._paths = sorted(filter(_is_below, tracked))
         return self._paths
 
     def matching(self, pattern: str) -> list[str]:
@@ -96,7 +99,7 @@ def _listed(folder: Path) -> bytes:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+            env={**os.environ, **_NO_TRANSPORT},
         ) as git:
             try:
                 found, _ = git.communicate(timeout=RUN_FILES_S_MAX)
@@ -115,6 +118,12 @@ def _listed(folder: Path) -> bytes:
             f"at most {RUN_FILES_BYTES_MAX:,}: run relay in a folder with fewer files",
         )
     return found
+
+
+def _is_below(path: str) -> bool:
+    """Whether a path leads to a file below the folder, and not to git's own: git adds no other,
+    but who made the index of a repository may have written anything into it."""
+    return not any(part.lower() in ("", ".", "..", ".git") for part in path.split("/"))
 
 
 def _opened(folder: Path, path: str) -> int:
