@@ -311,7 +311,7 @@ def _arguments(call: ToolCall) -> Any:
         if is_object(given):  # Models write null for what they leave out.
             given = {name: value for name, value in given.items() if value is not None}
         return convert(given, takes)
-    except (DecodeError, ValidationError, UnicodeError) as error:
+    except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
         raise Invalid(f"these are no arguments for {call.name}: {error}", expected) from error
 
 

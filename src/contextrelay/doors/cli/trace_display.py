@@ -47,7 +47,8 @@ def _run(run: Run) -> Iterator[str]:
     who = ":".join(display.clean(each) for each in (run.provider, run.model) if each)
     at = f"{run.started_at.astimezone():%Y-%m-%d %H:%M:%S}"
     began = f"  from v{run.version}" if run.version else ""
-    yield f"{display.clean(run.run)}  {run.status}  {run.kind}  {who}  {at}{began}".rstrip()
+    name, kind = display.clean(run.run), display.clean(run.kind)
+    yield f"{name}  {run.status}  {kind}  {who}  {at}{began}".rstrip()
     unpriced = sum(call.usage.price is None for call in run.calls)
     spent = price(run.usage, unpriced, len(run.calls) + run.calls_left_out)
     figures = [tokens(run.usage), spent] if run.calls or run.usage != Usage() else []

@@ -18,6 +18,8 @@ from contextrelay.errors import RelayError
 from contextrelay.limits import TRACE_EXCHANGE_BYTES_MAX, TRACE_EXCHANGE_TEXT_BYTES_MAX
 from contextrelay.logic.document.values import is_list, is_object
 
+_NOT_READ = (RelayError, DecodeError, UnicodeError, RecursionError)
+
 
 class Said(NamedTuple):
     """One text of an exchange."""
@@ -34,10 +36,9 @@ def read_exchange(relay: Relay, ref: str) -> list[Said]:
         if artifact.size_bytes > TRACE_EXCHANGE_BYTES_MAX:
             size = display.size(artifact.size_bytes)
             return [Said("relay", f"{size}, too large to show here: relay pull {ref}", 0)]
-        recorded: Any = decode(relay.pull(ref))
-    except (RelayError, DecodeError) as error:
+        return list(_said(decode(relay.pull(ref))))
+    except _NOT_READ as error:
         return [Said("relay", f"it cannot be read: {error}", 0)]
-    return list(_said(recorded))
 
 
 def _said(recorded: Any) -> Iterator[Said]:

@@ -123,7 +123,7 @@ def parsed(call: ToolCall) -> dict[str, Any]:
     """The arguments of a call as the object that vendors want, also where they are none."""
     try:
         return decode(call.arguments, type=dict[str, Any])
-    except (DecodeError, UnicodeEncodeError):
+    except (DecodeError, UnicodeEncodeError, RecursionError):
         return {"arguments": call.arguments}
 
 

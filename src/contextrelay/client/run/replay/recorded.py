@@ -145,7 +145,7 @@ class _Checking:
             exchange = decode((yield (yield Pull(call.exchange))), type=_Exchange)
         except (Gone, NotFound) as error:
             return replace(at, ref=call.exchange, reason=error.message)
-        except (DecodeError, UnicodeError) as error:
+        except (DecodeError, UnicodeError, RecursionError) as error:
             return replace(at, ref=call.exchange, reason=f"the record cannot be read: {error}")
         if run in self._said or len(self._said) < REPLAY_OPEN_RUNS_MAX:
             self._said.setdefault(run, []).append(exchange.reply.text)

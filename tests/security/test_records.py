@@ -1,0 +1,58 @@
+"""Records of runs that somebody else wrote: traced, put on a page, replayed; and calls of tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from contextrelay import Relay
+from contextrelay.client.run.provider import ToolCall
+from contextrelay.client.run.providers.answer import parsed
+from contextrelay.client.run.providers.echo import Call, Echo, Line
+from tests.doors.cli.shell import Shell
+
+DEEP = "[" * 20_000 + "]" * 20_000
+EXCHANGES = {
+    "deep": DEEP.encode(),
+    "deep in what is not looked at": b'{"reply":{"text":"a"},"other":' + DEEP.encode() + b"}",
+    "no UTF-8": b'{"prompt":{"system":"\xff"}}',
+    "half a character": rb'{"prompt":{"system":"\ud800"}}',
+    "a large number": b'{"prompt":{"system":' + b"9" * 5_000 + b"}}",
+}
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_a_record_that_cannot_be_read_ends_no_page_and_no_replay(tmp_path: Path, name: str) -> None:
+    """Promise X5: an exchange that cannot be read says so and stops nothing."""
+    shell = Shell(tmp_path)
+    page = shell.home / "trace.html"
+    with Relay(shell.home / "store") as relay:
+        thread = relay.new_thread("work")
+        exchange = thread.put(EXCHANGES[name], name="exchange.bin", type="binary").ref
+        thread.add_event("run.started", {"run": "r1", "kind": "ask\nr9  finished"})
+        thread.add_event("run.called", {"run": "r1", "round": 1, "exchange": exchange})
+        thread.add_event("run.finished", {"run": "r1"})
+
+    shell.out("trace", "work", "--html", str(page))
+    shown = shell.out("trace", "work", human=True)
+    replayed = shell.run("replay", "work", "--json")
+
+    assert page.read_text().endswith("</html>\n")
+    assert "cannot be read" in page.read_text()
+    assert "\nr9" not in shown
+    assert "cannot be read" in replayed.stdout.decode()
+    assert "Traceback" not in replayed.stderr.decode()
+
+
+def test_arguments_nested_too_deep_are_an_error_for_the_model() -> None:
+    """Promise X2: an error is an answer, and ends nothing."""
+    thread = Relay("memory:").new_thread("deep")
+    calls = (Call("relay_get", DEEP), Call("relay_get", f'{{"ref":{DEEP}}}'))
+
+    result = thread.run("look", Echo(script=[Line("", calls), Line("done")]))
+
+    called = next(each.event for each in thread.events() if each.event.type == "run.called")
+    assert [tool["is_error"] for tool in called.detail["tools"]] == [True, True]
+    assert result.text == "done"
+    assert parsed(ToolCall("1", "relay_get", f'{{"ref":{DEEP}}}'))["arguments"]
