@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Relay
-from contextrelay.client.run.prices import prices_here
+from contextrelay.client.run.price_file import prices_here
 from contextrelay.client.run.provider import Tokens
 from contextrelay.errors import Invalid
 from contextrelay.limits import PRICES_BYTES_MAX

@@ -307,7 +307,7 @@ def test_a_command_without_output_loads_next_to_nothing() -> None:
             "contextrelay.__main__",
             "contextrelay.doors",
             "contextrelay.doors.wrap",
-            "contextrelay.doors.wrap.child",
+            "contextrelay.doors.wrap.child_process",
             "contextrelay.doors.wrap.exec_options",
             "contextrelay.doors.wrap.exec_start",
             "contextrelay.errors",

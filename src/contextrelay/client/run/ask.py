@@ -9,7 +9,7 @@ from typing import Any
 
 from contextrelay.client.flow import Items
 from contextrelay.client.run.files import TrackedFiles, is_tracked_folder
-from contextrelay.client.run.prices import prices_here
+from contextrelay.client.run.price_file import prices_here
 from contextrelay.client.run.provider import Provider
 from contextrelay.client.run.providers.registry import open_provider
 from contextrelay.client.run.run import Options, run_thread

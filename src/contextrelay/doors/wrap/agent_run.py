@@ -19,12 +19,12 @@ from contextrelay.client.relay import Relay
 from contextrelay.client.run.agents import SYSTEM, Passing, called, prompt_text
 from contextrelay.client.run.context import Gathered, gather
 from contextrelay.client.run.pieces import cut_bytes, written
-from contextrelay.client.run.prices import prices_here
+from contextrelay.client.run.price_file import prices_here
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
 from contextrelay.client.run.tally import Tally
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.wrap.child import Child
+from contextrelay.doors.wrap.child_process import Child
 from contextrelay.doors.wrap.output import Output
 from contextrelay.errors import Refused, RelayError
 from contextrelay.limits import (

@@ -18,7 +18,7 @@ from contextrelay.client.relay import Relay
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.main import guarded
 from contextrelay.doors.project.user_cache import token_counter
-from contextrelay.doors.wrap.child import Child
+from contextrelay.doors.wrap.child_process import Child
 from contextrelay.doors.wrap.exec_options import Options
 from contextrelay.doors.wrap.output import Output
 from contextrelay.errors import RelayError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from contextrelay.doors.wrap.child import Child
+from contextrelay.doors.wrap.child_process import Child
 from contextrelay.doors.wrap.exec_options import read_options
 from contextrelay.errors import RelayError
 

@@ -18,7 +18,7 @@ from contextrelay.client.flow import run as run_flow
 from contextrelay.client.run.ask import chosen_provider, tracked_files
 from contextrelay.client.run.context import gather
 from contextrelay.client.run.estimate import Estimated, estimate_bundle
-from contextrelay.client.run.prices import prices_here
+from contextrelay.client.run.price_file import prices_here
 from contextrelay.client.run.provider import Provider, Tool
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli import display, thread_argument

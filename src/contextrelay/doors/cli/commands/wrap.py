@@ -11,7 +11,7 @@ from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, takes, thread_option
 from contextrelay.doors.wrap.agent_run import Wrapped, run_agent
-from contextrelay.doors.wrap.child import Child
+from contextrelay.doors.wrap.child_process import Child
 from contextrelay.doors.wrap.exec_finish import finish
 from contextrelay.doors.wrap.exec_options import Options
 from contextrelay.errors import Invalid
