@@ -90,7 +90,7 @@ def find_ref(text: str, door: Door) -> Flow[str]:
             for artifact in (yield LastPush(place)):
                 return artifact.ref
         raise NotFound(
-            "nothing was pushed from this folder yet",
+            "nothing was pushed from this folder yet, in this terminal or by this agent",
             f"make something: relay push FILE; or name a ref, see: {door.list_artifacts}",
         )
     prefix = text.lower()

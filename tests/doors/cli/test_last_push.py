@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import subprocess
 
 import pytest
@@ -76,11 +77,54 @@ def test_a_put_and_a_handoff_are_the_last_push_too(shell: Shell) -> None:
     assert shell.json("artifact", "show", "@last")["artifact"]["ref"] == given
 
 
-def on_terminal(shell: Shell, *words: str) -> tuple[int, str]:
+def test_a_terminal_that_got_the_name_of_another_has_a_last_of_its_own(shell: Shell) -> None:
+    """Promise T1: names of terminals are used again as soon as a window is closed."""
+    ours, theirs = pty.openpty()
+
+    def in_a_window(command: str) -> subprocess.CompletedProcess[bytes]:
+        """What a shell runs that leads this terminal, or one of the same name."""
+        return subprocess.run(
+            ["sh", "-c", f"{command.replace('relay', shlex.join(RELAY))}; exit $?"],
+            stdin=theirs,
+            capture_output=True,
+            env=shell.env,
+            cwd=shell.home,
+            start_new_session=True,
+            timeout=60,
+        )
+
+    (shell.home / "old.md").write_text("of the old window")
+    first = in_a_window("relay push old.md && relay pull @last")
+    second = in_a_window("relay pull @last")
+    os.close(ours)
+    os.close(theirs)
+
+    assert first.stdout.endswith(b"of the old window")
+    assert (second.returncode, second.stdout) == (3, b"")
+    assert b"yet, in this terminal or by this agent" in second.stderr
+
+
+def test_a_terminal_that_is_made_for_one_command_counts_as_none(shell: Shell) -> None:
+    """Promise T1: like `docker exec -t`, where each command has a terminal that ends with it."""
+    (shell.home / "note.md").write_text("a note")
+
+    assert on_terminal(shell, "push", "note.md", leads=True)[0] == 0
+
+    assert on_terminal(shell, "pull", "@last", leads=True) == (0, "a note")
+    assert shell.out("pull", "@last") == "a note"
+
+
+def on_terminal(shell: Shell, *words: str, leads: bool = False) -> tuple[int, str]:
     """The exit code of a command on a terminal, and all that it showed."""
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
-        [*RELAY, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=shell.env, cwd=shell.home
+        [*RELAY, *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=shell.env,
+        cwd=shell.home,
+        start_new_session=leads,
     )
     os.close(theirs)
     shown = b""

@@ -279,3 +279,24 @@ def test_an_interrupt_ends_it_at_once_and_says_so(tmp_path: Path) -> None:
     assert running.returncode == 130
     assert error.startswith(b"interrupted")
     assert b"Traceback" not in error
+
+
+def test_a_client_that_is_gone_is_no_fault_of_the_server(tmp_path: Path) -> None:
+    """Promise M1: agents are killed; what reads the log meets no trace then."""
+    command = [*RELAY, "mcp", "--store", str(tmp_path / "store")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+        running.stdin.flush()
+        assert running.stdout.readline()
+
+        running.stdout.close()
+        running.stdin.write(b'{"jsonrpc": "2.0", "id": "second", "method": "ping"}\n')
+        running.stdin.close()
+
+        error = running.stderr.read()
+        assert running.wait(20) == 1
+    assert error == b""

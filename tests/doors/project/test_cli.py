@@ -230,3 +230,17 @@ def test_a_sub_agent_takes_a_task_and_returns_its_result(orders: Shell) -> None:
     (task,) = orders.json("project", "task", "list")
     assert (task["status"], task["result"], task["taken_by"]) == ("done", "[1, 2]", "child")
     assert orders.fails("project", "task", "take")[0] == 3
+
+
+def test_a_task_is_taken_and_returned_by_the_agent_that_the_shell_names(orders: Shell) -> None:
+    """Promise J3: one agent's result does not land on the task of another."""
+    for task in ("Write the schema", "Write the tests"):
+        orders.out("project", "task", "give", task)
+    for agent in ("ann", "bob"):
+        orders.env["RELAY_AGENT"] = agent
+        orders.out("project", "task", "take")
+
+    assert orders.out("project", "task", "return", "tested").strip() == "TASK-002"
+    code, error = orders.fails("project", "task", "return", "mine?", "--id", "TASK-001")
+    assert (code, "TASK-001 was taken by ann, not by bob" in error) == (5, True)
+    assert [task["taken_by"] for task in orders.json("project", "task", "list")] == ["ann", "bob"]

@@ -194,7 +194,7 @@ def test_a_task_is_returned_by_who_took_it_alone(project: Project) -> None:
     assert "TASK-001 by one, TASK-002 by two" in unknown.value.hint
     assert two.tasks.give_back("of two")["id"] == "TASK-002"
     one.tasks.take()
-    with pytest.raises(Invalid, match="one has taken 2 tasks") as unclear:
+    with pytest.raises(Invalid, match="2 tasks are taken by one") as unclear:
         one.tasks.give_back("which?")
     assert "TASK-001, TASK-003" in unclear.value.hint
     assert one.tasks.give_back("of one", "TASK-003")["id"] == "TASK-003"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, ArgumentTypeError
 from importlib import import_module
 from time import time
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     Act = Callable[[Namespace, Console], None]
 
+AGENT_VARIABLE = "RELAY_AGENT"
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DIGITS_MAX = 15
 
@@ -60,6 +62,16 @@ class Argument:
 
     def declare(self, container: Any) -> None:
         container.add_argument(*self.names, **self.options)
+
+
+class Who(Argument):
+    """The name of who does it, by default that of the agent whose command this is."""
+
+    __slots__ = ()
+
+    def declare(self, container: Any) -> None:
+        agent = os.environ.get(AGENT_VARIABLE) or "you"
+        container.add_argument(*self.names, default=agent, **self.options)
 
 
 class OneOf:
@@ -123,9 +135,9 @@ def command(name: str, entry: Entry) -> tuple[Parser, Act]:
     return parser, act
 
 
-def by(help: str) -> Argument:
-    """Take the name of who does it."""
-    return arg("--by", default="you", help=help)
+def by(help: str, option: str = "--by", **more: Any) -> Argument:
+    """Take the name of who does it: else the agent that RELAY_AGENT names, else you."""
+    return Who((option,), {"help": help, **more})
 
 
 def budget(default: int, help: str) -> Argument:

@@ -9,10 +9,10 @@ import os
 from contextlib import suppress
 
 from contextrelay.client.relay import Relay
+from contextrelay.doors.cli.parser import AGENT_VARIABLE
 from contextrelay.errors import RelayError
 from contextrelay.wire.verbs import RememberPush
 
-AGENT_VARIABLE = "RELAY_AGENT"
 _CHARS_MAX = 4096
 
 
@@ -45,8 +45,13 @@ def remember_push(relay: Relay, ref: str) -> None:
 
 
 def _terminal() -> str:
-    """The terminal that this runs in, also where output or input is redirected."""
+    """The terminal that this runs in, also where output or input is redirected.
+
+    Names of terminals are used again: what differs is the shell that leads each. One that
+    was made for this very command (`docker exec -t`) ends with it, and counts as none.
+    """
+    leader = os.getsid(0)
     for handle in (0, 2, 1):
         with suppress(OSError):
-            return os.ttyname(handle)
+            return f"{os.ttyname(handle)} {leader}" if leader != os.getpid() else ""
     return ""

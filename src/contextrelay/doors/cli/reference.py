@@ -31,6 +31,7 @@ about the files of a store (`init`, `config`, `thread files`, `state adopt`) is 
 **REF** is a ref, its first six characters or more, a URL that ends in `/pull/<ref>`, or `@last`:
 what was last pushed, put or handed over from this folder, by the agent that `RELAY_AGENT` names, or
 else in this terminal. Commands that remove do not take it.
+**BY** is who does it: `--by`, or else the agent that `RELAY_AGENT` names, or else `you`.
 **THREAD** is an id, its first six characters or more, or a name; `THREAD@v7` is a version of its
 state, and `THREAD@v7:/facts/0` a place in that. Where none is given it is `RELAY_THREAD`, or else
 the thread last used in this folder. `-` is stdin.

@@ -32,7 +32,12 @@ INTERRUPTED = 130
 def run(address: str | None) -> None:
     """Serve the relay at an address on stdin and stdout."""
     signal.signal(signal.SIGINT, _interrupted)
-    anyio.run(_serve, address)
+    try:
+        anyio.run(_serve, address)
+    except BaseExceptionGroup as errors:
+        if errors.split(BrokenPipeError)[1] is not None:
+            raise
+        raise BrokenPipeError("the client is gone") from None  # Killed, as agents are: no fault.
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

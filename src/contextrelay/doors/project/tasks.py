@@ -132,7 +132,7 @@ def _taken_by(state: Document, who: str) -> Document:
         return own[0]
     if own:
         some = ", ".join(str(task.get("id")) for task in own[:_NAMED])
-        raise Invalid(f"{who} has taken {len(own)} tasks", f"say which: --id, one of {some}")
+        raise Invalid(f"{len(own)} tasks are taken by {who}", f"say which: --id, one of {some}")
     others = ", ".join(f"{task.get('id')} by {task.get('taken_by')}" for task in taken[:_NAMED])
     hint = f"taken are {others}: say who you are with --by" if others else _LIST
     raise NotFound(f"no task is taken by {who}" if taken else "no task is taken", hint)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.parser import PAGE, arg, budget, takes, thread_option
+from contextrelay.doors.cli.parser import PAGE, arg, budget, by, takes, thread_option
 from contextrelay.doors.cli.place import remember_push
 from contextrelay.limits import HANDOFF_TOKENS_DEFAULT
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
@@ -17,7 +17,7 @@ from contextrelay.model.handoff import HandoffLine, HandoffView
 
 @takes(
     thread_option(),
-    arg("--from", dest="by", default="you", metavar="AGENT", help="who gives (you)"),
+    by("who gives (you)", "--from", dest="by", metavar="AGENT"),
     arg("--to", required=True, metavar="AGENT", help="who is to take it"),
     arg("--ask", required=True, metavar="TEXT", help="what is to be done"),
     budget(HANDOFF_TOKENS_DEFAULT, "it never takes more"),
@@ -58,7 +58,7 @@ def handoff_give(args: Namespace, console: Console) -> None:
 
 @takes(
     arg("ref", metavar="REF|FILE", help="the ref of a handoff, or its file"),
-    arg("--by", default="you", metavar="AGENT", help="who takes it (you)"),
+    by("who takes it (you)", metavar="AGENT"),
 )
 def handoff_accept(args: Namespace, console: Console) -> None:
     """Take a handoff and print what it says, as a model is to read it."""
@@ -80,7 +80,7 @@ def handoff_accept(args: Namespace, console: Console) -> None:
     arg("ref", metavar="REF", help="the handoff"),
     arg("file", nargs="?", metavar="FILE", help="what came of it, - for stdin"),
     arg("--name", help="what to call it (the file's name)"),
-    arg("--by", default="you", metavar="AGENT", help="who did it (you)"),
+    by("who did it (you)", metavar="AGENT"),
 )
 def handoff_return(args: Namespace, console: Console) -> None:
     """Give back what came of a handoff: it goes into the giver's thread."""
