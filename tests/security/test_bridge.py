@@ -141,6 +141,18 @@ def test_where_a_shell_waits_in_place_of_an_agent_nothing_is_typed(
     assert "touch" not in _screen()
 
 
+@pytest.mark.parametrize("name", ["rbash", "zsh-5.9", "busybox"])
+def test_a_shell_is_known_by_all_its_names(name: str, panes: None, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    _open("bash", "-c", f"exec -a {name} bash --norc -i")
+    _wait_for_program(name)
+
+    with pytest.raises(Unavailable, match="shell"):
+        TmuxPane("agent", timeout_s=5)(f"touch {made}")
+
+    assert not made.exists()
+
+
 def test_an_agent_that_ended_leaves_no_shell_to_the_next_task(panes: None, tmp_path: Path) -> None:
     _agent_in_a_shell(tmp_path)
     made = tmp_path / "made"

@@ -9,6 +9,7 @@ control characters are spelled out, and nothing is pasted where a shell runs in 
 
 from __future__ import annotations
 
+import re
 import secrets
 import subprocess
 import threading
@@ -24,8 +25,12 @@ COMMAND_S_MAX = 5
 # What agents show while they work, and where they wait for the next task.
 BUSY_SIGNS = ("esc to interrupt", "Generating…", "Writing file…", "Reading file…", "⠋", "⠁", "⡆")
 IDLE_SIGNS = ("│ >", "vibe>", "$ ", "> ", "❯")
-# Programs that would run a task as commands, as tmux names what runs in a pane.
-SHELLS = ("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "nu", "pwsh", "sh", "tcsh", "zsh")
+# Programs that would run a task as commands, as tmux names what runs in a pane: a login shell has
+# a dash before its name, a restricted one an r, and a version may follow (ksh93, zsh-5.9).
+_SHELL = re.compile(
+    "-?r?(ash|bash|busybox|csh|dash|elvish|fish|ion|ksh|lksh|mksh|nu|oil|oksh|osh|pdksh|posh|"
+    r"powershell|pwsh|sh|tcsh|toybox|xonsh|yash|ysh|zsh)([-.]?\d[-.\w]*|[-.]static)?(\.exe)?"
+)
 # A line end where the program in the pane may take one for Enter.
 LINE_END = " ⏎ "
 # The program in front, and (tmux 3.7 and newer) whether it has bracketed paste on; else nothing.
@@ -66,8 +71,7 @@ class TmuxPane:
         """
         about = self._tmux("display-message", "-t", self._target, "-p", _ABOUT).strip("\n")
         program, _, flag = about.rpartition(" ")
-        # A login shell has a dash before its name.
-        if program.removeprefix("-") in SHELLS:
+        if _SHELL.fullmatch(program):
             raise Unavailable(
                 f"a shell ({program}) waits in {self._target}, no agent, and would run the task",
                 "start the agent there; a script that starts it does so with exec",
