@@ -148,6 +148,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.logic.untrusted.hidden_chars",
     ),
     "doors/http/metrics.py": ("fcntl",),
+    "doors/wrap/output.py": ("tempfile",),
     "doors/wrap/exec_start.py": ("contextrelay.doors.wrap.exec_finish",),
     "doors/mcp/http_transport.py": (
         "contextrelay.doors.mcp.server",
@@ -192,6 +193,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "mmap",
         "splintr",
     ),
+    "logic/content/artifact_type.py": ("contextrelay.logic.content.sniff",),
     "logic/document/values.py": ("json",),
     "logic/grep/match.py": ("re2",),
     "logic/packing/embeddings.py": ("numpy",),

@@ -726,6 +726,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/wrap/test_exec.py::test_a_signal_goes_to_the_command_and_what_came_is_kept",
         "tests/doors/wrap/test_exec.py::test_output_past_the_limit_of_a_body_is_one_ref",
         "tests/doors/wrap/test_exec.py::test_memory_does_not_grow_with_the_output",
+        "tests/doors/wrap/test_exec.py::test_a_digest_loads_nothing_that_it_does_not_use",
         "tests/doors/wrap/test_exec.py::test_a_command_without_output_loads_next_to_nothing",
         "tests/core/artifacts/test_parts.py::test_parts_are_one_body_for_every_read",
         "tests/doors/wrap/test_agents.py::test_an_agent_gets_the_bundle_and_its_answer_is_stored",

@@ -103,6 +103,18 @@ def test_importing_loads_nothing_until_a_name_is_used() -> None:
     assert done.stdout.strip() == "['contextrelay']"
 
 
+def test_a_client_that_reads_does_not_load_what_guesses_types() -> None:
+    """Its patterns take longer to compile than most requests to answer."""
+    code = (
+        "import sys; from contextrelay import Relay; Relay('memory:').list();"
+        " print('contextrelay.logic.content.sniff' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "False"
+
+
 def test_a_client_needs_no_network_and_no_heavy_module() -> None:
     """Promise G1: no network traffic unless it is asked for."""
     code = (

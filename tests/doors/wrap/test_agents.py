@@ -169,6 +169,8 @@ def test_an_agent_that_is_missing_or_no_program_is_a_clear_error(desk: Desk) -> 
         assert done[0] == status
         assert said in done[2]
         assert desk.ended().type == "run.failed"
+    totals = desk.thread.trace().totals
+    assert (totals.calls, totals.usage.price) == (0, None)  # nothing was asked: not known, never 0
     assert desk.wrap("--cli", "cat")[0] == 2
     assert desk.wrap("--cli", "cat", "--", "--verbose")[0] == 2
 

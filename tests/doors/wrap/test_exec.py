@@ -290,6 +290,19 @@ def test_memory_does_not_grow_with_the_output(shell: Shell) -> None:
     assert peaks[1] - peaks[0] < 24 * 1_024
 
 
+def test_a_digest_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
+    """Promise X3: neither outlines nor files for long output."""
+    unused = {"contextrelay.logic.outline", "tempfile"}
+    code = (
+        "import sys; from contextrelay.__main__ import main; sys.argv = ['relay', 'exec',"
+        f" '--store', {str(tmp_path)!r}, '--', 'seq', '9000']; main();"
+        f" print(sorted(set(sys.modules) & {unused}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+    assert done.stdout.decode().splitlines()[-1] == "[]"
+
+
 def test_a_command_without_output_loads_next_to_nothing() -> None:
     """Promise X3: `relay exec -- true` starts the command before anything else."""
     code = (

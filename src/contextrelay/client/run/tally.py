@@ -18,14 +18,17 @@ class Tally:
     def __init__(self, prices: Mapping[str, Rates]) -> None:
         self.rounds = 0
         self._prices = prices
-        self._price: Decimal | None = Decimal(0)
+        self._costs: list[Decimal | None] = []
         self._tokens: list[Tokens] = []
         self._started_s = time.monotonic()
 
     @property
     def price(self) -> str | None:
-        """In US dollars; None where that of a call is not known."""
-        return spell_price(self._price)
+        """In US dollars; None where that of a call is not known, or where there was no call."""
+        known = [cost for cost in self._costs if cost is not None]
+        if not known or len(known) < len(self._costs):
+            return None
+        return spell_price(sum(known, Decimal(0)))
 
     @property
     def duration_ms(self) -> int:
@@ -46,12 +49,12 @@ class Tally:
         """Count a call; what its event says of it."""
         cost = price(reply.tokens, reply.model, self._prices)
         self._tokens.append(reply.tokens)
-        self._price = None if cost is None or self._price is None else self._price + cost
+        self._costs.append(cost)
         return {**_fields(reply.tokens), "price": spell_price(cost)}
 
     def lose(self) -> None:
         """Count a call that failed: what it took, nobody says."""
-        self._price = None
+        self._costs.append(None)
 
     def fields(self) -> dict[str, Any]:
         """What the event at the end of a run says of it."""

@@ -201,7 +201,7 @@ def not_started(command: str, error: OSError | ValueError) -> Invalid | NotFound
     why = getattr(error, "strerror", None) or str(error)
     if getattr(error, "errno", None) == errno.E2BIG:
         return Refused(f"the words for {command!r} are too long", "use --pass stdin or --pass file")
-    hint = "make it executable: chmod +x FILE; or name its interpreter: relay exec -- sh FILE"
+    hint = "make it executable: chmod +x FILE; or run it by its interpreter: sh FILE"
     refused = Refused(f"{command!r} cannot be executed: {why}", hint)
     refused.exit_code = NOT_EXECUTABLE
     return refused

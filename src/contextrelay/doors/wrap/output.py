@@ -7,8 +7,8 @@ body in a file without a name; what is longer is stored as a part at once, and j
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from tempfile import SpooledTemporaryFile
-from typing import TypeVar
+from io import BytesIO
+from typing import IO, TypeVar
 
 from contextrelay.client.relay import Relay
 from contextrelay.client.transport.local import Local
@@ -25,7 +25,8 @@ class Output:
     def __init__(self, relay: Relay, name: str) -> None:
         self._relay = relay
         self._name = name
-        self._spool = SpooledTemporaryFile(OUTPUT_MEMORY_BYTES)  # noqa: SIM115 (until close)
+        self._spool: IO[bytes] = BytesIO()
+        self._is_file = False
         self._spooled_bytes = 0
         self._part_bytes_max = BODY_BYTES_MAX
         if isinstance(relay.transport, Local):
@@ -44,8 +45,17 @@ class Output:
 
     def _write(self, piece: bytes) -> None:
         if self.trouble is None:
+            if not self._is_file and self._spooled_bytes + len(piece) > OUTPUT_MEMORY_BYTES:
+                self._move_to_file()
             self._spool.write(piece)
             self._spooled_bytes += len(piece)
+
+    def _move_to_file(self) -> None:
+        from tempfile import TemporaryFile
+
+        file = TemporaryFile()  # noqa: SIM115 (until close)
+        file.writelines(self._chunks())
+        self._spool, self._is_file = file, True
 
     def _store_part(self) -> None:
         """Store what is here as a part. The command goes on, also where that fails."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 from contextrelay.limits import MEDIA_TYPE_CHARS_MAX
-from contextrelay.logic.content.sniff import sniff_binary, sniff_text
 from contextrelay.model.artifact import ArtifactType
 
 # Type, media type, extensions. The first row of a media type or a type names its extension.
@@ -123,7 +122,7 @@ def artifact_type(
     by_name = _by_name(name)
     if by_name and (by_name[0] not in _NOT_TEXT) == is_text:
         return by_name
-    return sniff_text(head) if is_text else sniff_binary(head)
+    return _by_content(head, is_text)
 
 
 def declared_type(
@@ -139,6 +138,13 @@ def declared_type(
 
 def _by_name(name: str | None) -> tuple[ArtifactType, str] | None:
     return _BY_EXTENSION.get(name.rpartition(".")[2].lower()) if name and "." in name else None
+
+
+def _by_content(head: bytes, is_text: bool) -> tuple[ArtifactType, str]:
+    # Lazily: its patterns take a while to compile, and most content comes with a name or a type.
+    from contextrelay.logic.content.sniff import sniff_binary, sniff_text
+
+    return sniff_text(head) if is_text else sniff_binary(head)
 
 
 def _known_base(media_type: str | None) -> str:
@@ -166,7 +172,7 @@ def _fitting(kind: ArtifactType, head: bytes, is_text: bool) -> ArtifactType:
     """The type, where the bytes bear it out; else what the bytes are."""
     if (kind not in _NOT_TEXT) == is_text:
         return kind
-    return "text" if is_text else sniff_binary(head)[0]
+    return "text" if is_text else _by_content(head, is_text)[0]
 
 
 def is_media_type(text: str) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from contextrelay.limits import DIGEST_LINES_MAX
+from contextrelay.logic.content.error_lines import error_lines
 from contextrelay.logic.content.shown_lines import choose_lines, ends_first, with_marks
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline import outline
-from contextrelay.logic.outline.log import error_lines
 from contextrelay.logic.tokens import count_tokens, cut_to_tokens
 from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.artifact import ArtifactType

@@ -15,8 +15,8 @@ from contextrelay.limits import (
     OUTPUT_END_BYTES,
     OUTPUT_SEARCHED_BYTES_MAX,
 )
+from contextrelay.logic.content.error_lines import error_lines
 from contextrelay.logic.content.shown_lines import choose_lines, ends_first, with_marks
-from contextrelay.logic.outline.log import error_lines
 from contextrelay.logic.untrusted.defuse import defuse
 
 # Colours and moves of a terminal.

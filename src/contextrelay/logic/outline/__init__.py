@@ -9,10 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 
 from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
+from contextrelay.logic.content.error_lines import is_error_line
 from contextrelay.logic.content.sniff import sniff_text
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, fit
-from contextrelay.logic.outline.log import is_error_line
 from contextrelay.logic.slicing.source import is_binary
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.inspect import Shape

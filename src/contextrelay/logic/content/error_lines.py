@@ -1,0 +1,47 @@
+"""Error lines: which lines of an output report an error or a failure."""
+
+from __future__ import annotations
+
+import re
+
+from contextrelay.limits import OUTLINE_LINE_CHARS_MAX
+
+# Not as a part of a name: libgpg-error, error.log, test_errors.
+_ERROR = re.compile(
+    r"(?:(?<![\w./-])(?:ERRORS?|FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT|SEVERE|FAILED|FAILURE|FAIL"
+    r"|[Ee]rrors?|[Ff]atal|[Pp]anic|[Ff]ailed|[Ff]ailures?|[Ff]ailing|Traceback|[Uu]nhandled"
+    r"|[Ss]egfault|[Ss]egmentation fault|[Aa]borted|[Ee]xception)|(?:Error|Exception))(?![\w./-]\w)"
+)
+# A line without any of these has none of those words: most lines, which the slow pattern is spared.
+_HINTS = (
+    *("rror", "RROR", "ail", "AIL", "xception", "atal", "ATAL", "anic", "ANIC", "CRIT"),
+    *("EMERG", "ALERT", "SEVERE", "Traceback", "nhandled", "eg", "borted"),
+)
+_NO_ERROR = re.compile(
+    r"\b(?:0|no|without|zero) (?:errors?|fail\w+)|(?:errors?|failed|failures?)[=:] ?0\b"
+)
+
+
+def is_error_line(line: str) -> bool:
+    """Whether a line reports an error or a failure."""
+    if not any(hint in line for hint in _HINTS):
+        return False
+    return _ERROR.search(line) is not None and _NO_ERROR.search(line) is None
+
+
+def error_lines(text: str, count_max: int) -> list[int]:
+    """Indexes of the first lines that report an error or a failure, in one pass over a text."""
+    found: list[int] = []
+    line = at = 0
+    for match in _ERROR.finditer(text):
+        if match.start() < at:
+            continue  # In a line that is found already.
+        line += text.count("\n", at, match.start())
+        end = text.find("\n", match.end())
+        at = len(text) if end < 0 else end
+        start = text.rfind("\n", 0, match.start()) + 1
+        if _NO_ERROR.search(text, start, min(at, start + OUTLINE_LINE_CHARS_MAX)) is None:
+            found.append(line)
+            if len(found) == count_max:
+                break
+    return found
