@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from threading import Event as Flag
 from typing import Any
@@ -36,6 +37,7 @@ def test_a_stream_that_is_closed_keeps_what_came() -> None:
 
     with thread.run_stream("one\ntwo\nthree", "echo") as stream:
         assert next(stream) == "one\n"
+        time.sleep(0.01)
 
     assert stream.result is not None
     assert (stream.result.text, stream.result.status) == ("one\n", "interrupted")
@@ -43,6 +45,7 @@ def test_a_stream_that_is_closed_keeps_what_came() -> None:
     assert thread.relay.pull(stream.result.ref) == b"one\n"
     assert kinds(thread) == [*RUN[:3], "run.interrupted"]
     assert details(thread, "run.called")[0]["basis"] == "estimated"
+    assert details(thread, "run.called")[0]["duration_ms"] > 0
     assert list(stream) == []
 
 

@@ -122,6 +122,7 @@ class _Run:
         self._pieces: Pieces | None = None
         self._partial: list[str] = []
         self._prompt: Prompt | None = None
+        self._called_s = 0.0
         self._tally = Tally(options.prices)
         self._is_finishing = False
         self._stop: Literal["end", "length", "refused", "interrupted"] = "end"
@@ -158,7 +159,7 @@ class _Run:
         """Ask, do what the model asks for, and ask again, until it asks for nothing more."""
         while True:
             self._tally.rounds += 1
-            started_s = time.monotonic()
+            self._called_s = time.monotonic()
             self._prompt = Prompt(
                 model=self._model,
                 system=self._bundle.system,
@@ -169,7 +170,7 @@ class _Run:
             )
             reply = yield from self._call(self._prompt)
             uses, results = yield from self._use(reply)
-            yield from self._record(self._prompt, reply, results, uses, since_ms(started_s))
+            yield from self._record(self._prompt, reply, results, uses)
             self._said.append(reply.text)
             self._partial, self._prompt = [], None
             if not reply.calls:
@@ -248,14 +249,13 @@ class _Run:
         reply: Reply,
         results: tuple[ToolResult, ...],
         uses: list[dict[str, Any]],
-        duration_ms: int,
     ) -> Flow[None]:
         """Keep a call: what was sent, what came, and what it took."""
         detail = {
             "round": self._tally.rounds,
             "model": reply.model[:LABEL_CHARS_MAX],
             **self._tally.add(reply),
-            "duration_ms": duration_ms,
+            "duration_ms": since_ms(self._called_s),
             "tools": uses,
         }
         exchange = encode({"prompt": prompt, "reply": reply, "results": results})
@@ -311,7 +311,7 @@ class _Run:
                     basis="estimated",
                 ),
             )
-            yield from self._record(self._prompt, reply, (), [], 0)
+            yield from self._record(self._prompt, reply, (), [])
             self._said.append(partial)
             self._partial, self._prompt = [], None
         text = self._text()

@@ -61,7 +61,7 @@ class Tracing:
                 self.parts -= parts(self._last.popleft())
 
     def trace(self, thread: str) -> Trace:
-        runs = sorted(self._last, key=lambda run: run.started_at)
+        runs = sorted(self._last, key=lambda run: run.number)
         left_out = self._totals.runs - len(runs)
         return Trace(thread_id=thread, runs=runs, runs_left_out=left_out, totals=self._totals)
 
@@ -98,6 +98,7 @@ class RunReader:
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
+        self._begun = 0
         self.parts = 0
 
     def read(self, event: Event) -> Iterator[Run]:
@@ -109,7 +110,8 @@ class RunReader:
         if not isinstance(id, str) or not id or len(id) > LABEL_CHARS_MAX:
             return
         if is_begin and id not in self._open:
-            self._open[id] = _Open(run=id, at=event.at, by=event.by)
+            self._begun += 1
+            self._open[id] = _Open(run=id, number=self._begun, at=event.at, by=event.by)
             self.parts += 1
         if (run := self._open.get(id)) is None:
             return  # It began before what was read, or nobody began it.
@@ -136,6 +138,7 @@ class _Open(Struct, kw_only=True):
     """A run whose end was not read yet."""
 
     run: str
+    number: int
     at: datetime
     by: str
     asked: dict[str, Any] = {}
@@ -171,6 +174,7 @@ class _Open(Struct, kw_only=True):
         started, ended = self.started, self.ended
         return Run(
             run=self.run,
+            number=self.number,
             status=self.status,
             kind=_text(started.get("kind")) or "ask",
             provider=_text(started.get("provider")),

@@ -51,6 +51,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """One run: what was asked, who answered, and what that took."""
 
     run: str
+    number: int
+    """Counted by when runs began, from 1."""
     status: Literal["running", "finished", "interrupted", "failed"]
     kind: str
     provider: str
