@@ -137,7 +137,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.doors.cli.parser",
         "traceback",
     ),
-    "doors/cli/parser.py": ("datetime", "difflib"),
+    "doors/cli/parser.py": ("datetime",),
     "doors/cli/project_argument.py": ("contextrelay.logic.untrusted.hidden_chars",),
     "doors/cli/state_display.py": (
         "contextrelay.logic.document.patch",

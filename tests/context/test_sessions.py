@@ -302,7 +302,8 @@ def test_the_window_is_filled_by_relevance_and_a_drop_says_the_true_reason() -> 
     assert whole - session.metrics.total_tokens == 3 * each
     assert reasons == {
         1: "relevance 0.05 is below the threshold of 0.2",
-        2: f"no room for its {each} tokens at rank 2 in a window of {5 * each - 1} tokens",
+        2: f"no room for its {each} tokens at rank 2 in a window of {5 * each - 1} tokens, "
+        f"{3 * each} of them for SYSTEM and the newest turns",
         6: "relevance 0.10 is below the threshold of 0.2",
     }
     assert free < each

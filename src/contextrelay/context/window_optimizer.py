@@ -101,11 +101,15 @@ def _fit(
         for place, block in enumerate(blocks)
         if place not in worth
     }
+    window = f"in a window of {tokens_max} tokens"
+    if pins:
+        firsts = [block for block in package.blocks if package.why(block.id).rank == 0]
+        taken = sum(package.why(block.id).tokens for block in firsts)
+        window += f", {taken} of them for SYSTEM and the newest turns"
     for dropped in package.dropped:
         why = package.why(dropped.id)
         out[int(dropped.id)] = (
-            f"no room for its {why.tokens} tokens at rank {why.rank} in a window of {tokens_max} "
-            "tokens"
+            f"no room for its {why.tokens} tokens at rank {why.rank} {window}"
             if why.of is None
             else f"the same as {blocks[int(why.of)].id}"
         )

@@ -19,6 +19,12 @@ from tests.doors.cli.shell import Shell
         (("push", "--tll", "7d", "-"), "unrecognized arguments: --tll", "did you mean --ttl?"),
         (("peek", "x", "--ful"), "unrecognized arguments: --ful", "did you mean --full?"),
         (("--jsn", "push"), "there is no option '--jsn'", "did you mean: relay --json"),
+        (("--nope",), "there is no option '--nope'", "\n  see: relay help\n"),
+        (
+            ("project", "task", "give", "x", "--to", "ann"),
+            "arguments: --to",
+            "\n  see: relay project",
+        ),
         (("--store",), "--store needs a value", "relay --store VALUE"),
         (("--store", "", "artifact", "list"), "--store is empty", "leave it out"),
         (("artifact", "list", "--store="), "--store is empty", "leave it out"),

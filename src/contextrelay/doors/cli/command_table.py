@@ -243,7 +243,9 @@ def leading_options(words: list[str]) -> tuple[list[str], list[str]]:
         option, equals, _ = words[index].partition("=")
         count = GLOBAL_OPTIONS.get(option)
         if count is None or (equals and count == 1):
-            raise Invalid(f"there is no option {option!r}", _suggested(option, [*GLOBAL_OPTIONS]))
+            meant = close_option(option, GLOBAL_OPTIONS)
+            hint = f"did you mean: relay {meant}" if meant else "see: relay help"
+            raise Invalid(f"there is no option {option!r}", hint)
         index += 1 if equals else count
         if index > len(words):
             raise Invalid(f"{option} needs a value", f"write: relay {option} VALUE COMMAND")
@@ -312,10 +314,18 @@ def _lines(entries: Iterable[tuple[str, Entry]]) -> list[str]:
 
 
 def _suggested(word: str, known: list[str], group: str = "") -> str:
-    """The next step after a word that is no command or option."""
+    """The next step after a word that is no command."""
     from difflib import get_close_matches
 
     # Never what cannot be undone: a typo must not lead there.
     close = get_close_matches(word, [each for each in known if each != "rm"], 1, 0.5)
     start = f"relay {group} " if group else "relay "
     return f"did you mean: {start}{close[0]}" if close else f"see: relay help {group}".rstrip()
+
+
+def close_option(typed: str, known: Iterable[str]) -> str | None:
+    """The option that is nearly what was typed; the dashes, which all have, do not count."""
+    from difflib import get_close_matches
+
+    names = [option[2:] for option in known if option.startswith("--")]
+    return next((f"--{name}" for name in get_close_matches(typed.lstrip("-"), names, 1)), None)

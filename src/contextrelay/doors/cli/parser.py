@@ -7,6 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from importlib import import_module
 from time import time
 
+from contextrelay.doors.cli.command_table import close_option
 from contextrelay.errors import Invalid
 from contextrelay.limits import LIST_ITEMS_MAX, TTL_S_MAX
 
@@ -37,12 +38,10 @@ class Parser(ArgumentParser):
 
     def _meant(self, message: str) -> str:
         """The options that are nearly those that are not known."""
-        from difflib import get_close_matches
-
         _, _, words = message.partition("unrecognized arguments: ")
         known = [option for action in self._actions for option in action.option_strings]
         typed = [word.partition("=")[0] for word in words.split() if word.startswith("--")]
-        close = [match for word in typed for match in get_close_matches(word, known, 1)]
+        close = [option for word in typed if (option := close_option(word, known))]
         return f"did you mean {', '.join(close)}? " if close else ""
 
     @property
