@@ -750,6 +750,7 @@ PROMISES: tuple[Promise, ...] = (
         "X5",
         "traces as a tree and as OpenTelemetry; byte-identical replay",
         "tests/security/test_records.py::test_a_record_that_cannot_be_read_ends_no_page_and_no_replay",
+        "tests/security/test_records.py::test_an_exchange_of_very_many_texts_makes_no_huge_page",
         "tests/client/run/test_trace.py::test_a_trace_shows_what_a_run_did_call_by_call",
         "tests/client/run/test_trace.py::test_a_trace_says_how_a_run_ended_or_that_it_did_not",
         "tests/client/run/test_trace.py::test_a_trace_keeps_the_newest_runs_and_counts_all_of_them",

@@ -592,9 +592,11 @@ TRACE_REFS_MAX = 16
 # Runs, calls, tools and refs of them, in all: a part takes less than a kilobyte.
 TRACE_PARTS_MAX = 100_000
 TRACE_TEXT_CHARS_MAX = 300
-# Exchanges that a page has in full, how large one may be for that, and what is shown of a text.
+# Exchanges that a page has in full, how large one may be for that, how many of its texts are shown,
+# and what of a text: many that are empty make a page of hundreds of megabytes too.
 TRACE_EXCHANGES_MAX = 100
 TRACE_EXCHANGE_BYTES_MAX = 512 * KIB
+TRACE_EXCHANGE_TEXTS_MAX = 1_000
 TRACE_EXCHANGE_TEXT_BYTES_MAX = 4 * KIB
 
 # Replays: runs that are asked again, and how many at once are looked through word by word.

@@ -10,6 +10,8 @@ from contextrelay import Relay
 from contextrelay.client.run.provider import ToolCall
 from contextrelay.client.run.providers.answer import parsed
 from contextrelay.client.run.providers.echo import Call, Echo, Line
+from contextrelay.doors.report.exchanges import read_exchange
+from contextrelay.limits import TRACE_EXCHANGE_TEXTS_MAX
 from tests.doors.cli.shell import Shell
 
 DEEP = "[" * 20_000 + "]" * 20_000
@@ -56,3 +58,15 @@ def test_arguments_nested_too_deep_are_an_error_for_the_model() -> None:
     assert [tool["is_error"] for tool in called.detail["tools"]] == [True, True]
     assert result.text == "done"
     assert parsed(ToolCall("1", "relay_get", f'{{"ref":{DEEP}}}'))["arguments"]
+
+
+def test_an_exchange_of_very_many_texts_makes_no_huge_page() -> None:
+    """Promise X5: what is left out is counted."""
+    with Relay("memory:") as relay:
+        messages = b",".join([b'{"text":1}'] * 40_000)
+        ref = relay.push(b'{"prompt":{"messages":[' + messages + b"]}}", name="e.json").ref
+
+        said = read_exchange(relay, ref)
+
+    assert len(said) == TRACE_EXCHANGE_TEXTS_MAX + 1
+    assert said[0].text.startswith("39,000 earlier texts are not shown")

@@ -15,7 +15,11 @@ from msgspec.json import decode, encode
 from contextrelay.client.relay import Relay
 from contextrelay.doors.cli import display
 from contextrelay.errors import RelayError
-from contextrelay.limits import TRACE_EXCHANGE_BYTES_MAX, TRACE_EXCHANGE_TEXT_BYTES_MAX
+from contextrelay.limits import (
+    TRACE_EXCHANGE_BYTES_MAX,
+    TRACE_EXCHANGE_TEXT_BYTES_MAX,
+    TRACE_EXCHANGE_TEXTS_MAX,
+)
 from contextrelay.logic.document.values import is_list, is_object
 
 _NOT_READ = (RelayError, DecodeError, UnicodeError, RecursionError)
@@ -36,9 +40,14 @@ def read_exchange(relay: Relay, ref: str) -> list[Said]:
         if artifact.size_bytes > TRACE_EXCHANGE_BYTES_MAX:
             size = display.size(artifact.size_bytes)
             return [Said("relay", f"{size}, too large to show here: relay pull {ref}", 0)]
-        return list(_said(decode(relay.pull(ref))))
+        every = list(_said(decode(relay.pull(ref))))
     except _NOT_READ as error:
         return [Said("relay", f"it cannot be read: {error}", 0)]
+    if len(every) <= TRACE_EXCHANGE_TEXTS_MAX:
+        return every
+    left_out = len(every) - TRACE_EXCHANGE_TEXTS_MAX
+    rest = Said("relay", f"{left_out:,} earlier texts are not shown: relay pull {ref}", 0)
+    return [rest, *every[left_out:]]
 
 
 def _said(recorded: Any) -> Iterator[Said]:
