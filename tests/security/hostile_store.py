@@ -216,7 +216,8 @@ def _threads(world: World) -> Shown:
         "ask": [[f"why {HOSTILE}", "-m", "echo", *in_thread], ["why", "-m", HOSTILE, *in_thread]],
         "run": [["--user", f"why {HOSTILE}", "-m", "echo", *in_thread]],
         "exec": [[*in_thread, "--", "cat", "body.md"], [*in_thread, "--", f"none{HOSTILE}"]],
-        "wrap run": [["--cli", "cat", *in_thread, "--", "body.md"], ["--cli", HOSTILE, "--", "x"]],
+        # What a wrapped agent writes goes to the terminal as it is: its colours are its own.
+        "wrap run": [["--cli", "true", *in_thread, "--", "x"], ["--cli", HOSTILE, "--", "x"]],
         "replay": [[thread], [thread, "-m", "echo"], [thread, "--dry-run"]],
         "checkpoint": [["here", *in_thread], [HOSTILE, *in_thread]],
         "stats": [[thread], ["--all"]],

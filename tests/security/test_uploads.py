@@ -30,6 +30,11 @@ LARGE = 200_000
 NOBODY = "00000000-0000-4000-8000-000000000000"
 # What anybody with a key may ask, by a method that brings a body.
 READS = {"/mcp", "/render/{thread}"}
+# What has to be said of a body before who may send it is looked at.
+NEEDED = {
+    "/v1/threads/{thread}/runs": "?run=r&action=a",
+    "/v1/threads/{thread}/calls": "?run=r",
+}
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +106,7 @@ def test_who_may_only_read_is_refused_before_a_body_is_read(
             served,
             head(
                 served,
-                path.replace("{thread}", thread).replace("{ref}", NOBODY),
+                path.replace("{thread}", thread).replace("{ref}", NOBODY) + NEEDED.get(path, ""),
                 token,
                 LARGE,
                 more + ("" if path.startswith("/v1/artifacts") else types),

@@ -73,7 +73,8 @@ def test_a_trace_keeps_the_newest_runs_and_counts_all_of_them() -> None:
 
     trace = thread.trace(2)
 
-    assert [run.run for run in trace.runs] == [f"r{count - 2}", f"r{count - 1}"]
+    # Both may have begun in the same millisecond.
+    assert {run.run for run in trace.runs} == {f"r{count - 2}", f"r{count - 1}"}
     assert trace.runs_left_out == count - 2
     assert (trace.totals.runs, trace.totals.calls, trace.totals.tools) == (count, count, count // 2)
 

@@ -13,6 +13,7 @@ from contextrelay.errors import Invalid, NotFound, RelayError
 from contextrelay.logic.slicing.slice import select
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.inspect import Way
+from contextrelay.wire.verbs import Slice
 from tests.logic.slicing.sources import REF, Counted
 
 TEXTS = st.text(
@@ -127,12 +128,12 @@ def test_a_place_behind_the_end_is_empty_and_says_so() -> None:
 def test_exactly_one_way_is_taken() -> None:
     """Promise L2."""
     with pytest.raises(Invalid, match="one way, not lines and bytes"):
-        select({"lines": "1:2", "bytes": "1:2", "rows": None}, ())
+        select(Slice(REF, lines="1:2", bytes="1:2"), ())
     with pytest.raises(Invalid, match="needs to know which piece"):
-        select({"lines": None, "bytes": None}, ())
+        select(Slice(REF), ())
     with pytest.raises(Invalid, match="columns go with rows"):
-        select({"lines": "1:2"}, ("a",))
-    assert select({"rows": None}, ("a",)).value == ":"
+        select(Slice(REF, lines="1:2"), ("a",))
+    assert select(Slice(REF), ("a",)).value == ":"
 
 
 @pytest.mark.parametrize("value", ["", "x", "5:2", "1:2:3", "1-2", "9" * 30 + ":", "１:２"])

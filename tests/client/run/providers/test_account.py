@@ -123,7 +123,7 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
     with pytest.raises(Unavailable) as raised:
         list(provider.answer(asked(provider, "look")))
 
-    assert raised.value.hint == f"pip install 'contextrelay[{package}]'"
+    assert raised.value.hint.startswith(f"pip install 'contextrelay[{package}]'")
 
 
 def test_a_missing_llm_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
