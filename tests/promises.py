@@ -389,6 +389,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/client/test_capabilities.py::test_a_result_goes_into_the_thread_and_every_invocation_into_its_log",
         "tests/client/test_tails.py::test_a_tail_hears_of_another_process",
         "tests/client/test_threads.py::test_events_are_chained_by_hash",
+        "tests/core/threads/test_kinds.py::test_a_step_ends_once_with_its_result_until_it_is_let_run_again",
         "tests/doors/http/test_relay_client.py::test_events_and_their_tail",
         "tests/doors/http/streams/test_event_streams.py::test_a_thread_has_a_stream_of_its_events",
         "tests/doors/http/routes/seed002/test_threads.py::test_events_come_after_the_one_with_an_id",
@@ -744,6 +745,9 @@ PROMISES: tuple[Promise, ...] = (
         "tests/logic/pipeline/test_language.py::test_a_pipeline_is_read_with_all_that_it_says",
         "tests/logic/pipeline/test_language.py::test_what_is_wrong_is_refused_with_its_place_and_what_was_meant",
         "tests/logic/pipeline/test_values.py::test_what_comes_next_follows_from_what_was",
+        "tests/core/threads/test_kinds.py::test_threads_of_a_kind_are_listed_by_it_alone_and_are_never_the_last_used_one",
+        "tests/core/threads/test_kinds.py::test_a_thread_of_a_kind_is_gone_as_long_after_its_end_as_the_setting_says",
+        "tests/core/threads/test_kinds.py::test_a_step_ends_once_with_its_result_until_it_is_let_run_again",
         missing="running them: the language, the graph and the order are there",
     ),
     kept(

@@ -142,6 +142,7 @@ FOREACH_ITEMS_MAX = 10_000
 TEMPLATE_PATH_MAX = 32
 CONDITION_CHARS_MAX = 2_000
 CONDITION_DEPTH_MAX = 32
+STEP_KEY_CHARS_MAX = 700
 STEP_RETRIES_MAX = 10
 STEP_S_MAX = 7 * 86_400
 RUN_TOKENS_MAX = 10**9
@@ -172,6 +173,7 @@ ARTIFACTS_KEPT = 200
 TTL_S_DEFAULT = DAY_S
 TTL_S_MAX = 365 * DAY_S
 TOMBSTONE_S = 30 * DAY_S
+ENDED_KEPT_S_DEFAULT = 30 * DAY_S
 # A push that has not finished after this long is taken for dead by a sweep. Being wrong costs that
 # push a retry, never its content (core/artifacts/bodies.py).
 UNFINISHED_PUSH_S = 3_600

@@ -17,6 +17,7 @@ from contextrelay.errors import RelayError
 from contextrelay.logic.state.schema import fact
 from contextrelay.model.key import IssuedKey
 from contextrelay.store.ledger import ONLY, Ledger
+from contextrelay.wire.verbs import EndThread, FinishStep
 from tests.core.clock import DAY_MS, Clock
 from tests.core.keyed import as_seen_by, fill, owner, stores_of
 
@@ -98,6 +99,9 @@ def use(relay: Relay, key: IssuedKey) -> None:
     relay.slice(things.ref, lines="1:2")
     relay.remove(relay.push("soon gone").ref)
     relay.new_thread("gone").remove()
+    run = relay.new_thread("run", kind="pipeline")
+    relay.transport.ask(FinishStep(thread=run.id, step="plan"))
+    relay.transport.ask(EndThread(run.id, "pipeline.finished"))
     with pytest.raises(RelayError):
         relay.peek("00000000-0000-4000-8000-000000000000")
 

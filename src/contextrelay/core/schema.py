@@ -30,6 +30,7 @@ ADDED = "i/added"
 ARTIFACT_INDEX = "i/a/"
 THREAD_NAMES = "i/n"
 THREAD_INDEX = "i/t"
+KIND_INDEXES = "i/k/"
 LAST_USED = "i/u"
 RESULTS = "k/"
 KEYS = "key/"
@@ -72,6 +73,11 @@ def result_log(cache_key: str) -> str:
     return f"{RESULTS}{cache_key}"
 
 
+def thread_index(kind: str | None) -> str:
+    """Where threads of a kind are listed; None for those that somebody works on."""
+    return THREAD_INDEX if kind is None else f"{KIND_INDEXES}{kind}"
+
+
 def thread_log(thread: str) -> str:
     return f"{THREADS}{thread}"
 
@@ -109,6 +115,7 @@ class Kind:
     CLOSED = "closed"
     CURSOR = "cursor"
     DERIVED = "derived"
+    ENDED = "ended"
     FOLDER = "folder"
     FREED = "freed"
     GONE = "gone"
@@ -129,6 +136,7 @@ class Kind:
     RESULT = "result"
     SHOWN = "shown"
     SNAPSHOT = "snapshot"
+    STEP = "step"
     THREAD = "thread"
     TOMBSTONE = "tombstone"
     UNFINISHED = "unfinished"
@@ -265,6 +273,9 @@ ENGINE = "(the engine)"
 _GONE, _FREED = "with the artifact", "when no artifact has it"
 _THREAD, _REMOVED = "with the thread", "when it is removed"
 _AGAIN = Rows(Kind.ONCE, "request", "the answer to a request with a key", "idempotency", "a day on")
+_LISTED = (Rows(Kind.THREAD, "time, id", "nothing", "threads/threads", _THREAD),)
+_RESULT = (Rows(Kind.RESULT, ONLY, "ref of a result", "capabilities/result_cache", "at its end"),)
+_SWEPT = (Rows(Kind.CURSOR, ONLY, "the last time swept", "maintenance/sweep", "never"),)
 
 LOGS: tuple[Log, ...] = (
     Log(
@@ -322,12 +333,8 @@ LOGS: tuple[Log, ...] = (
         "never",
         (Rows(Kind.THREAD, "name, time, id", "nothing", "threads/threads", _THREAD),),
     ),
-    Log(
-        THREAD_INDEX,
-        "none",
-        "never",
-        (Rows(Kind.THREAD, "time, id", "nothing", "threads/threads", _THREAD),),
-    ),
+    Log(THREAD_INDEX, "none", "never", _LISTED),
+    Log(f"{KIND_INDEXES}<kind>", "none", "never", _LISTED),
     Log(
         LAST_USED,
         "none",
@@ -337,12 +344,7 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.PUSHED, "key, place", "ref last pushed there", "artifacts/records", "never"),
         ),
     ),
-    Log(
-        f"{RESULTS}<cache key>",
-        "none",
-        "with its row",
-        (Rows(Kind.RESULT, ONLY, "ref of a result", "capabilities/result_cache", "at its end"),),
-    ),
+    Log(f"{RESULTS}<cache key>", "none", "with its row", _RESULT),
     Log(
         f"{KEYS}<id>",
         "`made`, `revoked`: servers listen to them",
@@ -367,12 +369,7 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.UNFINISHED, ONLY, "left by an old version's restore", "transfer/backup"),
         ),
     ),
-    Log(
-        SWEEP,
-        "none",
-        "never",
-        (Rows(Kind.CURSOR, ONLY, "the last time swept", "maintenance/sweep", "never"),),
-    ),
+    Log(SWEEP, "none", "never", _SWEPT),
     Log(
         f"{THREADS}<thread>",
         "events of a thread, among them the patches, each with the hash of the one before",
@@ -383,6 +380,8 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.ARTIFACT, "ref", "tokens of one that it has", "artifacts/holds", _REMOVED),
             Rows(Kind.SNAPSHOT, "version", "the state, compressed", "threads/head", _REMOVED),
             Rows(Kind.CHECKPOINT, "label", "a version", "threads/events", _REMOVED),
+            Rows(Kind.ENDED, ONLY, "when its work ended", "threads/events", "when it goes on"),
+            Rows(Kind.STEP, "step", "how a step ended", "runs/steps", "when it is retried"),
             Rows(Kind.ACCEPTED, "ref, who", "a handoff was accepted", "packing/handoffs"),
             _AGAIN,
         ),

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from contextrelay.limits import (
     BODY_BYTES_MAX,
+    ENDED_KEPT_S_DEFAULT,
     HOPS_DEFAULT,
     HOPS_MAX,
     LABEL_CHARS_MAX,
@@ -41,6 +42,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a channel keeps a signal for those who come back."""
     signals_kept_max: Annotated[int, Meta(ge=1, le=SIGNALS_KEPT_MAX)] = SIGNALS_KEPT_DEFAULT
     """How many signals a channel keeps; a tenth more may be kept now and then."""
+    ended_kept_s: Annotated[int, Meta(ge=60, le=TTL_S_MAX)] = ENDED_KEPT_S_DEFAULT
+    """How long the thread of a pipeline's run stays after its end."""
     model: Annotated[str, Meta(max_length=LABEL_CHARS_MAX)] = ""
     """The model that is asked where none is named: PROVIDER or PROVIDER:MODEL."""
     rounds_max: Annotated[int, Meta(ge=1, le=RUN_ROUNDS_MAX)] = RUN_ROUNDS_DEFAULT

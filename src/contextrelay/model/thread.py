@@ -20,6 +20,11 @@ FAILED = "capability.failed"
 """A capability that was called brought no result; `detail` holds `error`."""
 
 
+ThreadKind = Literal["pipeline", "task"]
+"""What a thread is the record of, where no person opened it: such threads are listed by their kind
+alone, are never the last used one, and go some time after their end."""
+
+
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that happened: what, by whom and when.
 
@@ -45,6 +50,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True):
     created_by: str
     forked_from: str | None = None
     """`<thread id>@v<version>` of the state it began with."""
+    kind: ThreadKind | None = None
 
 
 class ThreadView(Struct, frozen=True, kw_only=True):
@@ -62,6 +68,8 @@ class ThreadView(Struct, frozen=True, kw_only=True):
     events: int
     hop_count: int = 0
     """How often capabilities were invoked in it, cached results included."""
+    kind: ThreadKind | None = None
+    """None for a thread that somebody works on; else what it is the record of."""
 
 
 class ThreadListing(Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.lifetime import extend
+from contextrelay.core.artifacts.records import live
 from contextrelay.core.capabilities import http_fetch, registry, result_cache, retrieval
 from contextrelay.core.capabilities.registry import Call, Registered, Result, without_paths
 from contextrelay.core.idempotency import keep_reply, reply_before, step
@@ -35,7 +36,16 @@ from contextrelay.logic.document.values import is_list, is_object
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import CapabilityListing, Invoked, Purged
 from contextrelay.model.thread import CALLED, FAILED, INVOKED, Event
-from contextrelay.wire.verbs import Body, Extend, Invoke, ListCapabilities, PurgeCache, Push
+from contextrelay.wire.verbs import (
+    Body,
+    Extend,
+    FindResult,
+    Invoke,
+    KeepResult,
+    ListCapabilities,
+    PurgeCache,
+    Push,
+)
 
 registry.add(registry.built_in(retrieval.SEARCH, retrieval.run))
 registry.add(registry.built_in(http_fetch.FETCH, http_fetch.run))
@@ -58,6 +68,19 @@ def list_capabilities(stores: Stores, verb: ListCapabilities, body: Body) -> Cap
 @answers(PurgeCache)
 def purge_cache(stores: Stores, verb: PurgeCache, body: Body) -> Purged:
     return Purged(entries=result_cache.purge(stores, verb.capability))
+
+
+@answers(FindResult)
+def find_result(stores: Stores, verb: FindResult, body: Body) -> list[Artifact]:
+    found = result_cache.find(stores, verb.cache_key)
+    return [] if found is None else [found]
+
+
+@answers(KeepResult)
+def keep_result(stores: Stores, verb: KeepResult, body: Body) -> Artifact:
+    artifact = live(stores, verb.ref)
+    result_cache.keep(stores, verb.cache_key, verb.capability, verb.ref, verb.ttl_s)
+    return artifact
 
 
 class _Asked(Struct, frozen=True):
@@ -130,7 +153,8 @@ def _remembered(stores: Stores, asked: _Asked, artifact: Artifact, invoked: Invo
             # The last caller who gets it from the cache may read it as long as the first.
             lease_s = min(described.cache_ttl_s + stores.settings.ttl_s, TTL_S_MAX)
             extend(stores, Extend(artifact.ref, lease_s), b"")
-        result_cache.keep(stores, asked.cache_key, described, artifact.ref)
+        ttl_s = described.cache_ttl_s
+        result_cache.keep(stores, asked.cache_key, asked.name, artifact.ref, ttl_s)
     return invoked
 
 

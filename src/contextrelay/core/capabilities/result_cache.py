@@ -56,10 +56,10 @@ def find(stores: Stores, key: str) -> Artifact | None:
     return artifact
 
 
-def keep(stores: Stores, key: str, capability: Capability, ref: str) -> None:
-    """Remember a result for as long as the capability says."""
+def keep(stores: Stores, key: str, capability: str, ref: str, ttl_s: int) -> None:
+    """Remember a result for so long."""
     now_ms = stores.now_ms()
-    entry = Entry(capability.name, ref, now_ms, now_ms + capability.cache_ttl_s * 1000)
+    entry = Entry(capability, ref, now_ms, now_ms + ttl_s * 1000)
     row = Row(Kind.RESULT, ONLY, _encoder.encode(entry), entry.until_ms)
     with suppress(Full):  # The result is there, whether or not there is room to remember it.
         stores.ledger.commit(Write(result_log(key), rows=(row,)))

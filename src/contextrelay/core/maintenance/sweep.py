@@ -116,6 +116,10 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
             )
 
             settle_gone(stores, log.removeprefix(THREADS))
+        elif row.kind == Kind.ENDED:
+            from contextrelay.core.threads.threads import remove_ended
+
+            remove_ended(stores, log.removeprefix(THREADS))
     faded = _apply_retention(stores, page)
     return _plus(
         report,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from contextrelay.core.artifacts.holds import held_row
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.idempotency import may_go_on, step
 from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import Live
 from contextrelay.core.threads.patch import append_event, change
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.logic.document.patch import Operation
@@ -15,6 +18,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.model.runs.run import is_exchange
 from contextrelay.model.thread import Event
+from contextrelay.store.ledger import Row
 
 
 class Terms(Struct, frozen=True):
@@ -24,6 +28,10 @@ class Terms(Struct, frozen=True):
     """Only if that is the version now."""
     holding: tuple[str, ...] = ()
     """What the thread holds from then on, besides the artifact."""
+    rows: tuple[Row, ...] = ()
+    """What is written with it."""
+    check: Callable[[Live], None] | None = None
+    """May refuse it by raising."""
 
 
 Addition = Event | Operation | Terms
@@ -80,6 +88,7 @@ def _append(stores: Stores, artifact: Artifact, additions: tuple[Addition, ...])
         artifact.provenance.created_by,
         expected=terms.expected,
         events=(event, *(each for each in additions if isinstance(each, Event))),
-        rows=(held_row(artifact),),
+        rows=(held_row(artifact), *terms.rows),
+        check=terms.check,
         holding=artifact.provenance.source_refs if is_handoff else terms.holding,
     )

@@ -16,8 +16,8 @@ from contextrelay.limits import EVENT_BYTES_MAX
 from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.logic.state import event_chain
 from contextrelay.model.thread import Event, EventPage, Numbered
-from contextrelay.store.ledger import Reads, Row
-from contextrelay.wire.verbs import AddEvent, Body, MakeCheckpoint, ReadEvents
+from contextrelay.store.ledger import ONLY, Reads, Row
+from contextrelay.wire.verbs import AddEvent, Body, EndThread, MakeCheckpoint, ReadEvents
 
 
 @answers(ReadEvents)
@@ -31,11 +31,32 @@ def read_events(stores: Stores, verb: ReadEvents, body: Body) -> EventPage:
 
 @answers(AddEvent)
 def add_event(stores: Stores, verb: AddEvent, body: Body) -> Numbered:
-    if verb.type.startswith(OUR_EVENTS):
-        raise Refused(f"events of type {verb.type} are relay's own", "choose another type")
+    check_own_type(verb.type)
     check_json(verb.detail, "detail", EVENT_BYTES_MAX)
     event = new_event(stores, verb.type, verb.by, verb.detail)
     return _numbered(stores, verb.thread, append_event(stores, verb.thread, event), event)
+
+
+@answers(EndThread)
+def end_thread(stores: Stores, verb: EndThread, body: Body) -> Numbered:
+    check_own_type(verb.type)
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+    if find_record(stores.ledger, verb.thread).kind is None:
+        raise Refused(f"thread {verb.thread} is of no kind", "close it: relay thread close")
+    event = new_event(stores, verb.type, verb.by, verb.detail)
+    due_ms = stores.now_ms() + stores.settings.ended_kept_s * 1000
+    until = Row(Kind.ENDED, ONLY, b"%d" % due_ms, due_ms) if verb.is_over else _GOES_ON
+    seq = append_event(stores, verb.thread, event, (until,))
+    return _numbered(stores, verb.thread, seq, event)
+
+
+_GOES_ON = Row(Kind.ENDED, ONLY, None)
+
+
+def check_own_type(type: str) -> None:
+    """Refuse a type of event that only relay itself may write."""
+    if type.startswith(OUR_EVENTS):
+        raise Refused(f"events of type {type} are relay's own", "choose another type")
 
 
 def _numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:

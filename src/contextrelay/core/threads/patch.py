@@ -54,12 +54,14 @@ def change(
     events: tuple[Event, ...] = (),
     rows: tuple[Row, ...] = (),
     holding: Collection[str] = (),
+    check: Callable[[Live], None] | None = None,
 ) -> Patched:
     """Make the next version of a state; `events` and `rows` belong to the same write.
 
     A patch that is empty, or only tests, makes no version: the newest one is the answer.
 
     `holding`: artifacts that the thread holds from then on, besides those its state refers to.
+    `check` may refuse by raising; what it sees is what the patch then follows.
 
     Raises:
         Conflict: the version is not the expected one, or a `test` failed; `version` in its details
@@ -79,6 +81,8 @@ def change(
         while True:
             if (before := patched_before(stores, thread)) is not None:
                 return before
+            if check is not None:
+                check(live)
             _check_expected(stores, thread, live, operations, expected, merge)
             if not has_changes:
                 return _tested(stores, thread, live, operations)

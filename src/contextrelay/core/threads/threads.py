@@ -1,8 +1,8 @@
 """Threads: made, found, listed, forked, closed and removed.
 
-The log `i/t` has a row for each thread, newest first; `i/n` one for each that has a name, by name;
-`i/u` the thread that the owner, or a key, last used in each folder. All are hints: the thread's own
-log decides.
+The log `i/t` has a row for each thread, newest first, `i/k/<kind>` for those of a kind; `i/n` one
+for each that has a name, by name, unless it is of a kind; `i/u` the thread that the owner, or a
+key, last used in each folder. All are hints: the thread's own log decides.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from contextrelay.core.artifacts.records import find, place_key
 from contextrelay.core.idempotency import answered_before, once_rows, step
 from contextrelay.core.schema import (
     LAST_USED,
-    THREAD_INDEX,
     THREAD_NAMES,
     THREADS,
     Kind,
     row_pages,
+    thread_index,
     thread_log,
 )
 from contextrelay.core.stores import Stores
@@ -44,7 +44,7 @@ from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.state import event_chain
 from contextrelay.logic.state.schema import OWN_FIELDS, new_state
 from contextrelay.model.artifact import Artifact, in_ms, moment, spell
-from contextrelay.model.thread import CREATED, ThreadListing, ThreadRecord, ThreadView
+from contextrelay.model.thread import CREATED, ThreadKind, ThreadListing, ThreadRecord, ThreadView
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import (
     Body,
@@ -70,7 +70,7 @@ _END_MS = 10**14 - 1
 
 @answers(NewThread)
 def new_thread(stores: Stores, verb: NewThread, body: Body) -> ThreadView:
-    return make(stores, verb.name, verb.by, None, None)
+    return make(stores, verb.name, verb.by, None, None, kind=verb.kind)
 
 
 @answers(ForkThread)
@@ -91,6 +91,7 @@ def make(
     state: dict[str, Any] | None,
     origin: str | None,
     names_head: int | None = None,
+    kind: ThreadKind | None = None,
 ) -> ThreadView:
     """Make a thread that begins with a state, or with an empty one; its version is 1.
 
@@ -110,6 +111,7 @@ def make(
         created_at=created_at,
         created_by=by,
         forked_from=origin,
+        kind=kind,
     )
     fresh = new_state(thread, spell(created_at))
     begun = {**fresh, **state, **{key: fresh[key] for key in OWN_FIELDS}} if state else fresh
@@ -151,12 +153,12 @@ def _refs_in(state: dict[str, Any]) -> set[str]:
 def index_writes(record: ThreadRecord, names_head: int | None = None) -> list[Write]:
     """What makes a thread findable; written before the thread itself."""
     writes: list[Write] = []
-    if record.name:
+    if record.name and record.kind is None:
         # A fact as well: who makes a thread unless there is one of that name expects the head.
         row = Row(Kind.THREAD, _name_key(record), b"")
         writes.append(Write(THREAD_NAMES, (b"",), (row,), expect=names_head))
     key = _key(record.created_at, record.thread_id)
-    return [*writes, Write(THREAD_INDEX, rows=(Row(Kind.THREAD, key, b""),))]
+    return [*writes, Write(thread_index(record.kind), rows=(Row(Kind.THREAD, key, b""),))]
 
 
 def _name_key(record: ThreadRecord | ThreadView) -> str:
@@ -226,7 +228,7 @@ def open_thread(stores: Stores, verb: OpenThread, body: Body) -> ThreadView:
 
 @answers(ListThreads)
 def list_threads(stores: Stores, verb: ListThreads, body: Body) -> ThreadListing:
-    rows = stores.ledger.rows(THREAD_INDEX, Kind.THREAD, verb.after, verb.limit + 1)
+    rows = stores.ledger.rows(thread_index(verb.kind), Kind.THREAD, verb.after, verb.limit + 1)
     page = rows[: verb.limit]
     return ThreadListing(
         threads=_shown(stores, (row.key.partition("-")[2] for row in page)),
@@ -248,6 +250,8 @@ def _shown(stores: Stores, threads: Any) -> list[ThreadView]:
 @answers(UseThread)
 def use_thread(stores: Stores, verb: UseThread, body: Body) -> ThreadView:
     view = show(stores, verb.thread)
+    if view.kind is not None:
+        return view
     place = place_key(stores, verb.folder)
     if stores.ledger.get(LAST_USED, Kind.FOLDER, place) != verb.thread.encode():
         row = Row(Kind.FOLDER, place, verb.thread.encode())
@@ -294,10 +298,9 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
             raise
         view = decode(before, type=ThreadView)
     stores.live.drop(verb.thread)
-    unindexed = [
-        Write(THREAD_INDEX, rows=(Row(Kind.THREAD, _key(view.created_at, verb.thread), None),))
-    ]
-    if view.name:
+    listed_as = Row(Kind.THREAD, _key(view.created_at, verb.thread), None)
+    unindexed = [Write(thread_index(view.kind), rows=(listed_as,))]
+    if view.name and view.kind is None:
         unindexed.append(Write(THREAD_NAMES, rows=(Row(Kind.THREAD, _name_key(view), None),)))
     stores.ledger.commit(*unindexed)
     # Also what the caller does not see may hold what this thread did.
@@ -305,12 +308,25 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
     return view
 
 
+def remove_ended(stores: Stores, thread: str) -> None:
+    """Remove a thread whose time after its end is up; a sweep comes here."""
+    ended = stores.ledger.get(thread_log(thread), Kind.ENDED, ONLY)
+    # It may have gone on, and ended again, since it was due.
+    if ended is not None and int(ended) <= stores.now_ms():
+        with suppress(Gone, NotFound):
+            remove_thread(stores, RemoveThread(thread), b"")
+
+
 def _end(stores: Stores, thread: str) -> ThreadView:
     """Put a tombstone in the place of a thread; how it was before."""
     view = show(stores, thread)
     gone_at = moment(stores.now_ms())
     tombstone = {"gone_at": spell(gone_at), "reason": "removed", "name": view.name}
-    rows = (Row(Kind.THREAD, ONLY, None), Row(Kind.GONE, ONLY, encode(tombstone), in_ms(gone_at)))
+    rows = (
+        Row(Kind.THREAD, ONLY, None),
+        Row(Kind.ENDED, ONLY, None),
+        Row(Kind.GONE, ONLY, encode(tombstone), in_ms(gone_at)),
+    )
     rows += once_rows(step(stores, "end"), encode(view))
     append_event(stores, thread, new_event(stores, "thread.removed", "you", {}), rows)
     return view
@@ -350,7 +366,7 @@ def _let_go(stores: Stores, thread: str) -> None:
         # What was put into a thread goes with the last one that holds it.
         bury(stores, [each for each in every if each and each.thread], "removed")
         stores.ledger.commit(Write(log, rows=tuple(Row(Kind.ARTIFACT, ref, None) for ref in refs)))
-    for kind in (Kind.SNAPSHOT, Kind.CHECKPOINT):
+    for kind in (Kind.SNAPSHOT, Kind.CHECKPOINT, Kind.STEP):
         for rows in row_pages(stores.ledger, log, kind):
             gone = tuple(Row(kind, row.key, None) for row in rows)
             stores.ledger.commit(Write(log, rows=gone))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from contextrelay.limits import TTL_S_MAX
+from contextrelay.model.artifact import Artifact
 from contextrelay.model.capability import CapabilityListing, Invoked, Purged
 from contextrelay.model.ref import Ref
-from contextrelay.wire.verbs.verb import Label, Traits, Verb
+from contextrelay.wire.verbs.verb import Label, Traits, TtlS, Verb
 
 
 class ListCapabilities(Verb[CapabilityListing], frozen=True):
@@ -38,6 +42,36 @@ class Invoke(Verb[Invoked], frozen=True):
     thread: Ref | None = None
     by: Label = "you"
     is_cached: bool = True
+
+
+CacheKey = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
+
+
+class FindResult(Verb[list[Artifact]], frozen=True):
+    """The result that was kept under a hash of what it was made of, if it is still there."""
+
+    traits = Traits(
+        needs="read", answered_in="capabilities.invoke", http="GET /v1/cache/{cache_key}"
+    )
+
+    cache_key: CacheKey
+
+
+class KeepResult(Verb[Artifact], frozen=True):
+    """Let a result be found under a hash of what it was made of, for so long."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="capabilities.invoke",
+        http="PUT /v1/cache/{cache_key}",
+        fails=(404, 410),
+    )
+
+    cache_key: CacheKey
+    ref: Ref
+    ttl_s: TtlS = TTL_S_MAX
+    capability: Label = "pipeline"
+    """What made it: `PurgeCache` forgets results by this."""
 
 
 class PurgeCache(Verb[Purged], frozen=True):

@@ -6,9 +6,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from contextrelay.limits import BUNDLE_TURN_BYTES_MAX, MEDIA_TYPE_CHARS_MAX, SOURCE_REFS_MAX
+from contextrelay.limits import (
+    BUNDLE_TURN_BYTES_MAX,
+    MEDIA_TYPE_CHARS_MAX,
+    SOURCE_REFS_MAX,
+    STEP_KEY_CHARS_MAX,
+)
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.ref import Ref
+from contextrelay.model.runs.step import FinishedStep, StepStatus
 from contextrelay.wire.verbs.artifacts import Parts
 from contextrelay.wire.verbs.verb import Label, Name, Traits, Verb, Version
 
@@ -75,4 +81,38 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     expected: Version | None = None
     asked: Annotated[str, Meta(max_length=BUNDLE_TURN_BYTES_MAX)] = ""
     """The words that it answers: the next run is shown them with the answer."""
+    by: Label = "you"
+
+
+class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
+    """Write how a step of a pipeline's run stands, with the event run.step: all of it, or nothing.
+
+    `has_result`: the body is the result, and becomes an artifact of the thread; or `ref` is one
+    that is there already, which the thread holds from then on. A step ends once: where it is done,
+    failed or skipped this is refused, until `pending` lets it be run again.
+    """
+
+    traits = Traits(
+        needs="write",
+        answered_in="runs.steps",
+        http="POST /v1/threads/{thread}/steps",
+        takes_body=True,
+        fills="sent",
+        sweeps=True,
+        fails=(404, 409, 410),
+    )
+
+    thread: Ref
+    step: Annotated[str, Meta(min_length=1, max_length=STEP_KEY_CHARS_MAX)]
+    """Its name; of an item of a fan-out with its index, as in `review[3]`."""
+    status: StepStatus = "done"
+    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    """Goes into the event, with `step`, `status` and `ref`."""
+    has_result: bool = False
+    ref: Ref | None = None
+    source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
+    parts: Parts = ()
+    name: Name | None = None
+    type: ArtifactType | None = None
+    media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     by: Label = "you"

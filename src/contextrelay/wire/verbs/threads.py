@@ -10,9 +10,17 @@ from msgspec import Meta
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import Ref
-from contextrelay.model.thread import EventPage, Mirrored, Numbered, ThreadListing, ThreadView
+from contextrelay.model.thread import (
+    EventPage,
+    Mirrored,
+    Numbered,
+    ThreadKind,
+    ThreadListing,
+    ThreadView,
+)
 from contextrelay.wire.verbs.verb import Cursor, Index, Label, Traits, Verb, Version
 
+EventType = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$", max_length=64)]
 _reads = partial(Traits, needs="read", answered_in="threads.threads")
 _makes = partial(
     Traits, needs="write", answered_in="threads.threads", keyed=True, makes_thread=True
@@ -30,6 +38,7 @@ class NewThread(Verb[ThreadView], frozen=True):
 
     name: Label | None = None
     by: Label = "you"
+    kind: ThreadKind | None = None
 
 
 class OpenThread(Verb[ThreadView], frozen=True):
@@ -58,12 +67,16 @@ class FindThreads(Verb[list[ThreadView]], frozen=True):
 
 
 class ListThreads(Verb[ThreadListing], frozen=True):
-    """List threads, newest first; `after` is the `next` of the page before."""
+    """List threads, newest first; `after` is the `next` of the page before.
+
+    Threads of a kind are listed where that `kind` is asked for, and nowhere else.
+    """
 
     traits = _reads(http="GET /v1/threads")
 
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
     after: Cursor = ""
+    kind: ThreadKind | None = None
 
 
 class ForkThread(Verb[ThreadView], frozen=True):
@@ -106,6 +119,21 @@ class CloseThread(Verb[ThreadView], frozen=True):
 
     thread: Ref
     by: Label = "you"
+
+
+class EndThread(Verb[Numbered], frozen=True):
+    """Add the event with which a thread of a kind ends: it is removed so long after.
+
+    `is_over` False: the event with which it goes on, so that it is not removed.
+    """
+
+    traits = _notes(http="POST /v1/threads/{thread}/end")
+
+    thread: Ref
+    type: EventType
+    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    by: Label = "you"
+    is_over: bool = True
 
 
 class RemoveThread(Verb[ThreadView], frozen=True):
@@ -169,7 +197,7 @@ class AddEvent(Verb[Numbered], frozen=True):
     traits = _notes(http="POST /v1/threads/{thread}/events")
 
     thread: Ref
-    type: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$", max_length=64)]
+    type: EventType
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
     by: Label = "you"
 

@@ -29,6 +29,7 @@ _MEANS = {
     "fetch_private": "whether http.fetch may reach loopback and private networks",
     "signal_kept_s": "how long a channel keeps a signal, in seconds",
     "signals_kept_max": "how many signals a channel keeps",
+    "ended_kept_s": "how long a pipeline's run is kept after its end, in seconds",
     "model": "which model is asked if none is named: PROVIDER or PROVIDER:MODEL",
     "rounds_max": "how often a model is asked in one run",
     "prompt_calls": "over how many calls of a model savings are priced",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import get_args
 
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import PAGE, arg, by, takes, thread_arguments, thread_option
 from contextrelay.doors.cli.thread_argument import label
 from contextrelay.errors import Invalid
-from contextrelay.model.thread import ThreadView
+from contextrelay.model.thread import ThreadKind, ThreadView
 from contextrelay.wire.verbs import ReadStats
 
 
@@ -26,10 +27,15 @@ def _made(console: Console, view: ThreadView) -> None:
     thread_argument.warn_of_same_name(console, view)
 
 
-@takes(*PAGE)
+_KIND = arg(
+    "--kind", choices=get_args(ThreadKind), help="those of a kind, which are not listed else"
+)
+
+
+@takes(*PAGE, _KIND)
 def thread_list(args: Namespace, console: Console) -> None:
     """List threads, newest first; the last used one in this folder is marked."""
-    listing = console.relay.threads(args.limit, args.after)
+    listing = console.relay.threads(args.limit, args.after, args.kind)
     lines: list[str] = []
     if console.is_human and not console.is_json:
         lines = _table(console, listing.threads)

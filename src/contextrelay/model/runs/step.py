@@ -1,0 +1,22 @@
+"""Steps of a pipeline's run: how each stands, as its events say."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from contextrelay.model.artifact import Artifact
+
+STEP_EVENT = "run.step"
+"""How a step stands; `detail` holds `step`, `status`, `ref` and what the runner says of it."""
+
+StepStatus = Literal["pending", "running", "waiting", "done", "failed", "skipped"]
+"""`waiting`: for somebody to approve. The last three are final."""
+FINAL: tuple[StepStatus, ...] = ("done", "failed", "skipped")
+
+
+class FinishedStep(Struct, frozen=True, kw_only=True):
+    """What became of a step: its result, if it has one."""
+
+    artifact: Artifact | None
