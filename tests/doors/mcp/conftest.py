@@ -19,6 +19,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Place]:
 
 @pytest.fixture
 def stdio(tmp_path: Path) -> Generator[Place]:
-    """`relay mcp` on a local store, for what is the same on every leg."""
+    """What `relay mcp` does on a local store, for what is the same on every leg."""
     with connecting(tmp_path / "store", "stdio", "modern") as made:
         yield made

@@ -3,28 +3,31 @@
     with connecting(tmp_path / "store", "stdio", "legacy") as place:    # or "http", "modern"
         place.run(act)      # act: async, takes a client; a new connection each time
 
-stdio is a real process of `relay mcp`, http the `/mcp` of a real server. `stdio-url` is a process
-that asks a server, with nothing in a store of its own.
+stdio is what `relay mcp` does with each message, in this process (a start takes seconds),
+process a real one, http the `/mcp` of a real server. What ends with `-url` asks a server, with
+nothing in a store of its own.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import anyio
 from mcp import Client, StdioServerParameters
+from mcp.shared.memory import create_client_server_memory_streams
 from mcp_types import CallToolResult, TextContent
 from msgspec import Struct
 
+from contextrelay.doors.mcp.stdio import serve
 from tests.doors.http.serving import serving
 
 Result = TypeVar("Result")
-Transport = Literal["stdio", "http", "stdio-url"]
+Transport = Literal["stdio", "http", "stdio-url", "process", "process-url"]
 Era = Literal["legacy", "modern"]
 
 LEGS: list[tuple[Transport, Era]] = [
@@ -41,10 +44,13 @@ ACT_S_MAX = 60
 class Place(Struct, frozen=True):
     """Where a client connects to, and how."""
 
-    server: Any
+    server: Callable[[], Any]
+    """What a client is given, for each connection."""
     era: Era
     store: Path
     transport: Transport
+    address: str
+    """Of the store, for other clients of it: a folder or a URL."""
 
     def run(self, act: Callable[[Client], Awaitable[Result]], **options: Any) -> Result:
         """Connect, act, and leave."""
@@ -53,7 +59,7 @@ class Place(Struct, frozen=True):
 
         async def main() -> Result:
             with anyio.fail_after(ACT_S_MAX):
-                async with Client(self.server, mode=mode, **options) as client:
+                async with Client(self.server(), mode=mode, **options) as client:
                     assert client.protocol_version == VERSIONS[self.era]
                     return await act(client)
 
@@ -67,12 +73,33 @@ class Place(Struct, frozen=True):
 @contextmanager
 def connecting(store: Path, transport: Transport, era: Era) -> Generator[Place]:
     """A place to connect to, over a store."""
-    if transport == "stdio":
-        yield Place(started("--store", str(store)), era, store, transport)
+    if transport in ("stdio", "process"):
+        yield _place(store, transport, era, str(store))
         return
     with serving(store) as served:
-        server = f"{served.url}/mcp" if transport == "http" else started("--url", served.url)
-        yield Place(server, era, store, transport)
+        yield _place(store, transport, era, served.url)
+
+
+def _place(store: Path, transport: Transport, era: Era, address: str) -> Place:
+    def server() -> Any:
+        if transport == "http":
+            return f"{address}/mcp"
+        if transport in ("stdio", "stdio-url"):
+            return _in_this_process(address)
+        return started("--store" if transport == "process" else "--url", address)
+
+    return Place(server, era, store, transport, address)
+
+
+@asynccontextmanager
+async def _in_this_process(address: str) -> AsyncGenerator[Any]:
+    async with (
+        create_client_server_memory_streams() as (client, server),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(serve, address, *server)
+        yield client
+        await client[1].aclose()
 
 
 def started(*words: str) -> StdioServerParameters:

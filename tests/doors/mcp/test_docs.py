@@ -54,7 +54,9 @@ def test_the_command_in_the_docs_starts_the_server(
     async def tools(client: Client) -> set[str]:
         return {tool.name for tool in (await client.list_tools()).tools}
 
-    assert Place(server, "modern", tmp_path / "store", "stdio").run(tools) == set(TOOLS)
+    place = Place(lambda: server, "modern", tmp_path / "store", "process", "")
+
+    assert place.run(tools) == set(TOOLS)
 
 
 def test_the_page_names_every_tool() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +18,29 @@ from contextrelay.client.bridge.bridge import AgentBridge
 from contextrelay.client.contextrelay import ContextRelay
 from contextrelay.limits import MCP_PREVIEW_CHARS, MCP_TEXT_BYTES_MAX
 from contextrelay.logic.tokens import count_tokens
-from tests.doors.mcp.connecting import Place, bad, good, unfenced
+from tests.doors.mcp.connecting import (
+    LEGS,
+    Era,
+    Place,
+    Transport,
+    bad,
+    connecting,
+    good,
+    unfenced,
+)
+
+# The only test on every way to connect with real processes: a start takes seconds.
+PROCESSES: list[tuple[Transport, Era]] = [
+    ("process", "legacy"),
+    ("process", "modern"),
+    ("process-url", "modern"),
+]
 
 
-def test_what_is_pushed_is_peeked_at_and_pulled(place: Place) -> None:
+@pytest.mark.parametrize(("transport", "era"), [*LEGS, *PROCESSES])
+def test_what_is_pushed_is_peeked_at_and_pulled(
+    transport: Transport, era: Era, tmp_path: Path
+) -> None:
     """Promise M1."""
     text = 'héllo wörld ✓ 日本語 🙂\n\t"quoted" \\ \u2028'
 
@@ -30,9 +50,10 @@ def test_what_is_pushed_is_peeked_at_and_pulled(place: Place) -> None:
         peeked = await client.call_tool("peek_context", url)
         return pushed, good(peeked), good(await client.call_tool("pull_context", url))
 
-    pushed, peeked, pulled = place.run(act)
+    with connecting(tmp_path / "store", transport, era) as place:
+        pushed, peeked, pulled = place.run(act)
 
-    if place.transport == "http":
+    if transport == "http":
         # Nobody knows there which requests are of one client, so all that is read is foreign.
         assert unfenced(pulled) == text.replace("\u2028", "<U+2028>")
     else:
@@ -214,10 +235,7 @@ def test_a_binary_body_comes_as_a_link_to_its_bytes(stdio: Place) -> None:
 
 def test_a_task_goes_over_a_bridge_and_its_answer_comes_back(place: Place) -> None:
     """Promise M1."""
-    address = place.server.removesuffix("/mcp") if place.transport == "http" else None
-    if place.transport == "stdio-url":
-        address = place.server.args[-1]
-    hub = ContextRelay(address or str(place.store))
+    hub = ContextRelay(place.address)
     bridge = AgentBridge(hub, dispatcher=lambda task: f"done: {task}")
     is_open = threading.Event()
     working = threading.Thread(target=bridge.start, kwargs={"on_open": is_open.set}, daemon=True)

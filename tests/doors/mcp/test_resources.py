@@ -164,7 +164,7 @@ def test_a_stream_is_notified_that_a_header_changed(tmp_path: Path, transport: A
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 def test_a_connection_that_stays_is_notified_that_a_header_changed(tmp_path: Path) -> None:
     """Promise M1."""
-    with connecting(tmp_path / "store", "stdio", "legacy") as place:
+    with connecting(tmp_path / "store", "process", "legacy") as place:
         with Relay(place.store) as relay:
             thread = relay.new_thread("release")
         uri = f"ctx://thread/{thread.id}/header"

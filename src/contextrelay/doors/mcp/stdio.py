@@ -33,7 +33,7 @@ def run(address: str | None) -> None:
     """Serve the relay at an address on stdin and stdout."""
     signal.signal(signal.SIGINT, _interrupted)
     try:
-        anyio.run(_serve, address)
+        anyio.run(_serve_stdio, address)
     except BaseExceptionGroup as errors:
         if errors.split(BrokenPipeError)[1] is not None:
             raise
@@ -51,14 +51,21 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     os._exit(INTERRUPTED)
 
 
-async def _serve(address: str | None) -> None:
+async def _serve_stdio(address: str | None) -> None:
+    async with stdio_server() as (messages, replies):
+        await serve(address, messages, replies)
+
+
+async def serve(
+    address: str | None, messages: ReadStream[Message], replies: WriteStream[SessionMessage]
+) -> None:
+    """Answer what one client sends, until it sends no more."""
     host = _Host(address)
     server, subscribed = make_server(host.visit, keeps_connections=True)
     try:
-        async with stdio_server() as (messages, replies):
-            await server.run(
-                _Validated(messages, replies), replies, server.create_initialization_options()
-            )
+        await server.run(
+            _Validated(messages, replies), replies, server.create_initialization_options()
+        )
     finally:
         subscribed.close()
         await host.close()
