@@ -33,7 +33,7 @@ from bench.http import fanout, hearing, keyed, latency, pulls, pushes
 from bench.inside import pieces
 from bench.mcp import starting
 from bench.measure import Curve, Result, Skipped
-from bench.quality.preview import scenarios as preview
+from bench.quality.look import scenarios as look
 
 RESULTS = Path(__file__).parent / "results"
 FILES = {
@@ -52,7 +52,7 @@ FILES = {
     "http-latency": latency,
     "inside-pieces": pieces,
     "mcp-starting": starting,
-    "quality-preview": preview,
+    "quality-look": look,
     "tokens": tokens,
     "outline": outline,
     "search": search,
