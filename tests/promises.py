@@ -498,6 +498,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/fuzz/test_bodies.py::test_hostile_bodies_are_looked_into_within_bounds",
         "tests/logic/outline/test_fitting.py::test_anything_is_outlined_and_digested_within_the_budget_and_alike_each_time",
         "tests/logic/outline/test_kinds.py::test_json_is_outlined_by_keys_types_counts_ranges_and_samples",
+        "tests/logic/outline/test_logs.py::test_the_format_is_shown_once_and_messages_whole",
     ),
     kept(
         "L2",

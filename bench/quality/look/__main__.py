@@ -6,7 +6,6 @@ Only of the set that outlines are improved on what was missed is shown: the othe
 from __future__ import annotations
 
 import sys
-from typing import cast
 
 from bench.quality.look.files import KINDS, Which, collect
 from bench.quality.look.judged import Judged, judge, total
@@ -15,7 +14,7 @@ SHOWN_MAX = 6
 
 
 def main(words: list[str]) -> None:
-    which = cast("Which", "held" if "held" in words else "seen")
+    which: Which = "held" if "held" in words else "seen"
     files = collect(which)
     kinds = [kind for kind in KINDS if kind in words] or list(KINDS)
     files = [file for file in files if file.kind in kinds]

@@ -248,7 +248,8 @@ _JS = re.compile(
     re.MULTILINE,
 )
 _C = re.compile(
-    r"^(?!return|else|if|for|while|typedef)(?:[A-Za-z_]\w*[ *]+){1,5}([A-Za-z_]\w+) ?\([^;{}]*\)\s*\{"
+    r"^(?!return|else|if|for|while|typedef)(?:[A-Za-z_]\w*[ *]+){1,5}([A-Za-z_]\w+) ?\([^;{}]*\)"
+    r"\s*\{"
     r"|^(?:struct|union|enum) (\w+)\s*\{|^\}\s*(\w+);|^#define (\w{4,})",
     re.MULTILINE,
 )
@@ -274,9 +275,7 @@ _TROUBLE = re.compile(
     r"^.{0,100}?(?:(?<![\w.-])(?:WARN(?:ING)?|ERROR|FATAL|CRITICAL|SEVERE)(?![\w.-])"
     r"|[\[=\"](?:warn(?:ing)?|error|fatal|crit(?:ical)?)(?![\w.-])| [WEF](?= |/|:))"
 )
-_QUIET = re.compile(
-    r"^.{0,80}?(?<![\w.-])(?:TRACE|DEBUG|INFO|NOTICE|info|debug|notice)(?![\w.-])"
-)
+_QUIET = re.compile(r"^.{0,80}?(?<![\w.-])(?:TRACE|DEBUG|INFO|NOTICE|info|debug|notice)(?![\w.-])")
 
 
 def _log(text: str) -> Iterator[Fact]:

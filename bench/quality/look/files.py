@@ -21,7 +21,7 @@ DEV = Path(__file__).parents[4] / "shared" / "data" / "look-dev"
 # Smaller ones a reader would simply load.
 SIZE_BYTES_MIN, SIZE_BYTES_MAX = 4_000, 1_000_000
 FILES_EACH = 14
-EACH_FOLDER_MAX = 3
+EACH_PACKAGE_MAX = 6
 KINDS = {
     "json": (".json",),
     "jsonl": (".jsonl", ".ndjson"),
@@ -33,7 +33,7 @@ KINDS = {
     "javascript": (".js", ".mjs", ".cjs", ".ts"),
     "c": (".c", ".h"),
     "markdown": (".md",),
-    "log": (".log", ".0"),
+    "log": (".log",),
     "diff": (".diff", ".patch"),
 }
 
@@ -88,7 +88,7 @@ def _is_given(path: Path) -> bool:
 
 
 def _pools() -> dict[str, list[Path]]:
-    """All the files there are, by kind; few of each folder, so that no package is all there is."""
+    """All the files there are, by kind; few of each package, so that no package is all there is."""
     kind_of = {suffix: kind for kind, suffixes in KINDS.items() for suffix in suffixes}
     pools: dict[str, list[Path]] = {kind: [] for kind in KINDS}
     seen: dict[tuple[str, str], int] = {}
@@ -99,9 +99,10 @@ def _pools() -> dict[str, list[Path]]:
                 kind = kind_of.get(os.path.splitext(name)[1])
                 if kind is None or "contextrelay" in folder or folder.startswith("/usr/share/zone"):
                     continue
-                place = (folder, kind)
+                package = os.path.relpath(folder, root).partition("/")[0]
+                place = (package if package != "." else name, kind)
                 seen[place] = seen.get(place, 0) + 1
-                if seen[place] <= EACH_FOLDER_MAX or root in _given():
+                if seen[place] <= EACH_PACKAGE_MAX or root in _given():
                     pools[kind].append(Path(folder, name))
     return pools
 

@@ -27,7 +27,9 @@ def scenarios(folder: Path) -> Iterator[Curve]:
 def _curve(asked: str, which: str, points: dict[str, float]) -> Curve:
     if asked == "tokens":
         is_met = points["all"] <= TOKENS_MAX
-        return Curve(f"tokens of an outline ({which})", "tokens", points, f"<= {TOKENS_MAX}", is_met)
+        return Curve(
+            f"tokens of an outline ({which})", "tokens", points, f"<= {TOKENS_MAX}", is_met
+        )
     is_met = points["all"] >= SHARE_MIN and min(points.values()) >= KIND_MIN
     name = f"{asked} facts answered ({which})"
     return Curve(name, "%", points, f">= {SHARE_MIN}, none under {KIND_MIN}", is_met)

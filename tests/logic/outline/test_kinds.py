@@ -113,10 +113,11 @@ def test_a_log_is_outlined_by_templates_times_and_every_kind_of_error() -> None:
 
     assert "time 2026-01-05 10:00:00 to 2026-01-05 10:49:59" in text
     assert "error lines: 501, 2 kinds" in text
-    assert "1001: ERROR disk /dev/sda is full" in text
-    assert "2001 x500, last 2500: ERROR timeout after 30 s" in text
-    assert " 1000: 2026-01-05 10:16:39" in text
-    assert "x2499 1: INFO request" in text
+    assert "each line: 2026-01-05 10:00:00 INFO <message>" in text
+    assert "1001: 2026-01-05 10:16:40 ERROR disk /dev/sda is full" in text
+    assert "2001 x500, last 2500: 2026-01-05 10:40:00 ERROR timeout after 30 s" in text
+    assert " 1000: request" in text
+    assert "x2499 1: request" in text
     assert "INFO 2499, ERROR 501" in text
 
 

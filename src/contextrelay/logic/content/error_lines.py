@@ -29,6 +29,14 @@ def is_error_line(line: str) -> bool:
     return _ERROR.search(line) is not None and _NO_ERROR.search(line) is None
 
 
+_WARNING = re.compile(r"(?<![\w./-])(?:WARN|WARNING|[Ww]arning)(?![\w./-]\w)")
+
+
+def is_warning_line(line: str) -> bool:
+    """Whether a line warns of something."""
+    return ("arn" in line or "ARN" in line) and _WARNING.search(line) is not None
+
+
 def error_lines(text: str, count_max: int) -> list[int]:
     """Indexes of the first lines that report an error or a failure, in one pass over a text."""
     found: list[int] = []

@@ -6,6 +6,7 @@ Rule: conservative. A guess needs signs that ordinary prose does not have; else 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -55,6 +56,7 @@ def sniff_text(head: bytes) -> Guess:
         or _code(rows)
         or _markdown(rows)
         or _table(rows)
+        or _timed(rows)
         or ("text", "text/plain")
     )
 
@@ -166,6 +168,27 @@ def _log(rows: list[str]) -> Guess | None:
         if hits + left < _LOG_SHARE * len(rows):
             return None  # Not even if all the others are.
     return ("log", "text/x-log") if hits >= _LOG_LINES_MIN else None
+
+
+# A clock with its date, wherever a line has it in its first part.
+_TIMED = re.compile(
+    r"(?:\d{2,4}[-/.]\d\d(?:[-/.]\d\d)?|[A-Z][a-z]{2} [ \d]?\d|\d\d/[A-Z][a-z]{2}/\d{4})[T :,_-]+"
+    r"\d\d[:.]\d\d[:.]\d\d|(?<!\d)\d{6} \d{6}(?!\d)|\b\d\d:\d\d:\d\d[.,]\d"
+)
+_TIMED_CHARS = 90
+
+
+def _timed(rows: list[str]) -> Guess | None:
+    """Lines of which most have a time, in whatever format."""
+    return ("log", "text/x-log") if is_timed(rows, _LOG_SHARE) else None
+
+
+def is_timed(lines: Sequence[str], share: float = 0.4) -> bool:
+    """Whether so many lines have a time in their first part; some of them are looked at."""
+    step = max(1, len(lines) // 200)
+    sample = lines[::step]
+    hits = sum(_TIMED.search(line, 0, _TIMED_CHARS) is not None for line in sample)
+    return hits >= max(_LOG_LINES_MIN, share * len(sample))
 
 
 # What a typical line of any of these languages begins with; few other lines do.

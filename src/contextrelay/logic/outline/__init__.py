@@ -10,7 +10,7 @@ from importlib import import_module
 
 from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.logic.content.error_lines import is_error_line
-from contextrelay.logic.content.sniff import sniff_text
+from contextrelay.logic.content.sniff import is_timed, sniff_text
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, fit
 from contextrelay.logic.slicing.source import is_binary
@@ -23,7 +23,7 @@ _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "json": ("notebook", "json"),
     "code": ("code.python", "code.by_line"),
     "markdown": ("markdown",),
-    "log": ("log",),
+    "log": ("log.lines",),
     "csv": ("table",),
     "diff": ("diff",),
     "html": ("html",),
@@ -64,6 +64,8 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
         source = source.read_as(media_type)
     if not source.is_text:
         kind = "binary"
+    if kind == "text" and is_timed(source.short_lines):
+        kind = "log"  # Its first lines do not show it.
     drawn = _tool_output(source) if kind == "tool_output" else _first(source, _MODULES[kind])
     return drawn or _by(source, "text")
 
@@ -75,7 +77,7 @@ def _tool_output(source: Source) -> Drawn | None:
     if drawn is not None:
         return drawn
     lines = source.short_lines[:_OUTPUT_LINES_MAX]
-    return _by(source, "log") if kind == "log" or any(map(is_error_line, lines)) else None
+    return _by(source, "log.lines") if kind == "log" or any(map(is_error_line, lines)) else None
 
 
 def _first(source: Source, modules: tuple[str, ...]) -> Drawn | None:

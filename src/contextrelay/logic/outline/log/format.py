@@ -1,0 +1,176 @@
+"""Formats: what the lines of a log begin with, each the same way, before its message.
+
+Lines are looked at by columns: what stands between blanks, or in brackets. A column in which most
+lines have a level is the level, and nothing behind it is one. Time, numbers, names in brackets and
+the name of what wrote the line belong to the header; the message is the rest.
+
+Rule: a few lines decide, and every line is read by one pattern in linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+_TOKEN = r"(?:\[[^\]\n]{0,100}\][^\s|]*|\"[^\"\n]{0,100}\"|[^\s|]+)"
+_BETWEEN = r"[\s|:,]*"
+_TOKENS = re.compile(rf"{_BETWEEN}({_TOKEN})")
+_COLUMNS_MAX = 12
+_SAMPLE_LINES = 600
+# Of the lines that do not go on with one before, so many have what is in the format.
+_LEVEL_SHARE = 0.4
+_LETTER_SHARE = 0.9
+_HEAD_SHARE = 0.75
+_NAME_SHARE = 0.6
+
+_NAMES = {
+    "trace": "TRACE", "verbose": "TRACE", "v": "TRACE", "fine": "DEBUG", "debug": "DEBUG",
+    "d": "DEBUG", "info": "INFO", "information": "INFO", "i": "INFO", "notice": "NOTICE",
+    "note": "NOTICE", "log": "INFO", "warn": "WARN", "warning": "WARN", "w": "WARN",
+    "err": "ERROR", "error": "ERROR", "e": "ERROR", "severe": "ERROR", "failure": "ERROR",
+    "fatal": "FATAL", "f": "FATAL", "crit": "FATAL", "critical": "FATAL", "alert": "FATAL",
+    "emerg": "FATAL", "panic": "FATAL",
+}  # fmt: skip
+ERRORS = frozenset({"ERROR", "FATAL"})
+_LEVEL = re.compile(
+    r"[\[(<\"*]*(?:(?:level|severity|lvl|loglevel)=\"?)?(?:[\w.-]{1,40}:)?([A-Za-z]{3,11})"
+    r"[\])>\"*:,]*"
+)
+_LETTER = re.compile(r"([VDIWEF])(?:/.*|\d{4})?")
+_TIME = re.compile(
+    r"[\[(]?(?:[\w.-]{1,20}=)?\"?\d[\d:.,/T+Z_-]*\"?[\])]?"
+    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec),?"
+)
+_MARK = re.compile(r"[-:|*>]{1,3}")
+_BRACKETED = re.compile(r"[\[(<].*")
+_NAMED = re.compile(r"[\w$./@()<>\[\]#-]{1,120}:|[A-Za-z_][\w$]*(?:[./][\w$]+)+:?")
+# What the message may come after, each if the lines have it.
+_AFTER = {
+    "mark": r"(?:\s*[-:|*>]{1,3}(?=\s))?",
+    "bracketed": rf"(?:{_BETWEEN}\[[^\]\n]{{0,100}}\][^\s|]*)?",
+    "number": rf"(?:{_BETWEEN}\d+(?=[\s|:,\]]))?",
+    "name": r"(?:[\s|]*(?:[\w$./@()<>\[\]#-]{1,120}:|[A-Za-z_][\w$]*(?:[./][\w$]+)+:?)(?=\s|$))?",
+}
+
+
+class Format(Struct, frozen=True):
+    """What lines begin with."""
+
+    pattern: re.Pattern[str] | None
+    has_levels: bool
+
+    def read(self, line: str) -> tuple[str, int] | None:
+        """The level of a line ("" where lines have none) and where its message begins.
+
+        None where it is not of this format: then it goes on with the line before.
+        """
+        if self.pattern is None:
+            return "", 0
+        match = self.pattern.match(line)
+        if match is None:
+            return None
+        if not self.has_levels:
+            return "", match.end()
+        level = level_of(match[1])
+        return None if level is None else (level, match.end())
+
+
+def level_of(token: str) -> str | None:
+    """The level that a token is, by one name for all that mean the same."""
+    match = _LEVEL.fullmatch(token)
+    if match is not None and (name := _NAMES.get(match[1].lower())) is not None:
+        return name
+    letter = _LETTER.fullmatch(token)
+    return _NAMES[letter[1].lower()] if letter else None
+
+
+def format_of(lines: Sequence[str]) -> Format:
+    """The format that most lines share."""
+    step = max(1, len(lines) // _SAMPLE_LINES)
+    rows = [_columns(line) for line in lines[::step] if line[:1] not in ("", " ", "\t", "}")]
+    rows = [row for row in rows if row]
+    if len(rows) < 3:
+        return Format(None, False)
+    at = _level_column(rows)
+    if at is not None:
+        kept = [row for row in rows if len(row) > at and level_of(row[at]) is not None]
+        after = "".join(_after(kept, at + 1))
+        head = rf"(?:{_BETWEEN}{_TOKEN}){{{at}}}{_BETWEEN}({_TOKEN})"
+        return Format(re.compile(head + after + _BETWEEN), True)
+    width = _head_width(rows)
+    if not width:
+        return Format(None, False)
+    after = "".join(_after(rows, width))
+    return Format(re.compile(rf"(?:{_BETWEEN}{_TOKEN}){{{width}}}{after}{_BETWEEN}"), False)
+
+
+def _columns(line: str) -> list[str]:
+    found: list[str] = []
+    at = 0
+    while len(found) < _COLUMNS_MAX and (match := _TOKENS.match(line, at)) is not None:
+        found.append(match[1])
+        at = match.end()
+    return found
+
+
+def _share(rows: Sequence[Sequence[str]], at: int, pattern: re.Pattern[str]) -> float:
+    """Of the rows, how many have something in a column that is of a pattern."""
+    there = sum(len(row) > at and pattern.fullmatch(row[at]) is not None for row in rows)
+    return there / max(1, len(rows))
+
+
+def _level_column(rows: Sequence[Sequence[str]]) -> int | None:
+    counts: Counter[int] = Counter()
+    letters: Counter[int] = Counter()
+    for row in rows:
+        for at, token in enumerate(row[:_COLUMNS_MAX]):
+            if level_of(token) is not None:
+                counts[at] += 1
+                letters[at] += len(token) == 1 or token[1:2] in "/0123456789"
+    for at in sorted(counts):
+        share = _LETTER_SHARE if letters[at] > counts[at] // 2 else _LEVEL_SHARE
+        if counts[at] >= share * len(rows):
+            return at
+    return None
+
+
+def _head_width(rows: Sequence[Sequence[str]]) -> int:
+    """How many columns are time, numbers and the like; with names behind them if all have one."""
+    width = 0
+    while width < _COLUMNS_MAX and (
+        _share(rows, width, _TIME) >= _HEAD_SHARE
+        or _share(rows, width, _MARK) >= _HEAD_SHARE
+        or _share(rows, width, _BRACKETED) >= _HEAD_SHARE
+    ):
+        width += 1
+    if not width:
+        return 0
+    # A machine's name, which is nearly always the same, before the name of what wrote the line.
+    for more in range(3):
+        if _share(rows, width + more, _NAMED) >= _NAME_SHARE:
+            return width + more
+        seen = Counter(row[width + more] for row in rows if len(row) > width + more)
+        if len(seen) > max(3, len(rows) // 20):
+            break
+    return width
+
+
+def _after(rows: Sequence[Sequence[str]], at: int) -> list[str]:
+    """The patterns of what may stand between the level, or the time, and the message."""
+    found: list[str] = []
+    while at < _COLUMNS_MAX:
+        if _share(rows, at, _MARK) >= _HEAD_SHARE:
+            found.append(_AFTER["mark"])
+        elif _share(rows, at, _BRACKETED) >= _NAME_SHARE:
+            found.append(_AFTER["bracketed"])
+        elif _share(rows, at, re.compile(r"\d+")) >= _LETTER_SHARE:
+            found.append(_AFTER["number"])
+        elif _share(rows, at, _NAMED) >= _NAME_SHARE:
+            return [*found, _AFTER["name"]]
+        else:
+            break
+        at += 1
+    return found

@@ -1,0 +1,232 @@
+"""Logs: the format that lines share, then their messages by kinds, errors and warnings first.
+
+A kind is a message with what varies taken out: numbers, identifiers. Lines of one kind are shown
+once, with how many they are and where the first is.
+
+Rule: an error is shown by its own kind, so that the thousandth repetition of one does not hide the
+only occurrence of another, with the end of its message, which is where kinds differ most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from copy import copy
+
+from msgspec import Struct
+
+from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_SHAPES_CHARS_MAX
+from contextrelay.logic.content.error_lines import is_error_line, is_warning_line
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.layout import Drawn, Piece, quoted
+from contextrelay.logic.outline.log.exceptions import exceptions
+from contextrelay.logic.outline.log.format import ERRORS, Format, format_of
+from contextrelay.logic.outline.log.times import span
+
+_NUMBERS = re.compile(r"\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{6,}\b|0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
+_VARYING = re.compile(
+    r"\"[^\"]{0,200}\"|'[^']{0,200}'|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b"
+    r"|\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{6,}\b|0x[0-9a-fA-F]+|(?<![\w.+-])[\w.+-]++@[\w.-]+"
+    r"|(?:/[\w.+~%@=-]+){2,}/?|\d+(?:[.,:]\d+)*"
+)
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_KEY_CHARS = 400
+_MESSAGE_CHARS = 200
+# The end of a line that is always shown, of a short message with what stands before it.
+_TAIL_CHARS = 51
+# What a line costs in addition to its characters, in characters.
+_LINE_CHARS = 40
+# Kinds that begin alike are one, where they are more than this.
+_ALIKE_MIN = 8
+_KINDS_SHOWN_MAX = 200
+# More kinds of trouble than this are put together by more than their numbers.
+_TROUBLE_KINDS_MAX = 40
+_RANK_FIRST, _RANK_MORE, _RANK_PLAIN, _RANK_NEXT = 1, 2, 3, 4
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a log; None where there are no lines."""
+    lines = source.short_lines
+    if not lines:
+        return None
+    shared = format_of(lines)
+    gathered = _gather(source, shared)
+    pieces = [Piece(0, (f"log, {source.measure()}",))]
+    if times := span(lines):
+        pieces.append(Piece(0, (f"time {times[0]} to {times[1]}",)))
+    if example := _example(lines, shared):
+        pieces.append(Piece(0, (f"each line: {example}<message>",)))
+    if gathered.levels:
+        counts = ", ".join(f"{name} {count}" for name, count in gathered.levels.most_common())
+        pieces.append(Piece(0, (f"levels: {counts}",)))
+    errors = _by_kind(gathered.errors)
+    pieces += _trouble("error", errors, lines, shared)
+    for each in exceptions(lines)[:OUTLINE_PIECES_MAX]:
+        times_ = f" x{each.count}" if each.count > 1 else ""
+        head = f"exception {each.line}{times_}: {each.type}"
+        full = f"{head}: {quoted(each.message, 160)}" if each.message else head
+        pieces.append(
+            Piece(1, (head, f"{head}, at {quoted(each.frame)}", f"{full}, at {quoted(each.frame)}"))
+        )
+    pieces += _trouble("warning", _by_kind(gathered.warnings))
+    plain = _merged(_by_kind(gathered.plain))
+    plain.sort(key=lambda each: (-each.count, each.line))
+    unread = f" ({gathered.unread} lines were not looked at)" if gathered.unread else ""
+    if plain or unread:
+        others = f"{len(plain)} kinds of other lines{unread}, the most common first:"
+        pieces.append(Piece(_RANK_PLAIN, (others,)))
+    pieces += [
+        Piece(_RANK_PLAIN + (index >= 8), (_line(each, 70), _line(each, 160)))
+        for index, each in enumerate(plain[:_KINDS_SHOWN_MAX])
+    ]
+    left_out = max(0, len(plain) - _KINDS_SHOWN_MAX)
+    first = errors[0].line if errors else 1
+    return Drawn("log", pieces, f"--lines {max(1, first - 5)}:{first + 6}", left_out)
+
+
+def _example(lines: Sequence[str], shared: Format) -> str:
+    """What the first line of the format has before its message."""
+    for line in lines[:200] if shared.pattern is not None else ():
+        found = shared.read(line)
+        if found is not None and 0 < found[1] < _KEY_CHARS:
+            return f"{quoted(line[: found[1]], 120)} "
+    return ""
+
+
+class _Message(Struct):
+    line: int
+    """Where it is first, from 1."""
+    text: str
+    count: int
+    last: int
+    line_text: str = ""
+    start: int = 0
+
+    def ended(self, chars_max: int) -> str:
+        """The message with the end of its line: of a long one the middle is left out."""
+        line = self.line_text.rstrip()
+        start = self.start
+        if len(line) - start < _TAIL_CHARS:
+            start = max(0, line.rfind(" ", 0, max(0, len(line) - _TAIL_CHARS)) + 1)
+        text = " ".join(line[start:].split())
+        if len(text) <= chars_max:
+            return text
+        return f"{text[: chars_max - _TAIL_CHARS - 1]}…{text[-_TAIL_CHARS:]}"
+
+
+class _Gathered(Struct):
+    errors: list[_Message]
+    warnings: list[_Message]
+    plain: list[_Message]
+    levels: Counter[str]
+    unread: int = 0
+    """Lines that were not looked at, because too many are unlike all before them."""
+
+
+def _gather(source: Source, shared: Format) -> _Gathered:
+    """Sort messages. Most lines differ from one before in digits alone: those are put together
+    first, all at once, because that costs a tenth of the rest."""
+    lines = source.short_lines
+    shapes = source.text.encode("utf-8", "replace").translate(_DIGITS).split(b"\n", len(lines))
+    del shapes[len(lines) :]
+    counts = Counter(shapes)
+    lasts = dict(zip(shapes, range(1, len(shapes) + 1), strict=True))
+    firsts = dict(zip(reversed(shapes), range(len(shapes), 0, -1), strict=True))
+    found = _Gathered([], [], [], Counter())
+    room_chars, errors_room_chars = OUTLINE_SHAPES_CHARS_MAX, OUTLINE_SHAPES_CHARS_MAX
+    for shape, number in sorted(firsts.items(), key=lambda each: each[1]):
+        line = lines[number - 1]
+        if not line or line.isspace():
+            continue
+        chars = _LINE_CHARS + min(len(line), _KEY_CHARS)
+        if room_chars > 0:
+            room_chars -= chars
+        elif errors_room_chars > 0 and is_error_line(line):
+            errors_room_chars -= chars
+        else:
+            found.unread += counts[shape]
+            continue
+        read = shared.read(line)
+        level, start = read or ("", 0)
+        message = _Message(number, line[start:].strip(), counts[shape], lasts[shape], line, start)
+        if level:
+            found.levels[level] += message.count
+        if level in ERRORS or (not level and is_error_line(line)):
+            found.errors.append(message)
+        elif level == "WARN" or (not level and is_warning_line(line)):
+            found.warnings.append(message)
+        else:
+            found.plain.append(message)
+    return found
+
+
+def _by_kind(messages: Sequence[_Message]) -> list[_Message]:
+    """Messages that differ in numbers alone put together; of very many kinds, in more."""
+    kinds = _grouped(messages, _NUMBERS)
+    return kinds if len(kinds) <= _TROUBLE_KINDS_MAX else _grouped(kinds, _VARYING)
+
+
+def _grouped(messages: Sequence[_Message], varying: re.Pattern[str]) -> list[_Message]:
+    kinds: dict[str, _Message] = {}
+    for each in messages:
+        key = varying.sub("*", each.text[:_KEY_CHARS])
+        kind = kinds.get(key)
+        if kind is None:
+            kinds[key] = copy(each)
+        else:
+            kind.count += each.count
+            kind.last = max(kind.last, each.last)
+    return list(kinds.values())
+
+
+def _merged(messages: list[_Message]) -> list[_Message]:
+    """Join kinds that have their first two words and their length in common, if many do."""
+    groups: dict[tuple[str, ...], list[_Message]] = {}
+    for each in messages:
+        words = each.text.split(" ", 3)
+        groups.setdefault((*words[:2], str(each.text.count(" "))), []).append(each)
+    merged: list[_Message] = []
+    for group in groups.values():
+        if len(group) < _ALIKE_MIN:
+            merged += group
+            continue
+        # The words that all have, with a star for each other.
+        columns = zip(*(each.text.split(" ") for each in group[:500]), strict=False)
+        text = " ".join(words[0] if len(set(words)) == 1 else "*" for words in columns)
+        count = sum(each.count for each in group)
+        last = max(each.last for each in group)
+        merged.append(_Message(group[0].line, text, count, last))
+    return merged
+
+
+def _trouble(
+    noun: str, kinds: Sequence[_Message], lines: Sequence[str] = (), shared: Format | None = None
+) -> list[Piece]:
+    if not kinds:
+        return []
+    total = sum(each.count for each in kinds)
+    pieces = [Piece(0, (f"{noun} lines: {total}, {len(kinds)} kinds:",))]
+    for index, each in enumerate(kinds[:OUTLINE_PIECES_MAX]):
+        # The first and the last come before those between.
+        is_first = index < 12 or index >= len(kinds) - 3
+        rank = _RANK_FIRST if is_first else _RANK_MORE
+        head = f"{each.line} x{each.count}" if each.count > 1 else f"{each.line}"
+        full = f"{head}, last {each.last}" if each.count > 1 else head
+        forms = (
+            f"{head}: {each.ended(_TAIL_CHARS + 8)}",
+            f"{full}: {each.ended(_MESSAGE_CHARS)}",
+        )
+        pieces.append(Piece(rank, forms))
+        # The lines before and after, if nothing else needs the room.
+        for number in (each.line - 1, each.line + 1):
+            line = lines[number - 1] if 0 < number <= len(lines) else ""
+            if shared is not None and line.strip() and not is_error_line(line):
+                start = (shared.read(line) or ("", 0))[1]
+                pieces.append(Piece(_RANK_NEXT + 1, (f" {number}: {quoted(line[start:], 70)}",)))
+    return pieces
+
+
+def _line(each: _Message, chars_max: int) -> str:
+    times = f"x{each.count} " if each.count > 1 else ""
+    return f"{times}{each.line}: {quoted(each.text, chars_max)}"

@@ -1,0 +1,89 @@
+"""Logs: formats, levels, messages, exceptions and times."""
+
+from __future__ import annotations
+
+from tests.logic.outline.drawing import outlined
+
+HEADS = (
+    "081109 203615 148 {0} store.Node$Worker: ",
+    "[Sun Dec 04 04:47:44 2005] [{0}] ",
+    "2015-10-18 18:01:47,978 {0} [main] org.example.app.Master: ",
+    "Jun 14 15:16:01 host app[19939]: {0} ",
+)
+
+
+def _log(head: str, trouble: str, message: str) -> str:
+    quiet = head.format("INFO")
+    lines = [f"{quiet}request {number} was answered without delay" for number in range(200)]
+    lines[100] = head.format(trouble) + message
+    return "\n".join(lines)
+
+
+def test_the_format_is_shown_once_and_messages_whole() -> None:
+    """Promise L1: an error's message is whole up to 200 characters, whatever is before it."""
+    message = (
+        "cannot write block 17 of volume seven to the second disk, " + "because it is full " * 7
+    )
+    for head in HEADS:
+        text = outlined(_log(head, "ERROR", message.strip()), "a.log").text
+
+        assert f"101: {message.strip()}" in text
+        assert text.count(head.format("INFO").strip()) == 1
+        assert "x199 1: request 0 was answered without delay" in text
+
+
+def test_without_a_name_a_log_is_known_by_its_times() -> None:
+    """Promise L1."""
+    for head in HEADS:
+        assert outlined(_log(head, "WARN", "the disk is nearly full"), "").kind == "log"
+
+
+def test_a_level_within_a_message_is_no_level() -> None:
+    """Promise L1."""
+    lines = [
+        f"2026-01-05 10:00:{n % 60:02} INFO api: exception thrown, ERROR {n}" for n in range(90)
+    ]
+    text = outlined("\n".join(lines), "a.log").text
+
+    assert "error lines" not in text
+    assert "levels: INFO 90" in text
+
+
+def test_messages_that_differ_in_numbers_are_one_kind_and_long_ones_keep_their_end() -> None:
+    """Promise L1."""
+    long = "part of a long report " * 20
+    lines = [f"2026-01-05 10:00:00 WARN api: user {n} has no room left" for n in range(300)]
+    lines.append(f"2026-01-05 10:00:01 ERROR api: {long}and this is where it went wrong in the end")
+    text = outlined("\n".join(lines), "a.log").text
+
+    assert "warning lines: 300, 1 kinds:" in text
+    assert "and this is where it went wrong in the end" in text
+
+
+def test_an_exception_is_shown_with_its_type_and_last_frame() -> None:
+    """Promise L1."""
+    java = (
+        "java.io.IOException: Broken pipe\n\tat sun.nio.Socket.write(Socket.java:47)\n"
+        "\tat a.B.c(B.java:1)"
+    )
+    python = (
+        'Traceback (most recent call last):\n  File "/srv/a.py", line 3, in run\n    go()\n'
+        '  File "/srv/b.py", line 9, in go\n    raise KeyError("x")\nKeyError: \'x\''
+    )
+    lines = [f"2026-01-05 10:00:00 INFO api: request {n}" for n in range(100)]
+    lines[50:50] = ["2026-01-05 10:00:00 ERROR api: failed", java]
+    lines[80:80] = ["2026-01-05 10:00:00 ERROR api: failed again", python]
+    text = outlined("\n".join(lines), "a.log").text
+
+    assert "java.io.IOException: Broken pipe, at sun.nio.Socket.write(Socket.java:47)" in text
+    assert "KeyError: 'x', at b.py:9 in go" in text
+
+
+def test_the_span_is_from_the_earliest_to_the_latest_time() -> None:
+    """Promise L1: also where lines are not in order."""
+    days = ("05", "09", "02", "07")
+    lines = [f"[Mon Dec {day} 10:00:00 2005] [notice] request done" for day in days * 10]
+
+    text = outlined("\n".join(lines), "a.log").text
+
+    assert "time Mon Dec 02 10:00:00 2005 to Mon Dec 09 10:00:00 2005" in text
