@@ -5,6 +5,7 @@ Rule: no test reads or writes the store of the person who runs it.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -94,6 +95,13 @@ class HomeGuard:
 def pytest_configure(config: pytest.Config) -> None:
     if not is_worker():
         config.pluginmanager.register(HomeGuard(), "relay-home-guard")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Spare every collection of garbage the modules and tests that stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 # Skips for want of a part (tests/parts.py) are failures where they are forbidden.

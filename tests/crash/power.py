@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -63,9 +64,8 @@ def points_in(film: Film, count: int, chance: Random) -> list[int]:
     return sorted(chance.choices(range(1, len(film.calls) + 1), weights, k=count))
 
 
-def losses_in(film: Film, points: list[int], chance: Random) -> list[str]:
+def losses_in(film: Film, points: list[int], chance: Random) -> Iterator[str]:
     """Stop a recording at each point and look; what was lost, by point."""
-    losses: list[str] = []
     disk, witness = Disk(str(film.root)), Witness()
     done = 0
     home = Path(tempfile.mkdtemp(prefix="relay-power-", dir=fast_folder()))
@@ -84,11 +84,10 @@ def losses_in(film: Film, points: list[int], chance: Random) -> list[str]:
                 _look(film, folder / "store", witness.copy())
             except Exception as error:  # Anything but an answer is a loss.
                 kind = f"{fate.survives:.1f} of what is pending survives"
-                losses.append(f"after call {point} of {len(film.calls)}, {kind}: {error!r}")
+                yield f"after call {point} of {len(film.calls)}, {kind}: {error!r}"
             shutil.rmtree(folder)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    return losses
 
 
 def _fate(number: int, chance: Random) -> Fate:

@@ -21,9 +21,10 @@ from contextrelay.core.artifacts.bodies import where
 from contextrelay.core.stores import Stores
 from contextrelay.model.reports import Problem
 from contextrelay.store.blobs.files import FileBlobs
+from tests.rigs import length, rig
 
 PAGE_BYTES = 4_096
-FLIPS = 200
+FLIPS = length(thin=40, long=200, full=2_000)
 
 SMALL = b"a small body " * 20
 LARGE = Random(1).randbytes(100_000)
@@ -155,6 +156,7 @@ def test_a_truncated_database_gives_clear_errors_and_no_wrong_body(
     assert use(store) != "all is well"
 
 
+@rig
 @pytest.mark.parametrize("seed", range(FLIPS))
 def test_flipped_bytes_in_the_database_give_clear_errors_and_no_wrong_body(
     store: Path, seed: int

@@ -10,7 +10,7 @@ from tests.crash.killing import kill_rounds
 from tests.rigs import length, rig
 
 # Spread over the workers of a test run.
-ROUNDS = length(thin=20, long=200, full=3_000)
+ROUNDS = length(thin=10, long=200, full=3_000)
 SHARDS = length(thin=2, long=4, full=4)
 
 

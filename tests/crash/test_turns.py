@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,16 @@ import pytest
 from contextrelay import Relay
 from contextrelay.store.ledger import Stale, Write
 from contextrelay.store.ledger.sqlite import SqliteLedger
+from tests.rigs import length, rig
 
 WRITERS = 16
-COMMITS = 200
+COMMITS = length(thin=50, long=200, full=200)
 WAIT_S_MAX = 120
 LOG = "t/one"
 
-# A new interpreter each: what is tested here is processes that have nothing in common.
-_processes = multiprocessing.get_context("spawn")
+# Forked from a process that has only imported: they have nothing in common.
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload([__name__])
 
 
 def _plainly(ledger: SqliteLedger, number: int) -> None:
@@ -59,7 +61,7 @@ def _write(folder: Path, number: int, is_expecting: bool, line: Connection) -> N
 def write_together(folder: Path, is_expecting: bool) -> list[list[float]]:
     """Let all writers go at once; for each, when its commits were done."""
     lines: list[Connection] = []
-    processes: list[SpawnProcess] = []
+    processes: list[ForkServerProcess] = []
     for number in range(WRITERS):
         ours, theirs = _processes.Pipe()
         process = _processes.Process(target=_write, args=(folder, number, is_expecting, theirs))
@@ -83,6 +85,7 @@ def _received(line: Connection) -> list[float]:
     return line.recv()
 
 
+@rig
 @pytest.mark.parametrize("is_expecting", [False, True])
 def test_sixteen_processes_commit_to_one_log_and_none_starves(
     tmp_path: Path, is_expecting: bool
@@ -196,7 +199,8 @@ def _fork_in_a_turn_and_die(folder: Path, line: Connection) -> None:
 def test_a_forked_child_does_not_keep_the_turn_of_its_dead_parent(tmp_path: Path) -> None:
     """A lock belongs to the file as it was opened: a child that keeps it open keeps the lock."""
     ours, theirs = _processes.Pipe()
-    parent = _processes.Process(target=_fork_in_a_turn_and_die, args=(tmp_path, theirs))
+    spawning = multiprocessing.get_context("spawn")  # It has to be a child of ours.
+    parent = spawning.Process(target=_fork_in_a_turn_and_die, args=(tmp_path, theirs))
     parent.start()
     theirs.close()
     assert ours.poll(WAIT_S_MAX)

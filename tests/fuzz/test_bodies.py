@@ -5,19 +5,22 @@ from __future__ import annotations
 import pytest
 
 from tests.fuzz.bodies import CHECKS, NAMES, check
+from tests.rigs import length, rig
 
+SIZE = length(thin=100_000, long=1_000_000, full=1_000_000)
 HOSTILE = {
-    "a line without an end": b"word " * 200_000,
-    "nested": b"[" * 100_000 + b"]" * 100_000,
+    "a line without an end": b"word " * (SIZE // 5),
+    "nested": b"[" * (SIZE // 10) + b"]" * (SIZE // 10),
     "columns": b",".join(b"c%d" % index for index in range(10_000)) + b"\n" + b"1," * 10_000,
     "no encoding": bytes(range(128, 256)) * 500,
     "stars": b"#" + b"*" * 90 + b" stars\nx = 1\n",
     "an archive in disguise": b"PK\x03\x04" + b"\xff" * 2_000 + b"PK\x05\x06" + b"\xff" * 18,
-    "tags": b"<script" * 20_000,
+    "tags": b"<script" * (SIZE // 50),
     "quotes": b'"' * 50_001,
 }
 
 
+@rig
 @pytest.mark.parametrize("way", range(len(CHECKS)))
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_bodies_are_looked_into_within_bounds(body: bytes, way: int) -> None:

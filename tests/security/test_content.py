@@ -23,8 +23,10 @@ from contextrelay.logic.search.passages import passages
 from contextrelay.model.artifact import ArtifactType
 from tests.fuzz.measured import MIB
 from tests.logic.slicing.sources import Counted
+from tests.rigs import length, rig
 from tests.security.content_fuzz import CPU_S_MAX, MEMORY_BYTES_MAX, Asked, Done, run
 
+LARGE = 8 * MIB
 SLOW_MACHINE = 2
 """A processor that is shared does less in its second."""
 
@@ -33,15 +35,21 @@ measurable = pytest.mark.skipif(
 )
 
 
+@rig
 @measurable
 @pytest.mark.parametrize(
     "asked",
     [
-        Asked(cases=250, seed=2),
-        Asked(cases=40, seed=3, is_sdk=True),
-        Asked(cases=5, seed=4, calls=4, size_bytes_min=8 * MIB, size_bytes_max=8 * MIB),
+        Asked(cases=length(50, 250, 5_000), seed=2),
+        Asked(cases=length(10, 40, 500), seed=3, is_sdk=True),
+        Asked(cases=length(1, 5, 50), seed=4, calls=4, size_bytes_min=LARGE, size_bytes_max=LARGE),
         Asked(
-            cases=2, seed=5, calls=4, size_bytes_min=8 * MIB, size_bytes_max=8 * MIB, is_sdk=True
+            cases=length(1, 2, 20),
+            seed=5,
+            calls=4,
+            size_bytes_min=LARGE,
+            size_bytes_max=LARGE,
+            is_sdk=True,
         ),
     ],
     ids=["logic", "sdk", "logic, 8 MiB", "sdk, 8 MiB"],

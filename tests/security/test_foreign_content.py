@@ -28,6 +28,7 @@ from contextrelay.core.inspect import bounded, parser_pool
 from contextrelay.errors import Invalid, NotFound, TooLarge, Unavailable
 from contextrelay.limits import KIB, LOOK_INLINE_BYTES_MAX, LOOKS_AT_ONCE_MAX, MIB
 from tests.doors.http.serving import serving_apart
+from tests.rigs import length, rig
 
 # An outline, a digest, two slices and a full peek of one body, and its push: 2 s for each, and one
 # for starting.
@@ -36,30 +37,35 @@ ROOM_BYTES_MAX = 300_000_000
 FENCE_BYTES = 8 * 1024 * MIB
 WAIT_S_MAX = 240
 
-HOSTILE: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "names of 400 KB": ("a.py", lambda: b"import a" + b".a" * (200 * KIB)),
-    "a million assignments": ("b.py", lambda: b"a=b\n" * MIB),
-    "8 MiB of assignments": ("c.py", lambda: b"a=b\n" * (2 * MIB)),
+# Enough for every bound that counts; in full it takes minutes.
+SIZE = length(thin=MIB // 4, long=MIB, full=MIB)
+HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
+    "names of 400 KB": ("a.py", lambda size: b"import a" + b".a" * (size // 5)),
+    "a million assignments": ("b.py", lambda size: b"a=b\n" * size),
+    "8 MiB of assignments": ("c.py", lambda size: b"a=b\n" * (2 * size)),
     "a key for each object": (
         "d.json",
-        lambda: json.dumps([{f"k{n}": n} for n in range(33_000)]).encode(),
+        lambda size: json.dumps([{f"k{n}": n} for n in range(size // 32)]).encode(),
     ),
     "a key for each line": (
         "e.jsonl",
-        lambda: b"\n".join(b'{"k%d":%d}' % (n, n) for n in range(66_000)),
+        lambda size: b"\n".join(b'{"k%d":%d}' % (n, n) for n in range(size // 16)),
     ),
-    "objects that hold nothing": ("f.json", lambda: b"[" + b"{}," * (5 * MIB) + b"{}]"),
-    "a long row for each line": ("g.csv", lambda: b"a,b,c,d,e,f,g,h\n" * MIB),
-    "tags": ("h.html", lambda: b"<h1><a href=x>" * MIB),
-    "brackets": ("i.xml", lambda: b"<a>" * (5 * MIB)),
-    "keys": ("j.yaml", lambda: b" a: b\n" * (2 * MIB)),
-    "sections": ("k.toml", lambda: b"[a]\n" * (3 * MIB)),
-    "a directory": ("l.zip", lambda: b"PK\x03\x04" + b"PK\x01\x02" * (3 * MIB) + b"PK\x05\x06"),
-    "a page of nothing": ("m.pdf", lambda: b"%PDF-1.7\n" + b"1 0 obj<<" * MIB),
-    "an image": ("n.jpg", lambda: b"\xff\xd8" + b"\xff\xe0\x00\x02" * (3 * MIB)),
-    "braces": ("o.js", lambda: b"function x(){\n" * MIB),
-    "letters": ("p.txt", lambda: b"a" * (16 * MIB)),
-    "emoji": ("q.txt", lambda: "\N{GRINNING FACE}".encode() * (4 * MIB)),
+    "objects that hold nothing": ("f.json", lambda size: b"[" + b"{}," * (5 * size) + b"{}]"),
+    "a long row for each line": ("g.csv", lambda size: b"a,b,c,d,e,f,g,h\n" * size),
+    "tags": ("h.html", lambda size: b"<h1><a href=x>" * size),
+    "brackets": ("i.xml", lambda size: b"<a>" * (5 * size)),
+    "keys": ("j.yaml", lambda size: b" a: b\n" * (2 * size)),
+    "sections": ("k.toml", lambda size: b"[a]\n" * (3 * size)),
+    "a directory": (
+        "l.zip",
+        lambda size: b"PK\x03\x04" + b"PK\x01\x02" * (3 * size) + b"PK\x05\x06",
+    ),
+    "a page of nothing": ("m.pdf", lambda size: b"%PDF-1.7\n" + b"1 0 obj<<" * size),
+    "an image": ("n.jpg", lambda size: b"\xff\xd8" + b"\xff\xe0\x00\x02" * (3 * size)),
+    "braces": ("o.js", lambda size: b"function x(){\n" * size),
+    "letters": ("p.txt", lambda size: b"a" * (16 * size)),
+    "emoji": ("q.txt", lambda size: "\N{GRINNING FACE}".encode() * (4 * size)),
 }
 
 # Run apart, so that its own use of time and memory can be read.
@@ -111,10 +117,11 @@ def measured(name: str, body: bytes, folder: Path, how: str = "plain") -> dict[s
     return json.loads(done.stdout)
 
 
+@rig
 @pytest.mark.parametrize("what", HOSTILE)
 def test_hostile_content_takes_bounded_time_and_memory(what: str, tmp_path: Path) -> None:
     name, make = HOSTILE[what]
-    body = make()
+    body = make(SIZE)
 
     answer = measured(name, body, tmp_path)
 
@@ -127,7 +134,7 @@ def test_hostile_content_takes_bounded_time_and_memory(what: str, tmp_path: Path
 
 
 def test_a_sealed_body_is_looked_into_within_the_same_bounds(tmp_path: Path) -> None:
-    body = HOSTILE["objects that hold nothing"][1]()
+    body = HOSTILE["objects that hold nothing"][1](MIB)
 
     answer = measured("a.json", body, tmp_path, "sealed")
 
@@ -142,7 +149,7 @@ LARGE = b"[" + b'{"a":[1,2,3],"b":{"c":"d"}},' * (200 * KIB) + b"{}]"
 
 def test_a_reader_without_memory_is_stopped_and_the_answer_says_so() -> None:
     with Relay("memory:") as relay:
-        ref = relay.push(HOSTILE["objects that hold nothing"][1](), name="a.json").ref
+        ref = relay.push(HOSTILE["objects that hold nothing"][1](MIB), name="a.json").ref
 
         outline, digest = relay.outline(ref), relay.digest(ref)
         again = relay.outline(ref)
@@ -366,7 +373,7 @@ def test_forty_hostile_requests_hold_up_nobody(tmp_path: Path) -> None:
             bodies.append(HOSTILE["objects that hold nothing"])
             for number in range(PARALLEL):
                 name, make = bodies[number % len(bodies)]
-                body = make()[: 4 * MIB]
+                body = make(MIB)[: 4 * MIB]
                 refs.append(relay.push(body + b" " * number, name=name).ref)
         quiet_s = _median_s(client, served.url, 20)
         paths = ["/v1/artifacts/{}/outline", "/peek/{}?full=1", "/v1/artifacts/{}/digest"]
@@ -408,7 +415,7 @@ def test_a_request_that_is_left_keeps_its_place_until_its_thread_ends(tmp_path: 
     """Else who asks and leaves, again and again, would have as many threads as they like."""
     with serving_apart(tmp_path / "store") as served:
         with Relay(served.url) as relay:
-            ref = relay.push(HOSTILE["a million assignments"][1](), name="a.py").ref
+            ref = relay.push(HOSTILE["a million assignments"][1](MIB), name="a.py").ref
         for number in range(3 * LOOKS_AT_ONCE_MAX):
             url = f"{served.url}/v1/artifacts/{ref}/outline?tokens_max={100 + number}"
             with pytest.raises(httpx2.TimeoutException):
@@ -426,7 +433,7 @@ def test_a_request_that_is_left_keeps_its_place_until_its_thread_ends(tmp_path: 
 
 def test_a_command_looks_into_hostile_content_within_bounds(tmp_path: Path) -> None:
     file = tmp_path / "a.py"
-    file.write_bytes(HOSTILE["names of 400 KB"][1]())
+    file.write_bytes(HOSTILE["names of 400 KB"][1](MIB))
     environment = {**os.environ, "RELAY_HOME": str(tmp_path / "store"), "RELAY_OUTPUT": "plain"}
 
     def relay(*words: str) -> bytes:

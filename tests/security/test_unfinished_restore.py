@@ -25,12 +25,15 @@ from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Row, 
 from contextrelay.store.ledger import redis as redis_ledger
 from tests.doors.cli.shell import Shell
 from tests.doors.http.serving import serving
+from tests.rigs import length, rig
 from tests.security.test_restore import end, page, tar
 from tests.store import engines
 from tests.store.engines import Servers
 
 LARGE = Random(5).randbytes(100_000)
 STEPS_MAX = 40
+# Every step is tried where the rig runs long, one of so many elsewhere.
+STRIDE = length(thin=4, long=1, full=1)
 
 
 @pytest.fixture(autouse=True)
@@ -127,12 +130,13 @@ def check_locked(relay: Relay) -> None:
     assert "relay restore" in problems[0].next_step
 
 
+@rig
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 def test_a_restore_that_is_killed_at_any_step_takes_no_write_with_it(
     new_address: Callable[[], str], backup: Path, is_after: bool
 ) -> None:
     step = 0
-    for step in range(STEPS_MAX):
+    for step in range(0, STEPS_MAX, STRIDE):
         address = new_address()
         with Relay(address) as relay, killed_at(relay, step, is_after) as done:
             relay.restore(backup)
@@ -305,10 +309,11 @@ with Relay(folder) as relay:
 """
 
 
+@rig
 def test_a_process_killed_at_every_commit_loses_no_later_push(tmp_path: Path, backup: Path) -> None:
     """Promise G1. The attack: kill a restore, push, restore again; the push was gone."""
     kills = 0
-    for step in range(3, STEPS_MAX):  # The first three make the schema.
+    for step in range(3, STEPS_MAX, STRIDE):  # The first three make the schema.
         folder = tmp_path / str(step)
         child = [sys.executable, "-c", CHILD, str(step), str(folder), str(backup)]
         code = subprocess.run(child, timeout=120).returncode
@@ -333,7 +338,7 @@ def test_a_process_killed_at_every_commit_loses_no_later_push(tmp_path: Path, ba
             assert relay.verify().problem_count == 0
     else:
         raise AssertionError("it never came to an end")
-    assert kills > 3
+    assert kills > 3 // STRIDE
 
 
 # Through the doors

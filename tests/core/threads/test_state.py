@@ -275,8 +275,10 @@ def _check(core: Local, clock: Clock, thread: str, when: str) -> None:
 # Many processes
 
 WRITERS = 16
-PATCHES = length(20, 60, 60)
-_processes = multiprocessing.get_context("spawn")
+PATCHES = length(8, 60, 60)
+# Forked from a process that has only imported: they have nothing in common.
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload([__name__])
 
 
 def _patch_often(folder: str, thread: str, number: int, done: Connection) -> None:

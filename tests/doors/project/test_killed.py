@@ -39,7 +39,7 @@ CHANGING = (
 )
 STEPS_MAX = 2_000
 # Every step is tried where the rig runs long, one of so many elsewhere.
-STRIDE = length(thin=7, long=1, full=1)
+STRIDE = length(thin=23, long=1, full=1)
 
 
 def is_watched(frame: FrameType) -> bool:

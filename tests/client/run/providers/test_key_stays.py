@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +9,8 @@ import pytest
 from contextrelay import Relay
 from tests.client.run.providers.raw_server import raw_server, refusal, stream
 from tests.client.run.providers.vendors import KEY, VENDORS, Vendor
+from tests.doors.cli.shell import Shell
 
-RUN_S_MAX = 60
 PARTS = (KEY, KEY[:12])
 
 
@@ -48,10 +45,9 @@ def test_a_key_is_in_no_store_no_event_no_output_and_no_error(
 
 def _relay(folder: Path, url: str, status: int, *words: str) -> str:
     """What a command prints, on both streams."""
-    environ = {
-        "PATH": os.environ["PATH"],
+    shell = Shell(folder)
+    shell.env |= {
         "HOME": str(folder),
-        "RELAY_HOME": str(folder / "store"),
         "ANTHROPIC_API_KEY": KEY,
         "ANTHROPIC_BASE_URL": url,
         "OPENAI_API_KEY": KEY,
@@ -59,7 +55,7 @@ def _relay(folder: Path, url: str, status: int, *words: str) -> str:
         "OLLAMA_API_KEY": KEY,
         "OLLAMA_HOST": url,
     }
-    command = [sys.executable, "-m", "contextrelay", *words]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=RUN_S_MAX)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    done = shell.run(*words)
+    output = (done.stdout + done.stderr).decode()
+    assert done.returncode == status, output
+    return output
