@@ -38,7 +38,7 @@ FENCE_BYTES = 8 * 1024 * MIB
 WAIT_S_MAX = 240
 
 # Enough for every bound that counts; in full it takes minutes.
-SIZE = length(thin=MIB // 4, long=MIB, full=MIB)
+SIZE = length(thin=MIB // 16, long=MIB, full=MIB)
 HOSTILE: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "names of 400 KB": ("a.py", lambda size: b"import a" + b".a" * (size // 5)),
     "a million assignments": ("b.py", lambda size: b"a=b\n" * size),
