@@ -91,7 +91,7 @@ app: dist/relay.pex ## one file that runs with only a Python: dist/relay.pex
 setup: $(READY) ## make .venv, once and whenever pyproject.toml changes
 
 clean: ## remove .venv and everything else that was made
-	@rm -rf $(VENV) .telecom $(PUBLISHED) $(DEMO_STORE) .proof.xml .node-parts .fuzz build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .telecom .model-parts $(PUBLISHED) $(DEMO_STORE) .proof.xml .node-parts .fuzz build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

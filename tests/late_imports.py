@@ -14,7 +14,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "client/contextrelay.py": ("contextrelay.client.transport.remote",),
     "client/embedding.py": ("wordllama",),
     "client/content.py": ("contextrelay.logic.document.bounds",),
-    "client/methods.py": ("contextrelay.client.signatures",),
+    "client/methods.py": ("contextrelay.client.run.stream", "contextrelay.client.signatures"),
     "client/names.py": ("difflib",),
     "client/relay.py": ("contextrelay.client.transport", "contextrelay.core.idempotency"),
     "client/run/providers/anthropic.py": ("anthropic", "httpx2"),

@@ -115,6 +115,17 @@ def test_a_client_that_reads_does_not_load_what_guesses_types() -> None:
     assert done.stdout.strip() == "False"
 
 
+def test_a_client_that_pushes_does_not_load_what_runs_models() -> None:
+    code = (
+        "import sys; from contextrelay import Relay; Relay('memory:').push('x');"
+        " print([m for m in sys.modules if 'client.run' in m or 'model.runs' in m])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
 def test_a_client_needs_no_network_and_no_heavy_module() -> None:
     """Promise G1: no network traffic unless it is asked for."""
     code = (

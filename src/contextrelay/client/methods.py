@@ -34,19 +34,12 @@ from contextrelay.client.flow import (
     run,
     run_awaited,
 )
-from contextrelay.client.run.stream import (
-    AsyncRunStream,
-    RunStream,
-    whole,
-    whole_awaited,
-)
 from contextrelay.client.seal.pull import chunks_of, open_sealed, unsealed
 from contextrelay.client.seal.push import Pushed, Sealing
 from contextrelay.client.seal.reads import look_inside
 from contextrelay.logic.seal.keys import SealKey, split_key
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import parse_ref
-from contextrelay.model.runs.run import RunResult
 from contextrelay.model.thread import ThreadView
 from contextrelay.wire.verbs import Pull, Push, Verb
 from contextrelay.wire.verbs.verb import wrong
@@ -54,7 +47,9 @@ from contextrelay.wire.verbs.verb import wrong
 if TYPE_CHECKING:
     from inspect import Signature
 
+    from contextrelay.client.run.stream import AsyncRunStream, RunStream
     from contextrelay.client.thread import AsyncThread, Thread
+    from contextrelay.model.runs.run import RunResult
 
 Args = ParamSpec("Args")
 Reply = TypeVar("Reply")
@@ -304,30 +299,38 @@ def runs(
 ) -> Method[Args, RunResult, Awaitable[RunResult]]:
     """A run of a model, to its end."""
 
+    streamed, streamed_awaited = _streamed(steps)
+
     def call(client: Any, *args: Any, **named: Any) -> RunResult:
-        return whole(RunStream(client.transport, steps(client, *args, **named)))
+        return streamed(client, *args, **named).whole()
 
     async def call_awaited(client: Any, *args: Any, **named: Any) -> RunResult:
-        flow = steps(client, *args, **named)
-        return await whole_awaited(AsyncRunStream(client.transport, flow))
+        return await streamed_awaited(client, *args, **named).whole()
 
     doc = "Ask a model on this thread; the options are those of `run_stream`."
-    return Method((call, call_awaited), steps, doc, returns=RunResult)
+    return Method((call, call_awaited), steps, doc, returns="RunResult")
 
 
 def run_streams(
     steps: Callable[Concatenate[Any, Args], Items[str | RunResult]],
 ) -> Method[Args, RunStream, AsyncRunStream]:
     """A run of a model, whose words are iterated."""
+    returns = ("RunStream", "AsyncRunStream")
+    return Method(_streamed(steps), steps, returns=returns, is_direct=True)
 
+
+def _streamed(steps: Callable[..., Items[str | RunResult]]) -> tuple[Any, Any]:
     def call(client: Any, *args: Any, **named: Any) -> RunStream:
+        from contextrelay.client.run.stream import RunStream
+
         return RunStream(client.transport, steps(client, *args, **named))
 
     def call_awaited(client: Any, *args: Any, **named: Any) -> AsyncRunStream:
+        from contextrelay.client.run.stream import AsyncRunStream
+
         return AsyncRunStream(client.transport, steps(client, *args, **named))
 
-    returns = (RunStream, AsyncRunStream)
-    return Method((call, call_awaited), steps, returns=returns, is_direct=True)
+    return call, call_awaited
 
 
 def gives_thread(

@@ -8,10 +8,20 @@ from inspect import Parameter, Signature
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from contextrelay.client.content import Content
+from contextrelay.client.run.provider import Provider
+from contextrelay.client.run.stream import AsyncRunStream, RunStream
+from contextrelay.model.runs.replay import Replay
+from contextrelay.model.runs.run import RunResult, ToolUse
+from contextrelay.model.runs.trace import Trace
 from contextrelay.wire.routes import reply_type
 
 _SELF = Parameter("self", Parameter.POSITIONAL_ONLY)
 _BODY = Parameter("body", Parameter.POSITIONAL_ONLY, annotation=Content)
+# What methods name and their files do not import: most starts need no runs.
+_OF_RUNS: dict[str, Any] = {
+    each.__name__: each
+    for each in (AsyncRunStream, Provider, Replay, RunResult, RunStream, ToolUse, Trace)
+}
 
 
 def signature_of(
@@ -30,7 +40,7 @@ def signature_of(
     `without` names a field that the handle fills in; `then` is what the reply is given to;
     `returns` may be a pair, for the two kinds of clients; `is_direct`: neither is awaited.
     """
-    hints = get_type_hints(source)
+    hints = get_type_hints(source, localns=_OF_RUNS)
     if inspect.isfunction(source):
         steps, _, result = get_args(hints["return"])
         returns = returns or (get_args(get_args(steps)[-1])[0] if is_items else result)
@@ -44,6 +54,8 @@ def signature_of(
             parameters.append(each.replace(annotation=hints[each.name], default=default))
     if isinstance(returns, tuple):
         returns = cast("tuple[Any, Any]", returns)[is_async]
+    if isinstance(returns, str):
+        returns = _OF_RUNS.get(returns, returns)
     if is_items:
         returns = AsyncIterator[returns] if is_async else Iterator[returns]
     elif is_async and not is_direct:

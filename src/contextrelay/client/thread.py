@@ -20,15 +20,11 @@ from contextrelay.client.methods import (
     run_streams,
     runs,
 )
-from contextrelay.client.run.provider import Provider
 from contextrelay.client.seal.push import PushAndSeal
 from contextrelay.client.transport.local import AsyncBody
 from contextrelay.core.schema import thread_log
 from contextrelay.limits import LIST_ITEMS_MAX, RUN_OUTPUT_TOKENS_DEFAULT, TRACE_RUNS_DEFAULT
 from contextrelay.model.capability import Invoked
-from contextrelay.model.runs.replay import Replay
-from contextrelay.model.runs.run import RunResult, ToolUse
-from contextrelay.model.runs.trace import Trace
 from contextrelay.model.thread import (
     Added,
     EventPage,
@@ -43,8 +39,13 @@ from contextrelay.wire import verbs
 from contextrelay.wire.verbs import Body, Verb
 
 if TYPE_CHECKING:
+    # Of runs: client/signatures.py knows these too, for those who ask for a signature.
     from contextrelay.client.relay import AsyncRelay, Relay
+    from contextrelay.client.run.provider import Provider
     from contextrelay.logic.state.entries import Kind
+    from contextrelay.model.runs.replay import Replay
+    from contextrelay.model.runs.run import RunResult, ToolUse
+    from contextrelay.model.runs.trace import Trace
 
 Reply = TypeVar("Reply")
 Document = dict[str, Any]

@@ -113,3 +113,11 @@ def spell(at: datetime) -> str:
 def in_ms(at: datetime) -> int:
     """A datetime as milliseconds since 1970."""
     return round(at.timestamp() * 1000)
+
+
+EXCHANGE_MEDIA_TYPE = "application/vnd.contextrelay.exchange+json"
+"""Of what a model was sent and answered in one call: in its thread's keeping, listed nowhere."""
+
+
+def is_exchange(artifact: Artifact) -> bool:
+    return artifact.media_type == EXCHANGE_MEDIA_TYPE

@@ -30,6 +30,7 @@ CASES = [
     (["relay", "pull", "REF"], {"REF"}),
     (["relay", "--store", "missing", "pull", "REF"], set[str]()),
     (["relay", "subscribe", "bu"], {"builds"}),
+    (["relay", "get", "@l"], {"@last"}),
 ]
 
 IDS = [" ".join(words) for words, _ in CASES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,20 @@ def test_the_demo_shows_savings_time_travel_and_a_wake_up_in_seconds(shell: Shel
     cached = float(outcome["price_pasted_cached"])
     assert 0 < sent < cached < pasted
     assert shell.json("verify")["problem_count"] == 0
+
+
+def test_the_demo_counts_by_its_owners_prices(shell: Shell) -> None:
+    """Promise U2."""
+    table = shell.json("demo")
+    shell.out("demo", "--clean")
+    (Path(shell.env["RELAY_HOME"]) / "prices.json").write_text(
+        f'{{"{table["price_model"]}": {{"input": 1000, "output": 1000}}}}'
+    )
+
+    own = shell.json("demo")
+
+    assert float(own["price_sent"]) == own["sent_tokens"] / 1000
+    assert own["price_sent"] != table["price_sent"]
 
 
 def test_for_people_the_demo_draws_and_says_what_to_do_next(shell: Shell) -> None:

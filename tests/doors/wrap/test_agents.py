@@ -161,16 +161,19 @@ def test_a_failed_agent_changes_no_state_and_what_it_said_is_kept(desk: Desk) ->
 
 
 def test_an_agent_that_is_missing_or_no_program_is_a_clear_error(desk: Desk) -> None:
-    """Promise X3."""
+    """Promise X3: nothing is started, so nothing is recorded, and no thread is made."""
     (desk.bin / "plain").write_text("no program")
+    before = desk.events()
 
     for name, status, said in (("nobody", 127, "install it"), ("plain", 126, "chmod +x")):
         done = desk.wrap("--cli", str(desk.bin / name) if name == "plain" else name, "--", "x")
         assert done[0] == status
         assert said in done[2]
-        assert desk.ended().type == "run.failed"
-    totals = desk.thread.trace().totals
-    assert (totals.calls, totals.usage.price) == (0, None)  # nothing was asked: not known, never 0
+    assert desk.events() == before
+    words = [*WRAP[:-2], "--cli", "nobody", "--", "x"]  # Without a thread.
+    done = subprocess.run(words, env=desk.environment, cwd=desk.bin, capture_output=True)
+    assert done.returncode == 127
+    assert len(desk.relay.threads().threads) == 1
     assert desk.wrap("--cli", "cat")[0] == 2
     assert desk.wrap("--cli", "cat", "--", "--verbose")[0] == 2
 

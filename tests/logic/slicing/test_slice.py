@@ -125,6 +125,18 @@ def test_a_place_behind_the_end_is_empty_and_says_so() -> None:
         assert piece.notes[0].startswith("nothing is there")
 
 
+def test_no_line_is_answered_with_the_reason() -> None:
+    """Promise L2."""
+
+    def why(body: bytes, span: str) -> str:
+        return Counted(body).take("lines", span).notes[0].removeprefix("nothing is there: ")
+
+    assert why(b"", "1:2") == "it is empty"
+    assert why(b"one\n", "1:1") == "the last number is not included; line 1 is 1:2"
+    assert why(b"one\n", "5:9") == "there is 1 line"
+    assert why(b"one\ntwo\n", "5:9") == "there are 2 lines"
+
+
 def test_exactly_one_way_is_taken() -> None:
     """Promise L2."""
     with pytest.raises(Invalid, match="one way, not lines and bytes"):

@@ -11,6 +11,8 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from contextrelay.model.runs.run import Tokens
+
 
 class Tool(Struct, frozen=True):
     """A tool that the model may call; `schema` is the JSON Schema of its arguments."""
@@ -61,17 +63,6 @@ class Prompt(Struct, frozen=True, kw_only=True):
     stable_messages: int = 0
     """How many of the first messages stay the same from run to run: a prompt cache ends there."""
     output_tokens_max: int
-
-
-class Tokens(Struct, frozen=True, kw_only=True):
-    """What one call took, by the provider's own count, or by ours where it gives none."""
-
-    input: int = 0
-    """All that was read, also from a cache."""
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    basis: Literal["measured", "estimated"] = "measured"
 
 
 class Reply(Struct, frozen=True, kw_only=True):

@@ -36,6 +36,13 @@ class RunStream(Iterator[str]):
         for item in stop(self._transport, self._flow):
             self.result = item if isinstance(item, RunResult) else self.result
 
+    def whole(self) -> RunResult:
+        """The result, when all of the words have come."""
+        for _ in self:
+            pass
+        assert self.result is not None
+        return self.result
+
     def __enter__(self) -> Self:
         return self
 
@@ -68,24 +75,15 @@ class AsyncRunStream(AsyncIterator[str]):
         for item in await stop_awaited(self._transport, self._flow):
             self.result = item if isinstance(item, RunResult) else self.result
 
+    async def whole(self) -> RunResult:
+        """The result, when all of the words have come."""
+        async for _ in self:
+            pass
+        assert self.result is not None
+        return self.result
+
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *ended: object) -> None:
         await self.aclose()
-
-
-def whole(stream: RunStream) -> RunResult:
-    """The result of a run, when all of its words have come."""
-    for _ in stream:
-        pass
-    assert stream.result is not None
-    return stream.result
-
-
-async def whole_awaited(stream: AsyncRunStream) -> RunResult:
-    """The result of a run, when all of its words have come."""
-    async for _ in stream:
-        pass
-    assert stream.result is not None
-    return stream.result

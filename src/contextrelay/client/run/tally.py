@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from contextrelay.client.run.provider import Reply, Tokens
+from contextrelay.client.run.provider import Reply
 from contextrelay.logic.prices import Rates, price
-from contextrelay.model.runs.run import RunTokens
+from contextrelay.model.runs.run import Tokens
 
 
 class Tally:
@@ -35,9 +35,9 @@ class Tally:
         return since_ms(self._started_s)
 
     @property
-    def tokens(self) -> RunTokens:
+    def tokens(self) -> Tokens:
         every = self._tokens
-        return RunTokens(
+        return Tokens(
             input=sum(each.input for each in every),
             output=sum(each.output for each in every),
             cache_read=sum(each.cache_read for each in every),
@@ -75,7 +75,7 @@ def since_ms(started_s: float) -> int:
     return round((time.monotonic() - started_s) * 1000)
 
 
-def _fields(tokens: Tokens | RunTokens) -> dict[str, Any]:
+def _fields(tokens: Tokens) -> dict[str, Any]:
     return {
         "tokens_in": tokens.input,
         "tokens_out": tokens.output,

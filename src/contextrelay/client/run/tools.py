@@ -15,15 +15,14 @@ from msgspec.json import decode, schema_components
 
 from contextrelay.client.entries import now
 from contextrelay.client.flow import Ask, Flow, Work
+from contextrelay.client.looks import Look
 from contextrelay.client.run.draft import Draft, RelayState
 from contextrelay.client.run.files import TrackedFiles
 from contextrelay.client.run.provider import Tool, ToolCall, ToolResult
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import (
-    GREP_PATTERN_CHARS_MAX,
     NAME_CHARS_MAX,
     PIECE_TOKENS_DEFAULT,
-    POINTER_CHARS_MAX,
     QUERY_CHARS_MAX,
     RUN_ARGUMENTS_BYTES_MAX,
     RUN_FILES_SHOWN_MAX,
@@ -39,37 +38,14 @@ from contextrelay.model.inspect import Found, Outlined, Piece
 from contextrelay.model.ref import parse_ref
 from contextrelay.wire import verbs
 
-_WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")
 _PREFIX_CHARS_MIN = 6
 _TokensMax = Annotated[
     int, Meta(ge=50, le=RUN_PIECE_TOKENS_MAX, description="How long the answer may be.")
 ]
 
 
-class RelayGet(Struct, frozen=True, forbid_unknown_fields=True):
+class RelayGet(Look, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ref: Annotated[str, Meta(min_length=6, max_length=200, description="The ref of an artifact.")]
-    outline: Annotated[bool, Meta(description="The shape of it: headings, names, keys.")] = False
-    lines: Annotated[verbs.SpanText, Meta(description="Lines A:B from 1.")] | None = None
-    grep: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=GREP_PATTERN_CHARS_MAX,
-                description="Lines that match a regular expression (RE2).",
-            ),
-        ]
-        | None
-    ) = None
-    context: Annotated[int, Meta(ge=0, le=20, description="Lines around each match.")] = 0
-    after_line: Annotated[int, Meta(ge=0, description="Matches behind this line only.")] = 0
-    json_pointer: (
-        Annotated[str, Meta(max_length=POINTER_CHARS_MAX, description="/a/0/b of JSON.")] | None
-    ) = None
-    heading: Annotated[verbs.Title, Meta(description="A section of a document.")] | None = None
-    symbol: Annotated[verbs.Title, Meta(description="A function or class of code.")] | None = None
-    rows: Annotated[verbs.SpanText, Meta(description="Rows A:B of a table, from 0.")] | None = None
-    bytes: Annotated[verbs.SpanText, Meta(description="Bytes A:B, from 0.")] | None = None
     tokens_max: _TokensMax = PIECE_TOKENS_DEFAULT
 
 
@@ -144,9 +120,7 @@ class Toolbox:
 
     def get(self, asked: RelayGet) -> Flow[tuple[str, tuple[str, ...]]]:
         ref = self._known(asked.ref)
-        ways = {way: value for way in _WAYS if (value := getattr(asked, way)) is not None}
-        if len(ways) + asked.outline + (asked.grep is not None) > 1:
-            raise Invalid("this asks for several pieces at once", "ask for one of them")
+        ways = asked.ways()
         if asked.grep is not None:
             found: Found = yield verbs.Grep(
                 asked.grep,

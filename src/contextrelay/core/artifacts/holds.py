@@ -15,8 +15,7 @@ from contextrelay.core.artifacts.lifetime import pin
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_rows
 from contextrelay.core.stores import Stores
-from contextrelay.model.artifact import Artifact
-from contextrelay.model.runs.run import is_exchange
+from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import Pin
 

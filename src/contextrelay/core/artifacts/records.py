@@ -32,9 +32,8 @@ from contextrelay.core.schema import (
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import FIND_ITEMS_MAX, LIST_LOOKED_AT_MAX
-from contextrelay.model.artifact import Artifact, Tombstone, in_ms, spell
+from contextrelay.model.artifact import Artifact, Tombstone, in_ms, is_exchange, spell
 from contextrelay.model.reports import Lineage, Listing
-from contextrelay.model.runs.run import is_exchange
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import Body, Find, LastPush, List, ReadLineage, RememberPush
 

@@ -24,9 +24,8 @@ from contextrelay.errors import Invalid
 from contextrelay.limits import GREP_ARTIFACTS_MAX, GREP_ONE_S_MAX, GREP_S_MAX
 from contextrelay.logic.grep.results import Wanted, find
 from contextrelay.logic.slicing.source import Source
-from contextrelay.model.artifact import Artifact
+from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.model.inspect import Found, Skipped
-from contextrelay.model.runs.run import is_exchange
 from contextrelay.wire.verbs import Body, Grep
 
 

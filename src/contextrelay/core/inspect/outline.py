@@ -97,7 +97,7 @@ def refuse_sealed(artifact: Artifact) -> None:
     if artifact.sealed is not None:
         raise Sealed(
             f"{artifact.ref} is sealed, and its key is not here",
-            "look into it with the URL that has its key, in a client",
+            "give its whole URL, with its key behind the #: relay get URL#KEY",
         )
 
 

@@ -14,9 +14,8 @@ from contextrelay.core.threads.head import Live
 from contextrelay.core.threads.patch import append_event, change
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.logic.document.patch import Operation
-from contextrelay.model.artifact import Artifact
+from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
-from contextrelay.model.runs.run import is_exchange
 from contextrelay.model.thread import Event
 from contextrelay.store.ledger import Row
 

@@ -11,8 +11,7 @@ from contextrelay.limits import EVENT_BYTES_MAX
 from contextrelay.logic.document.bounds import check_json
 from contextrelay.logic.document.patch import read_operations
 from contextrelay.logic.state.schema import action, check_patch
-from contextrelay.model.artifact import Artifact
-from contextrelay.model.runs.run import EXCHANGE_MEDIA_TYPE
+from contextrelay.model.artifact import EXCHANGE_MEDIA_TYPE, Artifact
 from contextrelay.wire.verbs import Body, FinishRun, Push, RecordCall
 
 

@@ -46,9 +46,8 @@ from contextrelay.limits import (
 from contextrelay.logic.search.bm25 import length_of
 from contextrelay.logic.search.passages import Index, Indexing
 from contextrelay.logic.search.words import words
-from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.model.artifact import Artifact, in_ms, is_exchange
 from contextrelay.model.inspect import IndexState
-from contextrelay.model.runs.run import is_exchange
 from contextrelay.store.ledger import ONLY, Fact
 from contextrelay.store.search import reads
 from contextrelay.store.search.index import Change, Damaged, SearchIndex

@@ -182,7 +182,7 @@ def _refuse_sealed(artifact: Artifact) -> None:
     if artifact.sealed is not None:
         raise Sealed(
             f"{artifact.ref} is sealed, so that no index knows its words",
-            "find lines in it instead: grep it by the URL that has its key, in a client",
+            "find lines in it by its whole URL, with its key: relay get URL#KEY --grep RE",
         )
 
 

@@ -264,7 +264,10 @@ def find_command(words: list[str]) -> tuple[str, Entry, list[str]]:
     if words[0] not in GROUPS:
         known = [*COMMANDS, *GROUPS, *ALIASES]
         hint = f"use: {OTHER_WORDS[words[0]]}" if words[0] in OTHER_WORDS else ""
-        raise Invalid(f"there is no command {words[0]!r}", hint or _suggested(words[0], known))
+        if not hint:
+            asked = f"; to ask a model: relay ask {words[0]}" if words[0].isalpha() else ""
+            hint = _suggested(words[0], known) + asked
+        raise Invalid(f"there is no command {words[0]!r}", hint)
     group, commands = words[0], GROUPS[words[0]]
     if len(words) > 1 and words[1] in commands:
         return f"{group} {words[1]}", commands[words[1]], words[2:]

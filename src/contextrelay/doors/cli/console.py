@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from contextrelay.client.relay import Relay
+    from contextrelay.client.transport.local import Local
+    from contextrelay.client.transport.remote import Remote
     from contextrelay.doors.wrap.exec_options import Options
 
 
@@ -40,6 +42,7 @@ class Console:
         self.store: str | None = None
         self.exit_code = 0
         self._relay: Relay | None = None
+        self._store: Local | None = None
         self._others: list[Relay] = []
 
     def obey(self, args: Namespace | Options) -> None:
@@ -69,6 +72,19 @@ class Console:
 
             self._relay = Relay(self.address)
         return self._relay
+
+    @property
+    def transport(self) -> Local | Remote:
+        """What the relay is asked by; for a store it is opened without the rest of a client."""
+        from contextrelay.client.transport.address import is_server
+
+        if self._relay is not None or is_server(self.address):
+            return self.relay.transport
+        if self._store is None:
+            from contextrelay.client.transport.local import Local, open_stores
+
+            self._store = Local(open_stores(self.address, None))
+        return self._store
 
     def existing_relay(self, timeout_s: float) -> Relay | None:
         """The relay, if it is a server or its store is there already; none is made."""
@@ -118,9 +134,9 @@ class Console:
         return self.address
 
     def close(self) -> None:
-        for relay in (self._relay, *self._others):
-            if relay is not None:
-                relay.close()
+        for each in (self._relay, self._store, *self._others):
+            if each is not None:
+                each.close()
 
     # Output
 

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from contextrelay.client.looks import Look
 from contextrelay.doors.mcp.push_pull import Url, as_text
 from contextrelay.doors.mcp.ref_argument import Named, artifact_of
 from contextrelay.doors.mcp.tool import Answer, Tool, Visit, listed, of_verb
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
-    GREP_PATTERN_CHARS_MAX,
     MCP_TEXT_BYTES_MAX,
     MCP_TOKENS_MAX,
     PIECE_TOKENS_DEFAULT,
-    POINTER_CHARS_MAX,
     SUMMARY_CHARS_MAX,
 )
 from contextrelay.logic.untrusted.fence import fenced
@@ -28,39 +27,9 @@ from contextrelay.model.inspect import Digested, Found, Hits, Outlined, Piece
 from contextrelay.model.reports import Listing
 from contextrelay.wire import verbs
 
-_WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")
 
-
-class RelayGet(Struct, frozen=True, kw_only=True):
+class RelayGet(Look, frozen=True, kw_only=True):
     url: Url
-    outline: Annotated[bool, Meta(description="The shape of it: headings, names, keys.")] = False
-    lines: (
-        Annotated[
-            verbs.SpanText, Meta(description="Lines A:B from 1, B not included; -20: the end.")
-        ]
-        | None
-    ) = None
-    grep: (
-        Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=GREP_PATTERN_CHARS_MAX,
-                description="Lines that match a regular expression (RE2), with their numbers.",
-            ),
-        ]
-        | None
-    ) = None
-    context: Annotated[int, Meta(ge=0, le=20, description="Lines around each match.")] = 0
-    after_line: Annotated[int, Meta(ge=0, description="Matches behind this line only.")] = 0
-    json_pointer: (
-        Annotated[str, Meta(max_length=POINTER_CHARS_MAX, description="/a/0/b of a JSON document.")]
-        | None
-    ) = None
-    heading: Annotated[verbs.Title, Meta(description="A section of a document.")] | None = None
-    symbol: Annotated[verbs.Title, Meta(description="A function or class of code.")] | None = None
-    rows: Annotated[verbs.SpanText, Meta(description="Rows A:B of a table, from 0.")] | None = None
-    bytes: Annotated[verbs.SpanText, Meta(description="Bytes A:B, from 0.")] | None = None
     tokens_max: Annotated[
         int, Meta(ge=50, le=MCP_TOKENS_MAX, description="How long the answer may be.")
     ] = PIECE_TOKENS_DEFAULT
@@ -68,9 +37,7 @@ class RelayGet(Struct, frozen=True, kw_only=True):
 
 async def _get(visit: Visit, asked: RelayGet) -> Answer:
     named = await artifact_of(visit, asked.url)
-    ways = {way: value for way in _WAYS if (value := getattr(asked, way)) is not None}
-    if len(ways) + asked.outline + (asked.grep is not None) > 1:
-        raise Invalid("this asks for several pieces at once", "ask for one of them")
+    ways = asked.ways()
     if named.key is not None:
         return await _unsealed(named, asked, ways)
     ask = named.relay.transport.ask

@@ -191,6 +191,21 @@ def _copy_size(terminal: int) -> None:
         return  # It stays as it was.
 
 
+def check_command(command: str) -> None:
+    """Let a command pass that could be started, before anything is changed for it.
+
+    Raises:
+        NotFound: there is no such command (exit status 127).
+        Refused: it cannot be executed (126).
+    """
+    folders = [""] if "/" in command else os.get_exec_path()
+    paths = [os.path.join(folder, command) for folder in folders]
+    if any(os.path.isfile(path) and os.access(path, os.X_OK) for path in paths):
+        return
+    code = errno.EACCES if any(map(os.path.exists, paths)) else errno.ENOENT
+    raise not_started(command, OSError(code, os.strerror(code)))
+
+
 def not_started(command: str, error: OSError | ValueError) -> Invalid | NotFound:
     """The error for a command that cannot be started, with the exit status that shells have."""
     if isinstance(error, FileNotFoundError):

@@ -12,9 +12,8 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from contextrelay.client.relay import Relay
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.main import guarded
 from contextrelay.doors.project.user_cache import token_counter
@@ -31,6 +30,10 @@ from contextrelay.limits import (
 from contextrelay.logic.content.output_digest import OutputDigest
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import AddEvent, FinishRun, Push, Verb
+
+if TYPE_CHECKING:
+    from contextrelay.client.transport.local import Local
+    from contextrelay.client.transport.remote import Remote
 
 
 def finish_started(options: Options, child: Child, first: bytes, pieces: Iterator[bytes]) -> int:
@@ -61,14 +64,14 @@ def finish(
     began_s = time.monotonic()
     output = digest = None
     try:
-        output, digest = Output(console.relay, _name(options.command)), OutputDigest()
+        output, digest = Output(console.transport, _name(options.command)), OutputDigest()
     except RelayError as error:
         _print_all(pieces)
         console.fail(error)
         console.exit_code = child.exit_status or 0
         return
     run = _Run(options.command, thread, os.urandom(8).hex())
-    run.begin(console.relay)
+    run.begin(console.transport)
     for piece in pieces:
         output.add(piece)
         digest.feed(piece)
@@ -106,10 +109,10 @@ class _Run(NamedTuple):
         cut = line[: COMMAND_CHARS_SHOWN - 1] + "…" if len(line) > COMMAND_CHARS_SHOWN else line
         return "".join(char if char.isprintable() else " " for char in cut)
 
-    def begin(self, relay: Relay) -> None:
+    def begin(self, transport: Local | Remote) -> None:
         if self.thread is not None:
             detail = {"run": self.run, "kind": "exec", "provider": "exec", "model": self.line}
-            relay.transport.ask(AddEvent(self.thread, "run.started", detail))
+            transport.ask(AddEvent(self.thread, "run.started", detail))
 
     def verb(self, ended: _Ended, parts: tuple[str, ...]) -> Verb[Artifact]:
         """What stores the output: in the thread with what was done, or by itself."""

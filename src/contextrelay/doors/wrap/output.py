@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
-from contextrelay.client.relay import Relay
 from contextrelay.client.transport.local import Local
 from contextrelay.errors import RelayError, TooLarge
 from contextrelay.limits import BODY_BYTES_MAX, CHUNK_BYTES, DAY_S, OUTPUT_MEMORY_BYTES, PARTS_MAX
 from contextrelay.wire.verbs import Push, Remove, Verb
+
+if TYPE_CHECKING:
+    from contextrelay.client.transport.remote import Remote
 
 Stored = TypeVar("Stored")
 
@@ -22,15 +24,15 @@ Stored = TypeVar("Stored")
 class Output:
     """A stream of bytes on its way into a store."""
 
-    def __init__(self, relay: Relay, name: str) -> None:
-        self._relay = relay
+    def __init__(self, transport: Local | Remote, name: str) -> None:
+        self._transport = transport
         self._name = name
         self._spool: IO[bytes] = BytesIO()
         self._is_file = False
         self._spooled_bytes = 0
         self._part_bytes_max = BODY_BYTES_MAX
-        if isinstance(relay.transport, Local):
-            self._part_bytes_max = relay.transport.stores.settings.body_bytes_max
+        if isinstance(transport, Local):
+            self._part_bytes_max = transport.stores.settings.body_bytes_max
         self._parts: list[str] = []
         self.trouble: RelayError | None = None
         """Why a part could not be stored; what comes after that is not kept."""
@@ -63,7 +65,7 @@ class Output:
         try:
             if len(self._parts) == PARTS_MAX:
                 raise TooLarge("the output is too long", f"at most {PARTS_MAX} parts are kept")
-            self._parts.append(self._relay.transport.ask(part, self._chunks()).ref)
+            self._parts.append(self._transport.ask(part, self._chunks()).ref)
         except RelayError as error:
             self.trouble = error
         self._spool.seek(0)
@@ -76,10 +78,9 @@ class Output:
         Raises:
             RelayError: it could not be stored; what became a part expires after a day.
         """
-        transport = self._relay.transport
-        stored = transport.ask(make(tuple(self._parts)), self._chunks())
+        stored = self._transport.ask(make(tuple(self._parts)), self._chunks())
         for ref in self._parts:
-            transport.ask(Remove(ref))
+            self._transport.ask(Remove(ref))
         return stored
 
     def whole(self) -> bytes:

@@ -72,9 +72,9 @@ class OutputDigest:
     def _add_error(self, index: int, line: str) -> None:
         self.error_count += 1
         if len(self._first_errors) < DIGEST_LINES_MAX // 2:
-            self._first_errors[index] = _readable(line)
+            self._first_errors[index] = line
         else:
-            self._last_errors.append((index, _readable(line)))
+            self._last_errors.append((index, line))
 
     @property
     def is_searched(self) -> bool:
@@ -90,7 +90,7 @@ class OutputDigest:
         if self._unfinished:
             self._add_errors(self._unfinished)
             self._unfinished = b""
-        known = self._known()
+        known = self._known(lines_max=tokens_max)  # A line is a token at least.
         errors = sorted({*self._first_errors, *(index for index, _ in self._last_errors)})
         lines = _Known(known, self.line_count)
         candidates = ends_first(sorted(known.keys() - set(errors))) if self.is_text else []
@@ -104,25 +104,27 @@ class OutputDigest:
                 return f"{text}\n{last}"
             budget_tokens -= max(over, budget_tokens // 8)
 
-    def _known(self) -> dict[int, str]:
-        """The lines that were kept, by index."""
+    def _known(self, lines_max: int) -> dict[int, str]:
+        """The lines that were kept, by index, so many of either end."""
         head = bytes(self._head).decode(errors="replace").split("\n")
         if len(self._head) < self.size_bytes:
             head.pop()  # It may go on.
-        known = {index: _readable(line) for index, line in enumerate(head)}
+        known = dict(enumerate(head[:lines_max]))
         tail = self._tail.decode(errors="replace").split("\n")
         if not tail[-1]:
             tail.pop()
         first = self.line_count - len(tail)
-        for index, line in enumerate(tail, first):
-            if index > first or len(self._tail) == self.size_bytes:
-                known.setdefault(index, _readable(line))
+        if len(self._tail) < self.size_bytes:
+            tail, first = tail[1:], first + 1  # It may have begun before.
+        skipped = max(0, len(tail) - lines_max)
+        for index, line in enumerate(tail[skipped:], first + skipped):
+            known.setdefault(index, line)
         known.pop(self.line_count, None)
         return known | self._first_errors | dict(self._last_errors)
 
 
 class _Known:
-    """Lines of which some are known."""
+    """Lines of which some are known; made readable when they are looked at."""
 
     def __init__(self, known: dict[int, str], count: int) -> None:
         self._known = known
@@ -132,7 +134,7 @@ class _Known:
         return self._count
 
     def __getitem__(self, index: int, /) -> str:
-        return self._known[index]
+        return _readable(self._known[index])
 
 
 def _readable(line: str) -> str:

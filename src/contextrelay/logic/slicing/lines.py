@@ -50,6 +50,18 @@ def lines_in(
         yield Line(number, offset, head, size_bytes)
 
 
+def _nothing(source: Source, start: int, stop: int) -> str:
+    """Why there is no line in a span."""
+    count = source.line_count
+    if source.size_bytes == 0:
+        return "it is empty"
+    if stop <= start and (count is None or start <= count):
+        return f"the last number is not included; line {start} is {spell(start, start + 1)}"
+    if count is None:
+        return "it has fewer lines"
+    return "there is 1 line" if count == 1 else f"there are {count:,} lines"
+
+
 def take_lines(source: Source, span: Span, tokens_max: int) -> Taken:
     """The lines of a span, as many as fit."""
     start, stop = _bounds(source, span)
@@ -57,8 +69,7 @@ def take_lines(source: Source, span: Span, tokens_max: int) -> Taken:
     marks = None if near else source.marks()
     offset, number = offset_of_line(source.read_on, marks, start, source.size_bytes)
     if number < start or offset >= source.size_bytes or stop <= start:
-        count = source.line_count
-        why = f"there are {count:,} lines" if count is not None else "it has fewer lines"
+        why = _nothing(source, start, stop)
         return Taken(at=spell(start, start), text="", notes=(f"nothing is there: {why}",))
     if stop - start == 1:
         return _one_line(source, number, offset, tokens_max)

@@ -1,4 +1,4 @@
-"""Runs: what a model's answer on a thread comes to, and how its calls are kept."""
+"""Runs: what a model's answer on a thread comes to."""
 
 from __future__ import annotations
 
@@ -6,18 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from contextrelay.model.artifact import Artifact
 
-EXCHANGE_MEDIA_TYPE = "application/vnd.contextrelay.exchange+json"
-"""Of what a model was sent and answered in one call: in its thread's keeping, listed nowhere."""
-
-
-def is_exchange(artifact: Artifact) -> bool:
-    return artifact.media_type == EXCHANGE_MEDIA_TYPE
-
-
-class RunTokens(Struct, frozen=True, kw_only=True):
-    """What a run took, over all of its calls."""
+class Tokens(Struct, frozen=True, kw_only=True):
+    """What one call took, or a run with all of its calls: as the provider counts, else as we do."""
 
     input: int = 0
     """All that was read, also from a cache."""
@@ -42,7 +33,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     provider: str
     model: str
     rounds: int
-    tokens: RunTokens = RunTokens()
+    tokens: Tokens = Tokens()
     price: str | None = None
     """In US dollars; None where no price is known."""
     duration_ms: int = 0

@@ -19,16 +19,12 @@ from contextrelay.wire.verbs.artifacts import Parts
 from contextrelay.wire.verbs.verb import Label, Name, Traits, Verb, Version
 
 
-class RecordCall(Verb[Artifact], frozen=True, kw_only=True):
-    """Keep what a model was sent and answered in one call, with the event run.called.
-
-    The body is that exchange, as JSON. It stays as long as the thread, and is not in its state.
-    """
-
-    traits = Traits(
+def _stored(http: str) -> Traits:
+    """The traits of what stores a body of a run."""
+    return Traits(
         needs="write",
         answered_in="runs.runs",
-        http="POST /v1/threads/{thread}/calls",
+        http=http,
         status=201,
         takes_body=True,
         keyed=True,
@@ -36,6 +32,15 @@ class RecordCall(Verb[Artifact], frozen=True, kw_only=True):
         sweeps=True,
         fails=(404, 409, 410),
     )
+
+
+class RecordCall(Verb[Artifact], frozen=True, kw_only=True):
+    """Keep what a model was sent and answered in one call, with the event run.called.
+
+    The body is that exchange, as JSON. It stays as long as the thread, and is not in its state.
+    """
+
+    traits = _stored("POST /v1/threads/{thread}/calls")
 
     thread: Ref
     run: Label
@@ -53,17 +58,7 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     `expected`: only if that is the version now. The thread holds `source_refs` from then on.
     """
 
-    traits = Traits(
-        needs="write",
-        answered_in="runs.runs",
-        http="POST /v1/threads/{thread}/runs",
-        status=201,
-        takes_body=True,
-        keyed=True,
-        fills="sent",
-        sweeps=True,
-        fails=(404, 409, 410),
-    )
+    traits = _stored("POST /v1/threads/{thread}/runs")
 
     thread: Ref
     run: Label

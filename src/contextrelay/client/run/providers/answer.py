@@ -138,3 +138,18 @@ def tokens_in(prompt: Prompt) -> int:
 
 def _tokens(texts: Iterable[str]) -> int:
     return sum(map(count_tokens, filter(None, texts)))
+
+
+def function_tools(prompt: Prompt) -> list[dict[str, Any]]:
+    """The tools of a prompt in the form that OpenAI's chat has, and Ollama with it."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.schema,
+            },
+        }
+        for tool in prompt.tools
+    ]

@@ -11,7 +11,14 @@ from msgspec.json import encode
 
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
 from contextrelay.client.run.providers.account import Account
-from contextrelay.client.run.providers.answer import Answer, Stop, native_of, parsed, tokens_in
+from contextrelay.client.run.providers.answer import (
+    Answer,
+    Stop,
+    function_tools,
+    native_of,
+    parsed,
+    tokens_in,
+)
 from contextrelay.client.run.providers.attempts import (
     Refusal,
     answered,
@@ -153,17 +160,7 @@ def _request(prompt: Prompt) -> dict[str, Any]:
         "options": {"num_predict": prompt.output_tokens_max, "num_ctx": _window_tokens(prompt)},
     }
     if prompt.tools:
-        asked["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.schema,
-                },
-            }
-            for tool in prompt.tools
-        ]
+        asked["tools"] = function_tools(prompt)
     return asked
 
 

@@ -6,12 +6,14 @@ patch that would now hit something else is left out, and said.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from msgspec import convert, to_builtins
 from msgspec.json import decode
 
 from contextrelay.client.flow import Flow, for_each
+from contextrelay.client.run.price_file import prices_here
 from contextrelay.client.run.provider import Provider
 from contextrelay.client.run.replay.recorded import Past, copy_into, past_events
 from contextrelay.client.run.run import Options, run_thread
@@ -102,7 +104,7 @@ class _Asking:
         error = ""
         try:
             user = yield from self._user(run)
-            options = Options(refs=run.refs, by=self._by)
+            options = Options(refs=run.refs, by=self._by, prices=prices_here(os.environ))
             yield from for_each(run_thread(self._fork, user, provider, options), hear)
         except RelayError as failed:
             error = str(failed)

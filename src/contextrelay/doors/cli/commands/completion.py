@@ -33,6 +33,7 @@ _SCRIPTS = {
     "bash": """\
 # relay for bash: put this into ~/.bashrc
 #   eval "$(relay completion bash)"
+COMP_WORDBREAKS=${COMP_WORDBREAKS//@}  # @last is one word
 _relay() {
   local line
   COMPREPLY=()
@@ -143,6 +144,7 @@ def _values(action: Action, console: Console) -> Iterator[tuple[str, str]]:
             word = name if _PLAIN_WORD.fullmatch(name) else view.thread_id[:8]
             yield word, display.clean(name) or f"v{view.version}"
     elif is_ref:
+        yield "@last", "what was pushed last here"
         for artifact in relay.list(_LISTED_MAX).artifacts:
             yield artifact.ref[:8], display.clean(artifact.name or artifact.type)
     else:

@@ -19,6 +19,7 @@ from statistics import median
 
 from msgspec import Struct
 
+from contextrelay.client.run.price_file import prices_here
 from contextrelay.client.run.providers.anthropic import MODEL
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import default_address
@@ -31,9 +32,9 @@ from contextrelay.doors.demo.agents import Sent, Team, script
 from contextrelay.doors.demo.documents import NAMES, document
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import LIST_ITEMS_MAX
-from contextrelay.logic.prices import PRICES, PRICES_DATE, price
+from contextrelay.logic.prices import PRICES_DATE, price
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens
-from contextrelay.model.runs.run import RunTokens
+from contextrelay.model.runs.run import Tokens
 from contextrelay.wire.verbs import ReadState
 
 NAME, MADE_BY = "demo-orders", "relay demo"
@@ -146,10 +147,10 @@ def _act(console: Console, thread: Thread, started: float) -> tuple[Outcome, lis
         sent_tokens=sum(each.relay_tokens for each in sent),
         pulled_tokens=sum(each.pulled_tokens for each in sent),
         slices=sum(len(hop.looks) for hop in script()),
-        price_pasted=_price(RunTokens(input=each.pasted_tokens) for each in sent),
-        price_sent=(price_sent := _price(RunTokens(input=each.relay_tokens) for each in sent)),
+        price_pasted=_price(Tokens(input=each.pasted_tokens) for each in sent),
+        price_sent=(price_sent := _price(Tokens(input=each.relay_tokens) for each in sent)),
         price_pasted_cached=_price(
-            RunTokens(
+            Tokens(
                 input=each.pasted_tokens,
                 cache_read=each.repeated_tokens,
                 cache_write=each.pasted_tokens - each.repeated_tokens,
@@ -165,9 +166,10 @@ def _act(console: Console, thread: Thread, started: float) -> tuple[Outcome, lis
     return outcome, _lines(console, outcome, sent, acted - started)
 
 
-def _price(calls: Iterable[RunTokens]) -> str:
+def _price(calls: Iterable[Tokens]) -> str:
     """What reading some prompts costs, in US dollars."""
-    every = [price(tokens, MODEL, PRICES) for tokens in calls]
+    prices = prices_here(os.environ)
+    every = [price(tokens, MODEL, prices) for tokens in calls]
     return f"{sum(each for each in every if each is not None):.4f}"
 
 

@@ -11,7 +11,7 @@ from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, takes, thread_option
 from contextrelay.doors.wrap.agent_run import Wrapped, run_agent
-from contextrelay.doors.wrap.child_process import Child
+from contextrelay.doors.wrap.child_process import Child, check_command
 from contextrelay.doors.wrap.exec_finish import finish
 from contextrelay.doors.wrap.exec_options import Options
 from contextrelay.errors import Invalid
@@ -78,6 +78,7 @@ def wrap_run(args: Namespace, console: Console) -> None:
     """Let an LLM command line work on a thread: it gets the bundle, its output is shown as it
     comes and stored, and the thread's state says what was done. The exit status is kept."""
     user, words = _user(args)
+    check_command(args.cli)
     thread = thread_argument.choose_or_make(console, args)
     refs = tuple(display.resolve(console.relay, each) for each in args.ref)
     run_agent(console, thread, user, Wrapped(args.cli, words, args.passing), refs)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
-from contextrelay.client.run.providers.answer import Answer, Stop
+from contextrelay.client.run.providers.answer import Answer, Stop, function_tools
 from contextrelay.client.run.providers.openai.client import OpenAIProvider
 
 _STOPS: dict[str, Stop] = {
@@ -58,17 +58,7 @@ class OpenAIChat(OpenAIProvider):
             bound: prompt.output_tokens_max,
         }
         if prompt.tools:
-            asked["tools"] = [
-                {
-                    "type": "function",
-                    "function": {
-                        "name": tool.name,
-                        "description": tool.description,
-                        "parameters": tool.schema,
-                    },
-                }
-                for tool in prompt.tools
-            ]
+            asked["tools"] = function_tools(prompt)
         return asked
 
 

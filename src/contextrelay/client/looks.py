@@ -1,0 +1,55 @@
+"""Looks: one piece of an artifact, as the tools for models ask for it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from contextrelay.errors import Invalid
+from contextrelay.limits import GREP_PATTERN_CHARS_MAX, POINTER_CHARS_MAX
+from contextrelay.wire.verbs import SpanText, Title
+
+_WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """Which piece is wanted: one of these, or none for a digest."""
+
+    outline: Annotated[bool, Meta(description="The shape of it: headings, names, keys.")] = False
+    lines: (
+        Annotated[SpanText, Meta(description="Lines A:B from 1, B not included; -20: the end.")]
+        | None
+    ) = None
+    grep: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=GREP_PATTERN_CHARS_MAX,
+                description="Lines that match a regular expression (RE2), with their numbers.",
+            ),
+        ]
+        | None
+    ) = None
+    context: Annotated[int, Meta(ge=0, le=20, description="Lines around each match.")] = 0
+    after_line: Annotated[int, Meta(ge=0, description="Matches behind this line only.")] = 0
+    json_pointer: (
+        Annotated[str, Meta(max_length=POINTER_CHARS_MAX, description="/a/0/b of a JSON document.")]
+        | None
+    ) = None
+    heading: Annotated[Title, Meta(description="A section of a document.")] | None = None
+    symbol: Annotated[Title, Meta(description="A function or class of code.")] | None = None
+    rows: Annotated[SpanText, Meta(description="Rows A:B of a table, from 0.")] | None = None
+    bytes: Annotated[SpanText, Meta(description="Bytes A:B, from 0.")] | None = None
+
+    def ways(self) -> dict[str, Any]:
+        """The one field of `Slice` that is asked for; none for an outline, matches or a digest.
+
+        Raises:
+            Invalid: several pieces are asked for.
+        """
+        ways = {way: value for way in _WAYS if (value := getattr(self, way)) is not None}
+        if len(ways) + self.outline + (self.grep is not None) > 1:
+            raise Invalid("this asks for several pieces at once", "ask for one of them")
+        return ways
