@@ -605,6 +605,7 @@ TRACE_EXCHANGE_TEXT_BYTES_MAX = 4 * KIB
 REPLAY_RUNS_MAX = 10_000
 REPLAY_DIFFS_SHOWN = 5
 REPLAY_OPEN_RUNS_MAX = 64
+REPLAY_VERSIONS_TRIED = 20
 
 # OTLP. Runs that are sent together; how often and how long sending is tried.
 OTLP_RUNS_AT_ONCE = 100

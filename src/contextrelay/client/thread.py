@@ -241,17 +241,19 @@ class _ThreadVerbs:
         model: str | Provider | None = None,
         is_dry: bool = False,
         by: str = "you",
+        files: str | os.PathLike[str] | None = None,
     ) -> Flow[Replay]:
         """Do the runs after a version again, in a copy of this thread, never in itself.
 
         Without `model`, or with that of the record, by the recorded answers: no model is called,
         and the copy ends where a recorded tool result no longer holds. With another one it is asked
         the same words, and `changes` leads from the recorded state to the new one. `is_dry`:
-        nothing is called or written.
+        nothing is called or written. `files`: the folder with the files that the recorded ones are
+        compared with, or that another model may read.
         """
         from contextrelay.client.run.replay.replay import replay_thread
 
-        return (yield from replay_thread(self, from_version, model, is_dry, by))
+        return (yield from replay_thread(self, from_version, model, is_dry, by, files))
 
     @flow
     def export(self: Any, path: str | os.PathLike[str]) -> Flow[ThreadView]:

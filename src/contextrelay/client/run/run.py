@@ -147,7 +147,11 @@ class _Run:
             "provider": self._provider.name,
             "model": self._model,
             "version": self._version,
+            "rounds_max": self._options.rounds_max,
+            "output_tokens_max": self._options.output_tokens_max,
         }
+        if self._options.budget_tokens is not None:
+            detail["budget_tokens"] = self._options.budget_tokens
         yield self._event("run.started", detail, self._options.by)
 
     def _event(self, type: str, detail: dict[str, Any], by: str) -> verbs.AddEvent:

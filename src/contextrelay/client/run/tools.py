@@ -108,7 +108,7 @@ class Toolbox:
                 raise Invalid(
                     f"there is no tool {call.name[:80]!r}", f"there are {', '.join(sorted(takes))}"
                 )
-            text, refs = yield from _ACTS[call.name](self, _arguments(call))
+            text, refs = yield from _ACTS[call.name](self, arguments_of(call))
         except RelayError as error:
             hint = f"; {error.hint}" if error.hint else ""
             said = plain_line(f"{error.message}{hint}")
@@ -146,9 +146,7 @@ class Toolbox:
 
     def note(self, asked: RelayState) -> Flow[tuple[str, tuple[str, ...]]]:
         ids = yield from self._try(self.draft.with_state(asked))
-        added = ids[len(ids) - len(asked.entries()) :]
-        noted_down = ", ".join([*added, *(f"{id} is done" for id in asked.resolve)])
-        return f"noted: {plain_line(noted_down)}; kept with your answer", ()
+        return noted_text(asked, ids), ()
 
     def put(self, asked: RelayPut) -> Flow[tuple[str, tuple[str, ...]]]:
         self.draft.check_size()
@@ -270,7 +268,14 @@ def tools_with(files: bool) -> tuple[Tool, ...]:
     )
 
 
-def _arguments(call: ToolCall) -> Any:
+def noted_text(asked: RelayState, ids: list[str]) -> str:
+    """What a note is answered with; the last of the ids are those of its own entries."""
+    added = ids[len(ids) - len(asked.entries()) :]
+    noted_down = ", ".join([*added, *(f"{id} is done" for id in asked.resolve)])
+    return f"noted: {plain_line(noted_down)}; kept with your answer"
+
+
+def arguments_of(call: ToolCall) -> Any:
     """The arguments of a call, checked.
 
     Raises:

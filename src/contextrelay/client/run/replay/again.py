@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from msgspec import convert, to_builtins
+from msgspec import DecodeError, Struct, convert, to_builtins
 from msgspec.json import decode
 
 from contextrelay.client.flow import Flow, for_each
 from contextrelay.client.run.price_file import prices_here
 from contextrelay.client.run.provider import Provider
-from contextrelay.client.run.replay.recorded import Past, copy_into, past_events
+from contextrelay.client.run.replay.recorded import Asked, Past, copy_into, past_events
 from contextrelay.client.run.run import Options, run_thread
-from contextrelay.errors import NotFound, RelayError
+from contextrelay.errors import Gone, NotFound, RelayError
+from contextrelay.limits import BUDGET_TOKENS_MAX, NUMBER_MAX, RUN_ROUNDS_MAX
 from contextrelay.logic.document.diff import difference
 from contextrelay.logic.document.patch import Operation
 from contextrelay.logic.document.pointer import find, parse
@@ -34,12 +35,12 @@ _MOVES = ("replace", "remove", "move", "copy")
 
 
 def replay_again(
-    source: ThreadView, version: int, runs: dict[str, Run], provider: Provider, by: str
+    source: ThreadView, version: int, runs: dict[str, Run], provider: Provider, how: Asked
 ) -> Flow[Replay]:
     """Ask another model what was asked after a version."""
     thread = source.thread_id
-    fork = yield from copy_into(source, version, by)
-    asking = _Asking(thread, fork, runs, provider, by)
+    fork = yield from copy_into(source, version, how.by)
+    asking = _Asking(thread, fork, runs, provider, how)
     yield from for_each(past_events(thread, version), asking.follow)
     old = yield from _comparable(thread, source.version)
     new = yield from _comparable(fork)
@@ -62,14 +63,51 @@ def _comparable(thread: str, version: int | None = None) -> Flow[dict[str, Any]]
     return {name: value for name, value in state.items() if name not in _OWN}
 
 
+class _Sent(Struct, frozen=True):
+    """Of what a model was sent: the system text."""
+
+    system: str
+
+
+class _Exchange(Struct, frozen=True):
+    prompt: _Sent
+
+
+def _system(run: Run) -> Flow[str | None]:
+    """The system text that a run was recorded with; ours, where it is not there any more."""
+    ref = run.calls[0].exchange if run.calls else None
+    if ref is None:
+        return None
+    try:
+        return decode((yield (yield Pull(ref))), type=_Exchange).prompt.system or None
+    except (Gone, NotFound, DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+_BOUNDS = {
+    "budget_tokens": BUDGET_TOKENS_MAX,
+    "rounds_max": RUN_ROUNDS_MAX,
+    "output_tokens_max": NUMBER_MAX,
+}
+
+
+def _bounds(detail: dict[str, Any]) -> dict[str, Any]:
+    """The bounds that a run was recorded with, as far as they make sense."""
+    return {
+        name: value
+        for name, at_most in _BOUNDS.items()
+        if type(value := detail.get(name)) is int and 1 <= value <= at_most
+    }
+
+
 class _Asking:
     """A thread followed event by event, its runs asked of another model."""
 
     def __init__(
-        self, thread: str, fork: str, runs: dict[str, Run], provider: Provider, by: str
+        self, thread: str, fork: str, runs: dict[str, Run], provider: Provider, how: Asked
     ) -> None:
         self._thread, self._fork = thread, fork
-        self._runs, self._provider, self._by = runs, provider, by
+        self._runs, self._provider, self._how = runs, provider, how
         self._words: dict[str, Event] = {}
         self._ended = ""
         """The run whose patch comes next."""
@@ -86,11 +124,11 @@ class _Asking:
         elif known is not None and event.type == RECEIVED:
             self._words[known.run] = event
         elif known is not None and event.type == STARTED:
-            self.asked.append((yield from self._ask(known)))
+            self.asked.append((yield from self._ask(known, event)))
         self._ended = run if isinstance(run, str) and event.type in ENDS else ""
         return False
 
-    def _ask(self, run: Run) -> Flow[ReplayedRun]:
+    def _ask(self, run: Run, started: Event) -> Flow[ReplayedRun]:
         provider = self._provider
         model = f"{provider.name}:{provider.model}"
         result: RunResult | None = None
@@ -104,7 +142,14 @@ class _Asking:
         error = ""
         try:
             user = yield from self._user(run)
-            options = Options(refs=run.refs, by=self._by, prices=prices_here(os.environ))
+            options = Options(
+                refs=run.refs,
+                system=(yield from _system(run)),
+                files=self._how.files,
+                by=self._how.by,
+                prices=prices_here(os.environ),
+                **_bounds(started.detail),
+            )
             yield from for_each(run_thread(self._fork, user, provider, options), hear)
         except RelayError as failed:
             error = str(failed)

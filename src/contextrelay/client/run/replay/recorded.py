@@ -14,18 +14,24 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from contextrelay.client.flow import Flow, Give, Items, for_each
-from contextrelay.client.run.provider import Reply, ToolCall, ToolResult
-from contextrelay.client.run.tools import Toolbox
+from contextrelay.client.run.files import TrackedFiles
+from contextrelay.client.run.provider import Reply, ToolResult
+from contextrelay.client.run.replay.tool_checks import Recorded, ToolChecks
 from contextrelay.errors import Gone, NotFound
 from contextrelay.limits import LABEL_CHARS_MAX, LIST_ITEMS_MAX, REPLAY_OPEN_RUNS_MAX
 from contextrelay.logic.trace.runs import CALLED, ENDS, call_of
 from contextrelay.model.runs.replay import Diverged, Replay, ReplayedRun
-from contextrelay.model.runs.trace import Call, Run, ToolUse
+from contextrelay.model.runs.trace import Call, Run
 from contextrelay.model.thread import CREATED, PATCHED, Event, Numbered, ThreadView
 from contextrelay.wire.verbs import CopyThread, Peek, Pull, ReadEvents, ReadState
 
-# What says the same as often as it is asked; of other tools it is the refs that have to be there.
-_LOOKS = ("relay_get",)
+
+class Asked(Struct, frozen=True):
+    """How a replay is done."""
+
+    is_dry: bool
+    by: str
+    files: TrackedFiles | None
 
 
 class Past(Struct, frozen=True):
@@ -43,16 +49,16 @@ class _Exchange(Struct, frozen=True):
 
 
 def replay_recorded(
-    source: ThreadView, version: int, runs: dict[str, Run], is_dry: bool, by: str
+    source: ThreadView, version: int, runs: dict[str, Run], asked: Asked
 ) -> Flow[Replay]:
     """Check what was recorded after a version, and copy the thread as far as that holds."""
     thread = source.thread_id
-    checking = _Checking(thread, version)
+    checking = _Checking(version, ToolChecks(thread, asked.files))
     yield from for_each(past_events(thread, version), checking.check)
     fork: str | None = None
     is_equal: bool | None = None
-    if not is_dry:
-        fork = yield from copy_into(source, checking.version, by)
+    if not asked.is_dry:
+        fork = yield from copy_into(source, checking.version, asked.by)
         is_equal = (yield from _state(thread, checking.version)) == (yield from _state(fork))
     return Replay(
         thread_id=thread,
@@ -114,8 +120,10 @@ def _kept(run: Run) -> ReplayedRun:
 class _Checking:
     """The check of a thread's record, event by event."""
 
-    def __init__(self, thread: str, version: int) -> None:
-        self._thread = thread
+    def __init__(self, version: int, tools: ToolChecks) -> None:
+        self._tools = tools
+        self._since: dict[str, int] = {}
+        """The version at the last step of runs that have not ended."""
         self._said: dict[str, list[str]] = {}
         """What models said in runs that have not ended."""
         self.version = version
@@ -128,16 +136,20 @@ class _Checking:
         event = past.event
         run = event.detail.get("run")
         if isinstance(run, str) and event.type == CALLED:
-            self.diverged = yield from self._check_call(run, event)
+            self.diverged = yield from self._check_call(run, past)
         elif isinstance(run, str) and event.type in ENDS:
             self.diverged = yield from self._check_answer(run, event)
             self.held += [] if self.diverged else [run]
+            self._tools.end(run)
+            self._since.pop(run, None)
+        elif isinstance(run, str) and len(self._since) < REPLAY_OPEN_RUNS_MAX:
+            self._since.setdefault(run, past.version)
         if self.diverged is None:
             self.version = past.version
         return self.diverged is not None
 
-    def _check_call(self, run: str, event: Event) -> Flow[Diverged | None]:
-        call = call_of(event)
+    def _check_call(self, run: str, past: Past) -> Flow[Diverged | None]:
+        call = call_of(past.event)
         at = Diverged(run=run, round=call.round)
         if call.exchange is None:
             return replace(at, reason="what was said is not recorded")
@@ -149,9 +161,13 @@ class _Checking:
             return replace(at, ref=call.exchange, reason=f"the record cannot be read: {error}")
         if run in self._said or len(self._said) < REPLAY_OPEN_RUNS_MAX:
             self._said.setdefault(run, []).append(exchange.reply.text)
-        return (yield from self._check_tools(run, call, exchange))
+        versions = range(self._since.get(run, past.version), past.version + 1)
+        self._since[run] = past.version
+        return (yield from self._check_tools(run, call, exchange, versions))
 
-    def _check_tools(self, run: str, call: Call, exchange: _Exchange) -> Flow[Diverged | None]:
+    def _check_tools(
+        self, run: str, call: Call, exchange: _Exchange, versions: range
+    ) -> Flow[Diverged | None]:
         recorded = zip(call.tools, exchange.reply.calls, exchange.results, strict=False)
         for use, asked, result in recorded:
             at = Diverged(run=run, round=call.round, tool=use.name)
@@ -160,21 +176,10 @@ class _Checking:
                     yield Peek(ref, shown_chars=0)
                 except (Gone, NotFound) as error:
                     return replace(at, ref=ref, reason=error.message)
-            if use.name in _LOOKS and (yield from self._is_another(run, use, asked, result)):
-                ref = use.refs[0] if use.refs else None
-                return replace(at, ref=ref, reason="it shows something else now")
+            done = Recorded(run, use, asked, result, versions)
+            if reason := (yield from self._tools.trouble(done)):
+                return replace(at, ref=use.refs[0] if use.refs else None, reason=reason)
         return None
-
-    def _is_another(
-        self, run: str, use: ToolUse, asked: ToolCall, result: ToolResult
-    ) -> Flow[bool]:
-        """Whether a tool that looks into a ref shows something else than it did."""
-        toolbox = Toolbox(self._thread, run, "replay", None)
-        toolbox.refs.update(dict.fromkeys(use.refs))
-        now = (yield from toolbox.use(asked)).result
-        if now.is_error or result.is_error:
-            return now.is_error != result.is_error
-        return now.text != result.text
 
     def _check_answer(self, run: str, event: Event) -> Flow[Diverged | None]:
         """Check that an answer is there, and is what the model said."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from contextrelay.client.flow import Flow, for_each
-from contextrelay.client.run.ask import chosen_provider
+from contextrelay.client.run.ask import Folder, chosen_provider, tracked_files
 from contextrelay.client.run.provider import Provider
 from contextrelay.client.run.replay.again import replay_again
-from contextrelay.client.run.replay.recorded import Past, past_events, replay_recorded
+from contextrelay.client.run.replay.recorded import Asked, Past, past_events, replay_recorded
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import REPLAY_RUNS_MAX
 from contextrelay.logic.trace.runs import RunReader
@@ -21,7 +21,12 @@ _FIRST_VERSION = 1
 
 
 def replay_thread(
-    thread: Any, version: int | None, model: str | Provider | None, is_dry: bool, by: str
+    thread: Any,
+    version: int | None,
+    model: str | Provider | None,
+    is_dry: bool,
+    by: str,
+    files: Folder | None,
 ) -> Flow[Replay]:
     """Do the runs of a thread again that came after a version.
 
@@ -36,14 +41,15 @@ def replay_thread(
             f"thread {thread.id} has no version {begin}; the newest is {source.version}",
             "see the versions with: relay state log",
         )
+    asked = Asked(is_dry, by, tracked_files(files))
     runs = yield from _runs(thread.id, begin)
     if model is None or all(model == _named(run) for run in runs.values()):
-        return (yield from replay_recorded(source, begin, runs, is_dry, by))
+        return (yield from replay_recorded(source, begin, runs, asked))
     provider = chosen_provider(thread.transport, model)
-    asked = {id: run for id, run in runs.items() if run.kind == "ask" and run.status != "failed"}
-    if is_dry:
-        return _planned(source, begin, asked, provider)
-    return (yield from replay_again(source, begin, asked, provider, by))
+    again = {id: run for id, run in runs.items() if run.kind == "ask" and run.status != "failed"}
+    if asked.is_dry:
+        return _planned(source, begin, again, provider)
+    return (yield from replay_again(source, begin, again, provider, asked))
 
 
 def _runs(thread: str, version: int) -> Flow[dict[str, Run]]:

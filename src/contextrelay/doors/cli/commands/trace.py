@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from argparse import Namespace
+from argparse import BooleanOptionalAction, Namespace
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 
 from contextrelay.client.flow import iterate
 from contextrelay.client.run.trace import read_runs
@@ -54,6 +55,11 @@ def trace(args: Namespace, console: Console) -> None:
     arg("--from", dest="version", type=version, metavar="vN", help="only what came after (v1)"),
     arg("-m", "--model", metavar="PROVIDER[:MODEL]", help="ask another model; else by the record"),
     arg("--dry-run", action="store_true", help="call and write nothing"),
+    arg(
+        "--files",
+        action=BooleanOptionalAction,
+        help="compare with the files that git tracks here; another model may read them anyway",
+    ),
     by("who replays"),
 )
 def replay(args: Namespace, console: Console) -> None:
@@ -65,7 +71,9 @@ def replay(args: Namespace, console: Console) -> None:
 
     chosen = thread_argument.choose_thread(console, args)
     with console.busy("replaying"):
-        done = chosen.thread.replay(args.version, args.model, args.dry_run, args.by)
+        has_files = args.model is not None if args.files is None else args.files
+        files = Path.cwd() if has_files else None
+        done = chosen.thread.replay(args.version, args.model, args.dry_run, args.by, files)
     console.answer(done, replay_display.lines(done), done.fork)
     if console.is_human and not console.is_json:
         _show_answers(console, done)
