@@ -29,6 +29,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.logic.content.description",
         "contextrelay.logic.content.overview",
         "contextrelay.logic.diff.unified",
+        "contextrelay.logic.grep.gathered",
         "contextrelay.logic.grep.results",
         "contextrelay.logic.slicing.line_offsets",
         "contextrelay.logic.slicing.slice",
@@ -69,6 +70,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "core/inspect/parser_child.py": (
         "contextrelay.logic.content.overview",
         "contextrelay.logic.diff.unified",
+        "contextrelay.logic.grep.records",
         "contextrelay.logic.search.passages",
         "contextrelay.logic.slicing.slice",
         "contextrelay.logic.tokens",

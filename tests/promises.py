@@ -512,13 +512,16 @@ PROMISES: tuple[Promise, ...] = (
     ),
     kept(
         "L3",
-        "grep without blow-up, ranked search, and diff of two refs",
+        "grep without blow-up, several patterns, by record; ranked search, diff of two refs",
         "tests/client/test_search.py::test_a_hit_says_where_to_slice_and_the_slice_has_it",
         "tests/client/test_slices.py::test_a_pattern_is_found_in_a_ref_a_thread_and_everything",
         "tests/core/search/test_search.py::test_what_expired_or_was_removed_never_appears",
         "tests/core/inspect/test_slice.py::test_what_is_damaged_or_sealed_does_not_stop_a_grep_through_all",
         "tests/doors/cli/test_doctor.py::test_a_search_index_that_is_behind_is_reported",
         "tests/doors/cli/test_get.py::test_grep_goes_through_everything_or_a_thread",
+        "tests/doors/cli/test_get.py::test_of_several_patterns_the_best_matches_come_first",
+        "tests/logic/grep/test_records.py::test_a_match_in_json_is_its_record_with_its_pointer_and_its_parents",
+        "tests/logic/grep/test_records.py::test_json_lines_yaml_xml_and_tables_are_answered_by_record_too",
     ),
     partly(
         "L4",

@@ -85,10 +85,8 @@ def _judged(
 
 
 def _grep(relay: Relay, ref: str, fact: Fact) -> str:
-    first, second = map(re.escape, fact.cues)
-    pattern = f"{first}.*{second}|{second}.*{first}"
     try:
-        return relay.grep(pattern, ref, tokens_max=PIECE_TOKENS).text
+        return relay.grep(fact.cues, ref, is_fixed=True, tokens_max=PIECE_TOKENS).text
     except RelayError:
         return ""
 

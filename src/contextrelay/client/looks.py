@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from contextrelay.errors import Invalid
-from contextrelay.limits import GREP_PATTERN_CHARS_MAX, POINTER_CHARS_MAX
-from contextrelay.wire.verbs import SpanText, Title
+from contextrelay.limits import POINTER_CHARS_MAX
+from contextrelay.wire.verbs import GrepPattern, GrepPatterns, SpanText, Title
 
 _WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")
 
@@ -23,12 +23,8 @@ class Look(Struct, frozen=True, kw_only=True):
     ) = None
     grep: (
         Annotated[
-            str,
-            Meta(
-                min_length=1,
-                max_length=GREP_PATTERN_CHARS_MAX,
-                description="Lines that match a regular expression (RE2), with their numbers.",
-            ),
+            GrepPattern | GrepPatterns,
+            Meta(description="Lines or records that match (RE2); of several patterns the best."),
         ]
         | None
     ) = None

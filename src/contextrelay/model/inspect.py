@@ -105,7 +105,7 @@ class Piece(Struct, frozen=True, kw_only=True):
 
 
 class Match(Struct, frozen=True, kw_only=True):
-    """A line in which a pattern was found; a long one is folded around the place."""
+    """A line or record in which a pattern was found; a long line is folded around the place."""
 
     ref: str
     line: int
@@ -113,6 +113,9 @@ class Match(Struct, frozen=True, kw_only=True):
     offset: int
     """Where the match begins, in bytes from the start of the body."""
     text: str
+    """The line, or of structured content the record, with its pointer."""
+    pointer: str | None = None
+    """Of a record: where it is in its document."""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 

@@ -194,11 +194,29 @@ def _from_query(verb: type[Verb[Any]], query: Mapping[str, str]) -> dict[str, An
                 values[name] = decode_json(text)
             except (DecodeError, RecursionError) as error:
                 raise Invalid(f"{name} is no JSON: {error}", "write it as JSON") from None
+        elif _takes_lists(hint) and (several := _texts(text)) is not None:
+            values[name] = several
         elif text == "null" and type(None) in get_args(hint):
             values[name] = None
         else:
             values[name] = text
     return values
+
+
+def _takes_lists(hint: Any) -> bool:
+    """Whether a field takes one text, or several."""
+    return any(get_origin(each) is tuple for each in get_args(hint))
+
+
+def _texts(text: str) -> list[str] | None:
+    """Several texts, as JSON; None if it is one text."""
+    if not text.startswith('["'):
+        return None
+    try:
+        found = decode_json(text, type=list[str])
+    except (DecodeError, RecursionError):
+        return None
+    return found if len(found) > 1 else None
 
 
 def framed_tag(sha256: str) -> str:

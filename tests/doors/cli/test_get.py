@@ -90,6 +90,18 @@ def test_grep_goes_through_everything_or_a_thread(shell: Shell, ref: str) -> Non
     assert everywhere == f"{here}{ref[-36:][:8]} lines.txt\n7: line 7\n"
 
 
+def test_of_several_patterns_the_best_matches_come_first(shell: Shell, ref: str) -> None:
+    """Promise L3: `-e` for each, then the ref alone."""
+    short = ref[-36:][:8]
+
+    found = shell.out("grep", "-e", "line 19", "-e", "9$", short, "--matches-max", "2")
+    again = shell.out("get", short, "--grep", "line 19", "--grep", "9$", "--matches-max", "2")
+
+    assert found == again == "19: line 19\n199: line 199\n"
+    assert shell.fails("grep", "-e", "a", short, "b")[0] == 2
+    assert shell.fails("grep")[0] == 2
+
+
 def test_diff_shows_what_differs(shell: Shell, ref: str) -> None:
     """Promise L3."""
     new = shell.out("push", "-", stdin=TEXT.replace(b"line 9\n", b"LINE 9\n")).strip()

@@ -53,12 +53,18 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
         asked = asked_of(source, select(verb, verb.columns), verb.tokens_max)
         return take_within_bounds(asked, in_hand(body))
     if isinstance(verb, Grep):
-        from contextrelay.logic.grep.results import Wanted, find
+        from contextrelay.core.inspect.bounded import records_within_bounds
+        from contextrelay.logic.grep.gathered import Wanted
+        from contextrelay.logic.grep.results import find
 
         wanted = convert(verb, Wanted, from_attributes=True)
         until_s = time.monotonic() + GREP_ONE_S_MAX
         return find(
-            [_source(*bodies["ref"])], wanted, lambda: time.monotonic() > until_s, is_one=True
+            [_source(*bodies["ref"])],
+            wanted,
+            lambda: time.monotonic() > until_s,
+            records_within_bounds,
+            is_one=True,
         )
     if isinstance(verb, DiffRefs):
         from contextrelay.core.inspect.bounded import compare_within_bounds

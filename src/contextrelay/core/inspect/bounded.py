@@ -20,6 +20,7 @@ from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
     DIFF_CPU_S_MAX,
     DIFF_INLINE_STEPS_MAX,
+    GREP_RECORDS_CPU_S_MAX,
     INDEX_CPU_S_MAX,
     INDEX_PART_CPU_S_MAX,
     LOOK_CPU_S_MAX,
@@ -34,6 +35,7 @@ from contextrelay.limits import (
     SLICE_CPU_S_MAX,
 )
 from contextrelay.logic.content.overview import Look, Seen, see, see_lines
+from contextrelay.logic.grep.records import Records, Wanted, records
 from contextrelay.logic.search.passages import Index, Indexing, index_body
 from contextrelay.logic.slicing.slice import Take, take_from
 from contextrelay.model.inspect import Piece
@@ -47,6 +49,7 @@ Read = Callable[[int, int], Iterator[bytes]]
 _seen = Decoder(Seen)
 _piece = Decoder(Piece)
 _indexing = Decoder(Indexing)
+_records = Decoder(Records)
 # Lines are read in this process, and hold up its other threads: one at a time.
 _lines_lock = threading.Lock()
 
@@ -99,6 +102,15 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
     message = f"{_why(outcome, SLICE_CPU_S_MAX)}: no {asked.selector.way} of {asked.ref}"
     hint = f"take lines or bytes: relay get {asked.ref[:8]} --lines 1:40"
     raise _error(outcome, message, hint)
+
+
+def records_within_bounds(asked: Wanted, body: bytes) -> Records:
+    """What is found in the records of a body; none where that takes too long."""
+    if len(body) <= LOOK_INLINE_BYTES_MAX:
+        return records(asked, body)
+    opened = [(len(body), partial(iter, (body,)))]
+    outcome = run("records", asked, opened, GREP_RECORDS_CPU_S_MAX)
+    return _records.decode(outcome.value) if outcome.stopped is None else Records(None)
 
 
 def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> Compared:

@@ -17,12 +17,14 @@ from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find as find_artifact
 from contextrelay.core.artifacts.records import is_over
+from contextrelay.core.inspect.bounded import records_within_bounds
 from contextrelay.core.inspect.slice import source_at, source_of
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.errors import Invalid
 from contextrelay.limits import GREP_ARTIFACTS_MAX, GREP_ONE_S_MAX, GREP_S_MAX
-from contextrelay.logic.grep.results import Wanted, find
+from contextrelay.logic.grep.gathered import Wanted
+from contextrelay.logic.grep.results import find
 from contextrelay.logic.slicing.source import Source
 from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.model.inspect import Found, Skipped
@@ -38,7 +40,13 @@ def grep(stores: Stores, verb: Grep, body: Body) -> Found:
     wanted = convert(verb, Wanted, from_attributes=True)
     deadline_s = time.monotonic() + (GREP_S_MAX if verb.ref is None else GREP_ONE_S_MAX)
     sources = _sources(stores, verb)
-    return find(sources, wanted, lambda: time.monotonic() > deadline_s, is_one=verb.ref is not None)
+    return find(
+        sources,
+        wanted,
+        lambda: time.monotonic() > deadline_s,
+        records_within_bounds,
+        is_one=verb.ref is not None,
+    )
 
 
 def _sources(stores: Stores, verb: Grep) -> Iterator[Source | Skipped]:

@@ -86,11 +86,18 @@ def _diff(arguments: bytes, bodies: list[bytes]) -> object:
     return compare(decode(arguments, type=Compare), bodies)
 
 
+def _records(arguments: bytes, bodies: list[bytes]) -> object:
+    from contextrelay.logic.grep.records import Wanted, records
+
+    return records(decode(arguments, type=Wanted), bodies[0])
+
+
 _TASKS: dict[str, Callable[[bytes, list[bytes]], object]] = {
     "look": _look,
     "take": _take,
     "index": _index,
     "diff": _diff,
+    "records": _records,
 }
 
 

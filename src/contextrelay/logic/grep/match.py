@@ -9,7 +9,8 @@ every place in it that was not shown with the one before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -55,6 +56,27 @@ class Block(Struct, frozen=True, gc=False):
     """Whether it begins within a line."""
     line_offset: int
     """Where the line in which it begins does."""
+    is_cut: bool = False
+    """Whether its last line goes on behind it: then its end is no line's end."""
+
+
+def compile_any(
+    patterns: Sequence[str], ignore_case: bool = False, is_fixed: bool = False
+) -> Pattern:
+    """Make RE2 ready to look for any of several patterns.
+
+    Raises:
+        Invalid: RE2 does not take one of them, or all together.
+    """
+    if len(patterns) == 1:
+        return compile_pattern(patterns[0], ignore_case, is_fixed)
+    for each in patterns:
+        compile_pattern(each, ignore_case, is_fixed)  # Its own error says which it is.
+    parts = [_ESCAPED.sub(r"\\\g<0>", each) if is_fixed else each for each in patterns]
+    return compile_pattern("|".join(f"(?:{part})" for part in parts), ignore_case)
+
+
+_ESCAPED = re.compile(r"[^\w\s\x80-\U0010ffff]", re.ASCII)
 
 
 def compile_pattern(pattern: str, ignore_case: bool = False, is_fixed: bool = False) -> Pattern:
@@ -114,7 +136,7 @@ def blocks_of(
                 carried = part[stop:]
                 seen, is_inside, line_offset = 0, False, offset
             else:
-                yield Block(line, offset, part, seen, is_inside, line_offset)
+                yield Block(line, offset, part, seen, is_inside, line_offset, is_cut=True)
                 carried = part[-GREP_OVERLAP_BYTES:]
                 offset += len(part) - len(carried)
                 seen, is_inside = len(carried), True
@@ -153,7 +175,7 @@ class Seeker:
             if self._is_stopped():
                 return
             # Of an overlap only the end is new; but a match may begin before it.
-            place = max(0, shown_until - block.offset) if block.is_inside else 0
+            place = max(1, shown_until - block.offset) if block.is_inside else 0
             line, counted = block.line, 0
             for found in self._found(block, place):
                 shown_until = block.offset + found.until
@@ -171,13 +193,16 @@ class Seeker:
 
     def _found(self, block: Block, place: int) -> Iterator[_Found]:
         """The matches of a block from a place on."""
+        # RE2 sees the byte before a place and the one behind its end: within a line, ^ and $ are
+        # found at neither.
         raw, search = block.raw, self._search
-        while place < len(raw) and (match := search(raw, place)) is not None:
+        end = len(raw) - block.is_cut
+        while place < end and (match := search(raw, place, end)) is not None:
             start, stop = match.span()
             if block.is_inside and stop <= block.seen:
                 place = max(stop, place + 1)  # It was found in the block before this one.
                 continue
-            if start == len(raw) and (raw.endswith(b"\n") or block.is_inside):
+            if start == end and (block.is_cut or raw.endswith(b"\n") or block.is_inside):
                 return  # An empty match behind the last line end, where no line is.
             is_looking = not self.is_enough or self.count % self._looks_every == 0
             if is_looking and self._is_stopped():

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import force_setattr
 
 from contextrelay.limits import (
     DIFF_CONTEXT_LINES_MAX,
@@ -14,6 +15,7 @@ from contextrelay.limits import (
     GREP_MATCHES_DEFAULT,
     GREP_MATCHES_MAX,
     GREP_PATTERN_CHARS_MAX,
+    GREP_PATTERNS_MAX,
     JSON_PATH_CHARS_MAX,
     LIST_ITEMS_MAX,
     OUTLINE_TOKENS_DEFAULT,
@@ -64,9 +66,15 @@ class Slice(Verb[Piece], frozen=True):
     tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
 
 
+GrepPattern = Annotated[str, Meta(min_length=1, max_length=GREP_PATTERN_CHARS_MAX)]
+GrepPatterns = Annotated[tuple[GrepPattern, ...], Meta(min_length=1, max_length=GREP_PATTERNS_MAX)]
+
+
 class Grep(Verb[Found], frozen=True):
     """Lines in which a regular expression (RE2) is found: in one ref, a thread, or everything.
 
+    Of several patterns, what has more of them comes first. In JSON, YAML, XML and tables the
+    smallest record that holds a match is shown, unless lines of `context` are asked for.
     `context`: how many lines before and after each. `is_fixed`: the pattern is plain text.
     `after_line`: only after that line of the one ref. `is_count`: only count them.
     """
@@ -75,7 +83,7 @@ class Grep(Verb[Found], frozen=True):
         answered_in="inspect.grep", http="GET /v1/grep", also="GET /v1/artifacts/{ref}/grep"
     )
 
-    pattern: Annotated[str, Meta(min_length=1, max_length=GREP_PATTERN_CHARS_MAX)]
+    pattern: GrepPattern | GrepPatterns
     ref: Ref | None = None
     thread: Ref | None = None
     context: Annotated[int, Meta(ge=0, le=GREP_CONTEXT_LINES_MAX)] = 0
@@ -85,6 +93,10 @@ class Grep(Verb[Found], frozen=True):
     after_line: Index = 0
     matches_max: Annotated[int, Meta(ge=1, le=GREP_MATCHES_MAX)] = GREP_MATCHES_DEFAULT
     tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str) and len(self.pattern) == 1:
+            force_setattr(self, "pattern", self.pattern[0])
 
 
 class Outline(Verb[Outlined], frozen=True):

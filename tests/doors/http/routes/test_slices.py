@@ -49,6 +49,18 @@ def test_a_pattern_is_looked_for_in_one_ref_or_in_all(served: Served) -> None:
     assert every["matches"][0]["ref"] == ref
 
 
+def test_several_patterns_are_a_json_list(served: Served) -> None:
+    """Promise L3."""
+    ref = pushed(served, TEXT)
+    url = f"{served.url}/v1/artifacts/{ref}/grep"
+
+    several = httpx2.get(url, params={"pattern": '["9$","^line 19"]', "matches_max": "1"}).json()
+    one = httpx2.get(url, params={"pattern": '["9]$', "matches_max": "1"}).json()
+
+    assert several["text"] == "19: line 19\n"
+    assert one["text"] == "9: line 9\n"
+
+
 def test_two_refs_are_compared(served: Served) -> None:
     """Promise L4."""
     old, new = pushed(served, b"a\nb\n"), pushed(served, b"a\nc\n")

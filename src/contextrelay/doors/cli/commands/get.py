@@ -53,7 +53,9 @@ def _tokens_max(args: Namespace) -> int:
         arg("--lines", metavar="A:B", help="lines, numbered from 1, B not included"),
         arg("--bytes", metavar="A:B", help="bytes, counted from 0"),
         arg("--tokens", metavar="A:B", help="tokens, counted from 0"),
-        arg("--grep", metavar="RE", help="lines that match (RE2)"),
+        arg(
+            "--grep", action="append", metavar="RE", help="what matches (RE2); the best of several"
+        ),
         arg("--json-pointer", metavar="P", help="a place in JSON: /orders/0/id"),
         arg("--json-path", metavar="P", help="places in JSON: $.orders[*].id (RFC 9535)"),
         arg("--rows", metavar="A:B", help="rows of a table, counted from 0"),
@@ -112,26 +114,45 @@ def _show_shape(console: Console, args: Namespace, relay: Relay, ref: str) -> No
 
 
 @takes(
-    arg("pattern", metavar="PATTERN", help="a regular expression (RE2)"),
+    arg("pattern", metavar="PATTERN", nargs="?", help="a regular expression (RE2)"),
     arg("ref", metavar="REF", nargs="?", help="in one ref (- reads it from stdin); else in all"),
+    arg(
+        "-e",
+        dest="patterns",
+        action="append",
+        metavar="RE",
+        help="one of several patterns, the best matches first; then REF alone follows",
+    ),
     *_MATCH,
     thread_option("in a thread"),
     _BUDGET,
 )
 def grep(args: Namespace, console: Console) -> None:
     """Find lines that match, in one ref, in a thread, or in everything."""
-    if args.ref is not None:
-        relay, ref = _looked_at(console, args.ref)
-        _show_found(console, _grep(relay, args, args.pattern, ref=ref), ref)
+    patterns, ref_given = _patterns(args)
+    if ref_given is not None:
+        relay, ref = _looked_at(console, ref_given)
+        _show_found(console, _grep(relay, args, patterns, ref=ref), ref)
         return
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
     thread = chosen.thread.id if chosen else None
-    _show_found(console, _grep(console.relay, args, args.pattern, thread=thread))
+    _show_found(console, _grep(console.relay, args, patterns, thread=thread))
 
 
-def _grep(relay: Relay, args: Namespace, pattern: str, **where: Any) -> Found:
+def _patterns(args: Namespace) -> tuple[list[str], str | None]:
+    """What is looked for, and in which ref; with -e the only argument is the ref."""
+    if not args.patterns:
+        if args.pattern is None:
+            raise Invalid("what is to be found?", "relay grep PATTERN [REF]")
+        return [args.pattern], args.ref
+    if args.ref is not None:
+        raise Invalid("with -e only a REF follows", "relay grep -e A -e B REF")
+    return args.patterns, args.pattern
+
+
+def _grep(relay: Relay, args: Namespace, patterns: list[str], **where: Any) -> Found:
     return relay.grep(
-        pattern,
+        tuple(patterns),
         context=args.context,
         ignore_case=args.ignore_case,
         is_fixed=args.fixed,

@@ -1,0 +1,242 @@
+"""What a grep has gathered: matches in order, or of several patterns the best, within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappush, heappushpop
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from contextrelay.limits import LINE_MARK_BYTES, MATCH_BYTES_SHOWN
+from contextrelay.logic.grep.match import Hit, compile_pattern
+from contextrelay.logic.slicing.fit import fit
+from contextrelay.logic.slicing.source import Source, shown, text_of
+from contextrelay.logic.tokens import count_tokens
+from contextrelay.model.inspect import Match, Skipped
+from contextrelay.model.tokens import Spent
+
+Search = Callable[..., Any]
+"""Of a compiled pattern."""
+
+SHORT_REF_CHARS = 8
+ONE_MORE = 100
+"""What one more pattern counts; whole words decide among what has as many."""
+# Longer lines are looked at around their matches.
+_LINE_BYTES = 8_192
+_ROOM_TOKENS = 4
+_SKIPPED_MAX = 100
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What is looked for, and how much of it is shown."""
+
+    pattern: str | tuple[str, ...]
+    ignore_case: bool = False
+    is_fixed: bool = False
+    context: int = 0
+    is_count: bool = False
+    after_line: int = 0
+    matches_max: int
+    tokens_max: int
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return (self.pattern,) if isinstance(self.pattern, str) else self.pattern
+
+    @property
+    def shows_records(self) -> bool:
+        """Whether records are shown where there are some; where a place is given, lines are."""
+        return not (self.context or self.is_count or self.after_line)
+
+
+class Gathered:
+    """What was found so far."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.matches: list[Match] = []
+        self.names: dict[str, str] = {}
+        self.count = self.looked_at = self.skipped_count = self.record_bodies = 0
+        self.skipped: list[Skipped] = []
+        self.notes: list[str] = []
+        self.counts: list[str] = []
+        self.whole: list[Spent] = []
+        self.tokens_left = wanted.tokens_max
+        self.is_full = wanted.is_count
+        self.unshown_in = ""
+        """The first ref of which not all matches are shown."""
+        self.is_ranked = len(wanted.patterns) > 1 and not wanted.is_count
+        """Whether the best are shown, and not the first."""
+        self._best: list[tuple[int, int, Source | None, Hit | Match]] = []
+        self._order = 0
+        self._searches = [
+            compile_pattern(each, wanted.ignore_case, wanted.is_fixed).search
+            for each in wanted.patterns
+        ]
+        self._lines: set[tuple[str, int]] = set()
+
+    def skip(self, ref: str, why: str) -> None:
+        self.skipped_count += 1
+        if len(self.skipped) < _SKIPPED_MAX:
+            self.skipped.append(Skipped(ref=ref, why=why))
+
+    def match(self, source: Source, hit: Hit) -> Match:
+        """A line with those around it."""
+        context = self.wanted.context
+        before, after = _around(source, hit, context) if context else ((), ())
+        return Match(
+            ref=source.ref,
+            line=hit.line,
+            offset=hit.offset,
+            text=hit.text,
+            before=before,
+            after=after,
+        )
+
+    def takes(self, match: Match) -> bool:
+        """Take a match in, if it fits; from the first that does not, none is."""
+        if not self.is_full:
+            match = match if self.matches else self._fitted(match)
+            is_new = not self.matches or self.matches[-1].ref != match.ref
+            cost = count_tokens(_lines_of(match) + (f"{match.ref} {match.line}" if is_new else ""))
+            self.is_full = (
+                cost + 1 > self.tokens_left or len(self.matches) >= self.wanted.matches_max
+            )
+            self.tokens_left -= cost + 1
+        if self.is_full:
+            self.unshown_in = self.unshown_in or match.ref
+            return False
+        self.matches.append(match)
+        return True
+
+    def _fitted(self, match: Match) -> Match:
+        """The very first is shown in any case: without its neighbours, or what fits of it."""
+        if (match.before or match.after) and (
+            count_tokens(_lines_of(match)) > self.tokens_left // 2
+        ):
+            match = replace(match, before=(), after=())
+        around = count_tokens(_lines_of(replace(match, text="")) + f"{match.ref} {match.line}")
+        room_tokens = self.tokens_left - around - _ROOM_TOKENS
+        if count_tokens(match.text) <= room_tokens:
+            return match
+        text = match.text
+        if match.pointer is None:
+            chars = 4 * max(1, room_tokens)
+            while count_tokens(text) > room_tokens and chars > 4:
+                text = cut_around(match.text, self._searches, chars)
+                chars = chars * 4 // 5
+        return replace(match, text=fit(text, max(1, room_tokens)))
+
+    # Of several patterns, the best
+
+    def ranks_line(self, source: Source, hit: Hit) -> None:
+        """Keep a line by how many of the patterns it has, if it is among the best so far."""
+        if hit.is_folded:
+            raw = source.bytes_of(hit.line_offset, min(hit.offset + _LINE_BYTES, source.size_bytes))
+            end = raw.find(b"\n", hit.offset - hit.line_offset)
+            if len(raw) < _LINE_BYTES:
+                if (source.ref, hit.line_offset) in self._lines:
+                    return  # It was seen at a match before this one.
+                self._lines.add((source.ref, hit.line_offset))
+                text = shown(text_of(raw[:end] if end >= 0 else raw)).removesuffix("\r")
+                hit = replace(hit, text=text)
+        self._rank(score_of(hit.text.encode("utf-8", "replace"), self._searches), source, hit)
+
+    def ranks(self, score: int, match: Match) -> None:
+        """Keep a record by how many of the patterns it has."""
+        self._rank(score, None, match)
+
+    def _rank(self, score: int, source: Source | None, found: Hit | Match) -> None:
+        self._order += 1
+        entry = (score, -self._order, source, found)
+        if len(self._best) < self.wanted.matches_max:
+            heappush(self._best, entry)
+        else:
+            heappushpop(self._best, entry)
+
+    def take_ranked(self) -> None:
+        """Take in the best: what has more of the patterns first, then in order."""
+        for _, _, source, found in sorted(self._best, key=lambda each: each[:2], reverse=True):
+            if isinstance(found, Hit):
+                assert source is not None
+                if self.matches and len(found.text) > MATCH_BYTES_SHOWN:
+                    text = cut_around(found.text, self._searches, MATCH_BYTES_SHOWN)
+                    found = replace(found, text=text)
+                found = self.match(source, found)
+            if not self.takes(found):
+                return
+
+
+def score_of(raw: bytes, searches: Sequence[Search]) -> int:
+    """How good a match is: by how many patterns are in it, then by how many as whole words."""
+    score = 0
+    for search in searches:
+        found = search(raw)
+        while found is not None:
+            start, stop = found.span()
+            if is_whole(raw, start, stop):
+                score += ONE_MORE + 1
+                break
+            following = search(raw, max(stop, start + 1))
+            if following is None:
+                score += ONE_MORE
+            found = following
+    return score
+
+
+def is_whole(raw: bytes, start: int, stop: int) -> bool:
+    """Whether no word goes on before or behind a place."""
+    before, behind = raw[start - 1 : start] if start else b"", raw[stop : stop + 1]
+    return not (before + b" ")[:1].isalnum() and not (behind + b" ")[:1].isalnum()
+
+
+def cut_around(text: str, searches: Sequence[Search], chars_max: int) -> str:
+    """What fits of a long line: some of it around the first match of each pattern."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= chars_max:
+        return text
+    spans = sorted(found.span() for search in searches if (found := search(raw)) is not None)
+    spans = [(start, min(stop, start + chars_max // 2)) for start, stop in spans]
+    matched = sum(stop - start for start, stop in spans)
+    room = max(0, chars_max - matched) // max(1, 2 * len(spans))
+    parts: list[tuple[int, int]] = []
+    for start, stop in spans or [(0, 0)]:
+        first = max(0, min(start - room, len(raw) - 2 * room))
+        last = min(len(raw), max(stop + room, first + 2 * room))
+        if parts and first <= parts[-1][1]:
+            parts[-1] = (parts[-1][0], max(last, parts[-1][1]))
+        else:
+            parts.append((first, last))
+    said = "…".join(raw[first:last].decode("utf-8", "ignore") for first, last in parts)
+    return f"{'…' if parts[0][0] else ''}{said}{'…' if parts[-1][1] < len(raw) else ''}"
+
+
+def _around(source: Source, hit: Hit, context: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines before and after that of a match; no further than a window is read for them."""
+    window = min(LINE_MARK_BYTES, 4 * MATCH_BYTES_SHOWN * context)
+    start = max(0, hit.line_offset - window)
+    raw = source.bytes_of(start, hit.line_offset)
+    # One more than is shown, to know whether the first of them is whole.
+    before = raw.rsplit(b"\n", context + 1)[:-1] if raw else []
+    if len(before) > context or start:
+        before = before[1:]  # Its beginning is not there.
+    rest = source.bytes_of(hit.offset, min(hit.offset + window, source.size_bytes))
+    after = rest.split(b"\n", context + 2)[1:]
+    if after and (not after[-1] or hit.offset + len(rest) < source.size_bytes):
+        after = after[:-1]
+    return tuple(map(_short, before[-context:])), tuple(map(_short, after[:context]))
+
+
+def _short(raw: bytes) -> str:
+    """A line next to a match, its beginning if it is long."""
+    cut = raw[:MATCH_BYTES_SHOWN].removesuffix(b"\r")
+    return shown(text_of(cut)) + ("…" if len(raw) > MATCH_BYTES_SHOWN else "")
+
+
+def _lines_of(match: Match) -> str:
+    """A match as lines, as long as they can be."""
+    return "".join(
+        f"{match.line}- {line}\n" for line in (*match.before, match.text, *match.after, "--")
+    )

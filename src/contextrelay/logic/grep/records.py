@@ -1,0 +1,252 @@
+"""Records: matches in structured content, each as the smallest record that holds it.
+
+Of several patterns, a record that has more of them comes first. It is shown with its pointer and
+with what identifies the records that it is in; of a long one, first the members that match.
+
+Rule: what holds more than GREP_RECORD_BYTES_MAX is no record that is preferred for having more of
+the patterns: it has them only because it has so much.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from heapq import heapify, heappop, heappush
+
+import msgspec
+from msgspec import Struct
+
+from contextrelay.limits import GREP_PLACES_MAX, GREP_RECORD_BYTES_MAX
+from contextrelay.logic.grep.gathered import ONE_MORE, is_whole
+from contextrelay.logic.grep.match import compile_pattern
+from contextrelay.logic.grep.shown_record import Showing
+from contextrelay.logic.grep.tree import Format, Node, TooMany, nodes_of
+from contextrelay.model.artifact import ArtifactType
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What to look for in a body, what that is, and how much of a record is shown."""
+
+    patterns: tuple[str, ...]
+    ignore_case: bool = False
+    is_fixed: bool = False
+    type: ArtifactType
+    media_type: str
+    records_max: int
+    chars_max: int
+    """Of one record."""
+    all_chars_max: int
+
+
+class Record(Struct, frozen=True, array_like=True):
+    """A record that matches: where it is, how many of the patterns it has, and its text."""
+
+    line: int
+    offset: int
+    pointer: str
+    score: int
+    text: str
+
+
+class Records(Struct, frozen=True, array_like=True):
+    """The best of the records that match, and how many there are; None where they are none."""
+
+    found: list[Record] | None
+    count: int = 0
+
+
+def records(wanted: Wanted, body: bytes) -> Records:
+    """Look for patterns in the records of a body."""
+    format = format_of(wanted.type, wanted.media_type, body)
+    if format is None:
+        return Records(None)
+    text = body.decode("latin-1")
+    try:
+        nodes = nodes_of(text, format)
+    except TooMany:
+        return Records(None)
+    places = _places(wanted, body)
+    if places is None:
+        return Records(None)
+    holders = _holders(nodes, places, len(wanted.patterns), format)
+    if not holders:
+        return Records(None)
+    order = sorted(holders, key=lambda each: (-each.score, each.offset))
+    lines = _Lines(body)
+    searches = [
+        compile_pattern(each, wanted.ignore_case, wanted.is_fixed).search
+        for each in wanted.patterns
+    ]
+    showing = Showing(searches, wanted.chars_max, body, nodes, format)
+    found: list[Record] = []
+    left = wanted.all_chars_max
+    for each in order[: wanted.records_max]:
+        text = showing.text(each.node)
+        pointer, score = showing.pointer(each.node), each.score
+        found.append(Record(lines.number(each.offset), each.offset, pointer, score, text))
+        left -= len(text)
+        if left <= 0:
+            break
+    return Records(found, len(holders))
+
+
+def structured_type(type: ArtifactType, media_type: str, head: bytes) -> ArtifactType | None:
+    """What a body that may have records is read as; None if it has none."""
+    if type in ("json", "csv") or media_type in _FORMATS:
+        return type
+    # A log of JSON lines, or a document without a name that shows it.
+    is_json = type in ("log", "text", "tool_output") and head.lstrip()[:1] in (b"{", b"[")
+    return "json" if is_json else None
+
+
+_FORMATS: dict[str, Format] = {
+    "application/yaml": "yaml",
+    "application/x-yaml": "yaml",
+    "text/yaml": "yaml",
+    "application/xml": "xml",
+    "text/xml": "xml",
+    "image/svg+xml": "xml",
+}
+
+
+def format_of(type: ArtifactType, media_type: str, body: bytes) -> Format | None:
+    """What a body is built as; None if it is nothing that has records."""
+    if type == "csv":
+        return "table"
+    if type != "json":
+        return _FORMATS.get(media_type)
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        first = body.lstrip().partition(b"\n")[0]
+        try:
+            msgspec.json.decode(first, type=msgspec.Raw)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        return "json lines"
+    return "json"
+
+
+Place = tuple[int, int, int, bool]
+"""Where a match begins and ends, which pattern it is of, and whether it is a whole word."""
+
+
+def _places(wanted: Wanted, body: bytes) -> list[Place] | None:
+    """Every match of every pattern; None where they are too many."""
+    found: list[Place] = []
+    for index, each in enumerate(wanted.patterns):
+        search = compile_pattern(each, wanted.ignore_case, wanted.is_fixed).search
+        at = 0
+        while at <= len(body) and (match := search(body, at)) is not None:
+            start, stop = match.span()
+            found.append((start, stop, index, is_whole(body, start, stop)))
+            at = max(stop, start + 1)
+            if len(found) > GREP_PLACES_MAX:
+                return None
+    return sorted(found)
+
+
+class _Holder(Struct):
+    """A node that holds matches, and no smaller one holds as many of the patterns."""
+
+    node: int
+    mask: int
+    whole: int
+    """The patterns that it has as whole words."""
+    offset: int
+    """Where the first of them is."""
+
+    @property
+    def score(self) -> int:
+        return ONE_MORE * self.mask.bit_count() + self.whole.bit_count()
+
+    def add(self, other: _Holder) -> None:
+        self.mask |= other.mask
+        self.whole |= other.whole
+        self.offset = min(self.offset, other.offset)
+
+
+def _holders(
+    nodes: list[Node], places: list[Place], patterns: int, format: Format
+) -> list[_Holder]:
+    """The smallest records that hold matches."""
+    own: dict[int, _Holder] = {}
+    stack: list[int] = []
+    following = 0
+    for start, stop, pattern, is_word in places:
+        while following < len(nodes) and nodes[following].start <= start:
+            stack = _opened(nodes, stack, following)
+            following += 1
+        index = next((each for each in reversed(stack) if nodes[each].stop >= stop), 0)
+        index = _record(nodes, index)
+        holder = own.setdefault(index, _Holder(index, 0, 0, start))
+        holder.mask |= 1 << pattern
+        holder.whole |= is_word << pattern
+    if patterns > 1:
+        _join(nodes, own)
+    if format == "table":
+        own.pop(0, None)  # The header: it is shown with every row.
+    return list(own.values())
+
+
+def _opened(nodes: list[Node], stack: list[int], index: int) -> list[int]:
+    while stack and stack[-1] != nodes[index].parent:
+        stack.pop()
+    stack.append(index)
+    return stack
+
+
+def _record(nodes: list[Node], index: int) -> int:
+    """The node itself if it is a record, else the nearest that it is in; the first at last."""
+    while index and not nodes[index].is_record and nodes[index].parent >= 0:
+        index = nodes[index].parent
+    return index
+
+
+def _size(node: Node) -> int:
+    return node.stop - node.body
+
+
+def _join(nodes: list[Node], own: dict[int, _Holder]) -> None:
+    """Add the records that have more of the patterns than any one in them."""
+    below: dict[int, _Holder] = {}
+    best: dict[int, int] = {}
+    # The smallest first: what one of them has is no news in those that it is in.
+    pending = [-index for index in own]
+    heapify(pending)
+    while pending:
+        index = -heappop(pending)
+        if pending and -pending[0] == index:
+            continue
+        node, mine, under = nodes[index], own.get(index), below.get(index)
+        score = mine.score if mine else 0
+        if under is not None:
+            both = _Holder(index, under.mask, under.whole, under.offset)
+            if mine is not None:
+                both.add(mine)
+            is_small = node.is_record and _size(node) <= GREP_RECORD_BYTES_MAX
+            if is_small and both.score > max(best[index], score):
+                own[index] = both
+            mine, score = both, max(best[index], score, both.score if is_small else 0)
+        assert mine is not None
+        if node.parent >= 0:
+            if node.parent in below:
+                below[node.parent].add(mine)
+            else:
+                held = _Holder(node.parent, mine.mask, mine.whole, mine.offset)
+                below[node.parent] = held
+                heappush(pending, -node.parent)
+            best[node.parent] = max(best.get(node.parent, 0), score)
+
+
+class _Lines:
+    """Numbers of lines by places."""
+
+    def __init__(self, body: bytes) -> None:
+        self._starts = [0]
+        at = body.find(b"\n")
+        while at >= 0:
+            self._starts.append(at + 1)
+            at = body.find(b"\n", at + 1)
+
+    def number(self, offset: int) -> int:
+        return bisect_right(self._starts, offset)

@@ -1,0 +1,91 @@
+"""Records: a match in structured content is shown as the smallest record that holds it."""
+
+from __future__ import annotations
+
+import json
+
+from contextrelay.logic.grep.gathered import Wanted
+from contextrelay.logic.grep.records import records
+from contextrelay.logic.grep.results import find
+from contextrelay.logic.slicing.source import Source, in_hand
+from contextrelay.model.artifact import ArtifactType
+from contextrelay.model.inspect import Found
+
+ORDERS = {
+    f"W{number}": {
+        "order_id": f"W{number}",
+        "items": [
+            {"item_id": f"{number}-{which}", "name": "Lamp", "price": number + which}
+            for which in range(3)
+        ],
+        "address": {"zip": str(10_000 + number), "city": "Rome"},
+    }
+    for number in range(100, 200)
+}
+
+
+def found(
+    text: str, pattern: str | tuple[str, ...], kind: ArtifactType = "json", media_type: str = ""
+) -> Found:
+    body = text.encode()
+    source = Source(
+        ref="0" * 32,
+        type=kind,
+        media_type=media_type,
+        is_text=True,
+        size_bytes=len(body),
+        read=in_hand(body),
+        marks=lambda: None,
+    )
+    wanted = Wanted(pattern=pattern, matches_max=200, tokens_max=150)
+    return find([source], wanted, lambda: False, records, is_one=True)
+
+
+def test_a_match_in_json_is_its_record_with_its_pointer_and_its_parents() -> None:
+    """Promise L3: also where all of it stands on one line."""
+    answer = found(json.dumps(ORDERS), "150-2")
+
+    assert answer.matches[0].pointer == "/W150/items/2"
+    assert answer.text == (
+        '1: /W150/items/2 (order_id "W150"): {"item_id":"150-2","name":"Lamp","price":152}\n'
+    )
+
+
+def test_of_several_patterns_the_record_that_has_all_comes_first() -> None:
+    """Promise L3: several patterns at once, the best matches first."""
+    answer = found(json.dumps(ORDERS, indent=1), ("W177", "zip"))
+
+    assert answer.matches[0].pointer == "/W177"
+    assert '"zip":"10177"' in answer.matches[0].text
+    assert answer.count > 100
+    assert answer.next_args["tokens_max"] == 600
+
+
+def test_json_lines_yaml_xml_and_tables_are_answered_by_record_too() -> None:
+    """Promise L3: structured content by record."""
+    lines = "".join(f'{{"id": "a{n}", "at": {{"zip": {n + 7000}}}}}\n' for n in range(50))
+    yaml = "all:\n" + "".join(f"  - name: host{n}\n    port: {n + 7000}\n" for n in range(50))
+    xml = "".join(f"<d>\n<name>host{n}</name>\n<port>{n + 7000}</port>\n</d>" for n in range(50))
+    table = "name,port\n" + "".join(f"host{n},{n + 7000}\n" for n in range(50))
+
+    assert '"zip":7021' in found(lines, ("a21", "zip")).matches[0].text
+    yaml_text = found(yaml, ("host21", "port"), "text", "application/yaml").matches[0].text
+    assert yaml_text == "/all/21: - name: host21 port: 7021"
+    xml_text = found(f"<all>{xml}</all>", ("host21", "port"), "text", "application/xml").text
+    assert xml_text.splitlines()[0].endswith("<port>7021</port> </d>")
+    assert (
+        found(table, ("host21", "port"), "csv").matches[0].text == "row 21: name=host21, port=7021"
+    )
+
+
+def test_lines_that_have_more_of_the_patterns_come_first_then_in_order() -> None:
+    """Promise L3: within the budget the best are shown, and how many there are."""
+    lines = [f"line {n} red" for n in range(40)] + ["a blue line", "red and blue", "blue, red"]
+    answer = found("\n".join(lines), ("red", "blue"), "text")
+
+    assert [match.line for match in answer.matches[:4]] == [42, 43, 1, 2]
+    assert answer.count == 43
+
+
+def test_what_is_no_such_content_is_answered_by_lines() -> None:
+    assert found('{"a": 1\nbroken\n', "broken").text == "2: broken\n"
