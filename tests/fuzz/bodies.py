@@ -16,7 +16,8 @@ from contextrelay.logic.content.description import Description
 from contextrelay.logic.content.digest import digest
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.diff.unified import differ
-from contextrelay.logic.grep.results import Wanted, find
+from contextrelay.logic.grep.gathered import Wanted
+from contextrelay.logic.grep.results import find
 from contextrelay.logic.outline import outline
 from contextrelay.logic.search.passages import passages
 from contextrelay.logic.search.words import query_words, words

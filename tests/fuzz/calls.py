@@ -27,7 +27,8 @@ from contextrelay.logic.content.overview import count
 from contextrelay.logic.content.preview import preview
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.diff.unified import differ
-from contextrelay.logic.grep.results import Wanted, find
+from contextrelay.logic.grep.gathered import Wanted
+from contextrelay.logic.grep.results import find
 from contextrelay.logic.outline import outline
 from contextrelay.logic.search.passages import passages
 from contextrelay.logic.search.words import query_words, words
@@ -246,11 +247,13 @@ def _wanted(rng: Random, content: bytes, tokens_max: int) -> Wanted:
     if rng.random() < 0.3:
         start = rng.randrange(len(content)) if content else 0
         pattern = content[start : start + rng.choice((1, 5, 30))].decode("latin-1")
+    # Some of several patterns: of these the best are shown, in structured content by record.
+    several = tuple(rng.sample(PATTERNS, 2)) if rng.random() < 0.3 else ()
     return Wanted(
-        pattern=pattern,
+        pattern=(pattern, *several) if several else pattern,
         ignore_case=rng.random() < 0.3,
         is_fixed=rng.random() < 0.2,
-        context=rng.choice((0, 2, 100)),
+        context=rng.choice((0, 0, 0, 2, 100)),
         is_count=rng.random() < 0.2,
         after_line=rng.choice((0, 0, 5, 100_000)),
         matches_max=rng.choice((1, 200, 10_000)),

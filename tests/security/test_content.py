@@ -16,8 +16,9 @@ from contextrelay.limits import GREP_COUNTED_MAX, OUTLINE_LINES_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.diff.lines import find_edits
 from contextrelay.logic.document.diff import difference
+from contextrelay.logic.grep.gathered import Wanted
 from contextrelay.logic.grep.match import compile_pattern
-from contextrelay.logic.grep.results import Wanted, find
+from contextrelay.logic.grep.results import find
 from contextrelay.logic.outline import outline
 from contextrelay.logic.search.passages import passages
 from contextrelay.model.artifact import ArtifactType

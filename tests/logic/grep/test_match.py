@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from contextrelay.errors import Invalid
 from contextrelay.logic.grep.gathered import Wanted
 from contextrelay.logic.grep.match import Hit, Seeker, blocks_of, compile_pattern
-from contextrelay.logic.grep.records import records
 from contextrelay.logic.grep.results import find
 from contextrelay.model.inspect import Found
 from tests.logic.slicing.sources import REF, Counted
@@ -43,7 +42,7 @@ def _chunks(body: bytes, chunk_bytes: int) -> Iterator[bytes]:
 
 def found(body: bytes, pattern: str, *, tokens_max: int = 2_000, **options: object) -> Found:
     wanted = Wanted(pattern=pattern, matches_max=200, tokens_max=tokens_max, **options)  # pyright: ignore[reportArgumentType]
-    return find([Counted(body).source], wanted, lambda: False, records, is_one=True)
+    return find([Counted(body).source], wanted, lambda: False, is_one=True)
 
 
 @given(
@@ -110,7 +109,7 @@ def test_a_line_of_many_megabytes_is_folded_around_each_match() -> None:
     wanted = Wanted(pattern="needle", matches_max=200, tokens_max=2_000)
 
     tracemalloc.start()
-    answer = find([body.source], wanted, lambda: False, records, is_one=True)
+    answer = find([body.source], wanted, lambda: False, is_one=True)
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
@@ -201,7 +200,7 @@ def test_when_the_time_is_over_the_answer_says_so() -> None:
     looks = count()
     wanted = Wanted(pattern="needle", matches_max=5, tokens_max=2_000)
 
-    answer = find([body.source], wanted, lambda: next(looks) > 100, records, is_one=True)
+    answer = find([body.source], wanted, lambda: next(looks) > 100, is_one=True)
 
     assert not answer.is_complete
     assert 5 <= answer.count < 1_000_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from contextrelay.logic.grep.gathered import Wanted
-from contextrelay.logic.grep.records import records
 from contextrelay.logic.grep.results import find
 from contextrelay.logic.slicing.source import Source, in_hand
 from contextrelay.model.artifact import ArtifactType
@@ -38,7 +37,7 @@ def found(
         marks=lambda: None,
     )
     wanted = Wanted(pattern=pattern, matches_max=200, tokens_max=150)
-    return find([source], wanted, lambda: False, records, is_one=True)
+    return find([source], wanted, lambda: False, is_one=True)
 
 
 def test_a_match_in_json_is_its_record_with_its_pointer_and_its_parents() -> None:

@@ -63,8 +63,8 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
             [_source(*bodies["ref"])],
             wanted,
             lambda: time.monotonic() > until_s,
-            records_within_bounds,
             is_one=True,
+            by_records=records_within_bounds,
         )
     if isinstance(verb, DiffRefs):
         from contextrelay.core.inspect.bounded import compare_within_bounds

@@ -44,8 +44,8 @@ def grep(stores: Stores, verb: Grep, body: Body) -> Found:
         sources,
         wanted,
         lambda: time.monotonic() > deadline_s,
-        records_within_bounds,
         is_one=verb.ref is not None,
+        by_records=records_within_bounds,
     )
 
 

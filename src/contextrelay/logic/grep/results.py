@@ -20,7 +20,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.grep.gathered import SHORT_REF_CHARS, Gathered, Wanted
 from contextrelay.logic.grep.match import Seeker, blocks_of, compile_any
-from contextrelay.logic.grep.records import Records, structured_type
+from contextrelay.logic.grep.records import Records, records, structured_type
 from contextrelay.logic.grep.records import Wanted as RecordsWanted
 from contextrelay.logic.slicing.fit import fit_lines
 from contextrelay.logic.slicing.line_offsets import offset_of_line
@@ -42,8 +42,8 @@ def find(
     sources: Iterable[Source | Skipped],
     wanted: Wanted,
     is_over: Callable[[], bool],
-    by_records: ByRecords,
     is_one: bool = False,
+    by_records: ByRecords = records,
 ) -> Found:
     """Look for a pattern in sources, one after the other, until the time is over.
 
