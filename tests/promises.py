@@ -640,6 +640,7 @@ PROMISES: tuple[Promise, ...] = (
     partly(
         "X2",
         "anthropic, openai, ollama; retries, streaming, tools to look into refs",
+        "tests/doors/cli/test_run.py::test_the_setting_is_that_of_your_own_home_where_the_thread_is_on_a_server",
         "tests/client/run/providers/test_real_model.py::test_a_real_model_answers_piece_by_piece_and_is_counted",
         "tests/doors/cli/test_run.py::test_a_missing_key_of_a_provider_is_not_taken_for_that_of_a_server",
         "tests/security/test_tracked_files.py::test_an_index_that_names_files_outside_of_the_folder_is_not_believed",
@@ -725,6 +726,8 @@ PROMISES: tuple[Promise, ...] = (
     partly(
         "X3",
         "wrap any LLM command line; exec any command, output to a ref, status kept",
+        "tests/doors/wrap/test_llm_command.py::test_llm_itself_is_wrapped_and_asked_as_a_model",
+        "tests/doors/wrap/test_exec.py::test_what_was_stored_is_found_after_relay_itself_was_killed",
         "tests/doors/wrap/test_exec.py::test_a_short_output_is_printed_as_it_is_and_stored",
         "tests/doors/wrap/test_exec.py::test_a_long_output_becomes_a_digest_within_its_tokens",
         "tests/doors/wrap/test_exec.py::test_a_missing_or_unusable_command_is_a_clear_error",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.doors.cli.shell import Shell
+from tests.doors.http.serving import serving
 
 
 def script(shell: Shell, *lines: dict[str, Any]) -> None:
@@ -68,6 +69,20 @@ def test_the_default_model_is_a_setting(shell: Shell) -> None:
     assert result["text"] == "hello there"
     code, says = shell.fails("config", "set", "model", "ecco")
     assert (code, "did you mean echo" in says) == (2, True)
+
+
+def test_the_setting_is_that_of_your_own_home_where_the_thread_is_on_a_server(
+    shell: Shell, tmp_path: Path
+) -> None:
+    """Promise X2: the model is asked from here, with the keys and prices of here."""
+    shell.out("config", "set", "model", "echo:mine")
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served" / "config.json").write_text('{"model": "echo:of-the-server"}')
+
+    with serving(tmp_path / "served") as served:
+        answer = shell.json("ask", "who answers?", "--url", served.url)
+
+    assert (answer["provider"], answer["model"]) == ("echo", "mine")
 
 
 def test_json_is_the_result_and_nothing_else(shell: Shell) -> None:

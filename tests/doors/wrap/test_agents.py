@@ -139,7 +139,7 @@ def test_known_agents_are_called_so_that_they_answer_once(name: str) -> None:
         "opencode": "opencode run --model m1 --flag",
         "aider": "aider --yes-always --model m1 --flag --message-file FILE",
         "llm": "llm -m m1 --flag",
-        "sgpt": "sgpt --model m1 --flag",
+        "sgpt": "sgpt --no-md --model m1 --flag",
         "ollama": "ollama run m1 --flag",
     }
     assert " ".join(words) == expected[name]

@@ -249,6 +249,28 @@ def test_a_store_that_cannot_be_written_loses_no_output(shell: Shell) -> None:
     assert b"config.json cannot be used" in err
 
 
+def test_what_was_stored_is_found_after_relay_itself_was_killed(shell: Shell) -> None:
+    """Promise X3: whole parts, in order, under one id; what came after the last is lost."""
+    with Relay(shell.home) as relay:
+        relay.push("make the store")
+    (shell.home / "config.json").write_text('{"body_bytes_max": 100000}')
+    running = shell.start("--", "sh", "-c", "seq 1 50000; exec sleep 300")
+    until(lambda: len(shell.artifacts()) == 3, "two parts")
+    (child,) = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+
+    running.kill()
+    running.communicate(timeout=END_S_MAX)
+    os.kill(int(child), signal.SIGKILL)
+
+    with Relay(shell.home) as relay:
+        parts = relay.list(name="part").artifacts
+        parts.sort(key=lambda each: each.metadata["part"])
+        assert [each.name for each in parts] == ["part 1 of sh output", "part 2 of sh output"]
+        assert len({each.metadata["of"] for each in parts}) == 1
+        whole = "".join(f"{number}\n" for number in range(1, 50_001)).encode()
+        assert b"".join(relay.pull(each.ref) for each in parts) == whole[:200_000]
+
+
 def test_output_past_the_limit_of_a_body_is_one_ref(shell: Shell) -> None:
     """Promise X3: stored in parts, read as one body; the parts are gone from the list."""
     with Relay(shell.home, settings=Settings(body_bytes_max=100_000)) as relay:

@@ -38,7 +38,7 @@ AGENTS: dict[str, Agent] = {
     "opencode": Agent(("run",)),
     "aider": Agent(("--yes-always",), passing="file", file_option="--message-file"),
     "llm": Agent(model_option="-m"),
-    "sgpt": Agent(),
+    "sgpt": Agent(("--no-md",)),
     "ollama": Agent(("run",), model_option=""),
 }
 SYSTEM = """\

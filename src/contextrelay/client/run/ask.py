@@ -11,9 +11,10 @@ from contextrelay.client.flow import Items
 from contextrelay.client.run.files import TrackedFiles, is_tracked_folder
 from contextrelay.client.run.price_file import prices_here
 from contextrelay.client.run.provider import Provider
+from contextrelay.client.run.providers.account import home_folder
 from contextrelay.client.run.providers.registry import open_provider
 from contextrelay.client.run.run import Options, run_thread
-from contextrelay.client.transport.local import AsyncLocal, Local
+from contextrelay.client.transport.local import AsyncLocal, Local, settings_in
 from contextrelay.errors import Invalid
 from contextrelay.limits import RUN_OUTPUT_TOKENS_DEFAULT, RUN_ROUNDS_MAX
 from contextrelay.model.ref import parse_ref
@@ -71,13 +72,19 @@ def chosen_provider(
         Invalid: there is none of this name.
     """
     if model is None or isinstance(model, str):
-        return open_provider(model or settings_of(transport).model, environ=environ)
+        return open_provider(model or settings_of(transport, environ).model, environ=environ)
     return model
 
 
-def settings_of(transport: Any) -> Settings:
-    """The settings of a store in this process; those of a server are its own business."""
-    return transport.stores.settings if isinstance(transport, Local | AsyncLocal) else Settings()
+def settings_of(transport: Any, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of a store in this process.
+
+    Where the thread is on a server, those of RELAY_HOME, as keys and prices: the model is asked
+    from here. The server's own are not asked for.
+    """
+    if isinstance(transport, Local | AsyncLocal):
+        return transport.stores.settings
+    return settings_in(home_folder(environ))
 
 
 def tracked_files(folder: Folder | None) -> TrackedFiles | None:

@@ -21,7 +21,7 @@ from contextrelay.limits import CHUNK_BYTES, QUICK_SWEEP_ITEMS, SWEEP_EVERY_S
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import local_url
 from contextrelay.model.settings import Settings
-from contextrelay.store.engine import Engine, open_engine
+from contextrelay.store.engine import open_engine
 from contextrelay.wire.verbs import (
     Body,
     Pull,
@@ -52,7 +52,11 @@ def open_stores(address: str | os.PathLike[str] | None, settings: Settings | Non
     """Open the engine at an address with the given settings, or those in its folder."""
     engine = open_engine(default_address() if address is None else os.fspath(address))
     if settings is None:
-        settings = _settings_in(engine)
+        try:
+            settings = settings_in(engine.home)
+        except Invalid:
+            engine.close()
+            raise
     if engine.is_read_only:
         from logging import getLogger
 
@@ -62,14 +66,18 @@ def open_stores(address: str | os.PathLike[str] | None, settings: Settings | Non
     return Stores(engine, settings)
 
 
-def _settings_in(engine: Engine) -> Settings:
-    path = Path() if engine.home is None else engine.home / SETTINGS_NAME
-    if engine.home is None or not path.exists():
+def settings_in(home: Path | None) -> Settings:
+    """The settings in a store's folder, else the defaults.
+
+    Raises:
+        Invalid: they cannot be read.
+    """
+    path = Path() if home is None else home / SETTINGS_NAME
+    if home is None or not path.exists():
         return Settings()
     try:
         return decode(path.read_bytes(), type=Settings)
     except (OSError, ValidationError, ValueError) as error:
-        engine.close()
         raise Invalid(f"{path} cannot be used: {error}", "repair or delete it") from error
 
 

@@ -131,7 +131,7 @@ class _Run:
             output_tokens_max=0,
         )
         self.text = prompt_text(self._prompt)
-        self._output = Output(relay.transport, f"{wrapped.name} answer")
+        self._output = Output(relay.transport, f"{wrapped.name} answer", self.id)
         self._tally = Tally(prices_here(os.environ))
         self._head = bytearray()
 

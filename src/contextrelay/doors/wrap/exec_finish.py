@@ -63,14 +63,15 @@ def finish(
     """Keep what a command prints until it ends, store it, and print what there is room for."""
     began_s = time.monotonic()
     output = digest = None
+    run = _Run(options.command, thread, os.urandom(8).hex())
     try:
-        output, digest = Output(console.transport, _name(options.command)), OutputDigest()
+        output = Output(console.transport, _name(options.command), run.run)
+        digest = OutputDigest()
     except RelayError as error:
         _print_all(pieces)
         console.fail(error)
         console.exit_code = child.exit_status or 0
         return
-    run = _Run(options.command, thread, os.urandom(8).hex())
     run.begin(console.transport)
     for piece in pieces:
         output.add(piece)

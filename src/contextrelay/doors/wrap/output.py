@@ -2,6 +2,7 @@
 
 Rule: memory does not grow with it. Up to OUTPUT_MEMORY_BYTES are held in memory, up to the largest
 body in a file without a name; what is longer is stored as a part at once, and joined at the end.
+Where we are killed before that, the parts are there for a day; what came after the last is lost.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ Stored = TypeVar("Stored")
 class Output:
     """A stream of bytes on its way into a store."""
 
-    def __init__(self, transport: Local | Remote, name: str) -> None:
+    def __init__(self, transport: Local | Remote, name: str, about: str) -> None:
+        """`about` is what its parts have in common: who finds them can put them together."""
         self._transport = transport
-        self._name = name
+        self._name, self._about = name, about
         self._spool: IO[bytes] = BytesIO()
         self._is_file = False
         self._spooled_bytes = 0
@@ -61,7 +63,13 @@ class Output:
 
     def _store_part(self) -> None:
         """Store what is here as a part. The command goes on, also where that fails."""
-        part = Push(name=f"part of {self._name}", type="binary", ttl_s=DAY_S)
+        number = len(self._parts) + 1
+        part = Push(
+            name=f"part {number} of {self._name}",
+            type="binary",
+            metadata={"part": number, "of": self._about},
+            ttl_s=DAY_S,
+        )
         try:
             if len(self._parts) == PARTS_MAX:
                 raise TooLarge("the output is too long", f"at most {PARTS_MAX} parts are kept")
