@@ -35,6 +35,7 @@ from tests.doors.cli.shell import Shell
         (("list",), "no command 'list'", "use: relay artifact list, or relay thread list"),
         (("rm", "x"), "no command 'rm'", "use: relay artifact rm REF, or relay thread rm THREAD"),
         (("cat", "x"), "no command 'cat'", "use: relay pull REF"),
+        (("pul",), "no command 'pul'", "did you mean: relay pull\n"),
         (("summarise",), "no command 'summarise'", "to ask a model: relay ask summarise"),
         (("thread", "ls"), "relay thread has no 'ls'", "use: relay thread list"),
         (("artifact", "delete"), "relay artifact has no 'delete'", "use: relay artifact rm"),

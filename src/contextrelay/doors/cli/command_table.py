@@ -264,9 +264,7 @@ def find_command(words: list[str]) -> tuple[str, Entry, list[str]]:
     if words[0] not in GROUPS:
         known = [*COMMANDS, *GROUPS, *ALIASES]
         hint = f"use: {OTHER_WORDS[words[0]]}" if words[0] in OTHER_WORDS else ""
-        if not hint:
-            asked = f"; to ask a model: relay ask {words[0]}" if words[0].isalpha() else ""
-            hint = _suggested(words[0], known) + asked
+        hint = hint or _suggested(words[0], known) + _as_words(words[0], known)
         raise Invalid(f"there is no command {words[0]!r}", hint)
     group, commands = words[0], GROUPS[words[0]]
     if len(words) > 1 and words[1] in commands:
@@ -324,6 +322,14 @@ def _suggested(word: str, known: list[str], group: str = "") -> str:
     close = get_close_matches(word, [each for each in known if each != "rm"], 1, 0.5)
     start = f"relay {group} " if group else "relay "
     return f"did you mean: {start}{close[0]}" if close else f"see: relay help {group}".rstrip()
+
+
+def _as_words(word: str, known: list[str]) -> str:
+    """How a word is sent to a model, unless it is all but a command."""
+    from difflib import get_close_matches
+
+    is_typo = not word.isalpha() or get_close_matches(word, known, 1, 0.75)
+    return "" if is_typo else f"; to ask a model: relay ask {word}"
 
 
 def close_option(typed: str, known: Iterable[str]) -> str | None:

@@ -24,6 +24,7 @@ from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
 from contextrelay.client.run.tally import Tally
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.place import remember_push
 from contextrelay.doors.wrap.child_process import Child
 from contextrelay.doors.wrap.output import Output
 from contextrelay.errors import Refused, RelayError
@@ -81,6 +82,8 @@ def run_agent(
     assert child.exit_status is not None
     console.exit_code = child.exit_status
     artifact = run.end(child)
+    if artifact is not None:
+        remember_push(relay, artifact.ref)
     _say(console, run, child, artifact)
 
 

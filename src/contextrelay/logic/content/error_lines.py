@@ -40,6 +40,8 @@ def is_warning_line(line: str) -> bool:
 def error_lines(text: str, count_max: int) -> list[int]:
     """Indexes of the first lines that report an error or a failure, in one pass over a text."""
     found: list[int] = []
+    if not any(hint in text for hint in _HINTS):
+        return found
     line = at = 0
     for match in _ERROR.finditer(text):
         if match.start() < at:
