@@ -154,7 +154,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "doors/wrap/exec_start.py": ("contextrelay.doors.wrap.exec_finish",),
     "doors/mcp/http_transport.py": (
         "contextrelay.doors.mcp.server",
-        "contextrelay.doors.mcp.tool",
+        "contextrelay.doors.mcp.tools.tool",
         "mcp.server.streamable_http_manager",
     ),
     "doors/project/brief.py": (

@@ -434,6 +434,8 @@ PASSAGE_WORDS_MAX = 1_023
 # Of one artifact, so much is searched: bytes of its body, passages, and text about it.
 SEARCHED_BYTES_MAX = 4 * MIB
 SEARCHED_PASSAGES_MAX = 20_000
+# Different ones in a body: 4 MiB of prose or code have some 50,000.
+SEARCHED_WORDS_MAX = 120_000
 SEARCHED_ABOUT_CHARS_MAX = 4_096
 # How long a query may spend on bringing the search index up, and a sweep; and wait for another.
 SEARCH_CATCH_UP_S = 1.0

@@ -16,28 +16,24 @@ _WAYS = ("lines", "json_pointer", "rows", "heading", "symbol", "bytes")
 class Look(Struct, frozen=True, kw_only=True):
     """Which piece is wanted: one of these, or none for a digest."""
 
-    outline: Annotated[bool, Meta(description="The shape of it: headings, names, keys.")] = False
-    lines: (
-        Annotated[SpanText, Meta(description="Lines A:B from 1, B not included; -20: the end.")]
-        | None
-    ) = None
+    outline: Annotated[bool, Meta(description="Its shape.")] = False
+    lines: Annotated[SpanText, Meta(description="A:B from 1; -20: the end.")] | None = None
     grep: (
         Annotated[
             GrepPattern | GrepPatterns,
-            Meta(description="Lines or records that match (RE2); of several patterns the best."),
+            Meta(description="RE2; of several, what has most of them."),
         ]
         | None
     ) = None
-    context: Annotated[int, Meta(ge=0, le=20, description="Lines around each match.")] = 0
+    context: Annotated[int, Meta(ge=0, le=20, description="Lines around a match.")] = 0
     after_line: Annotated[int, Meta(ge=0, description="Matches behind this line only.")] = 0
     json_pointer: (
-        Annotated[str, Meta(max_length=POINTER_CHARS_MAX, description="/a/0/b of a JSON document.")]
-        | None
+        Annotated[str, Meta(max_length=POINTER_CHARS_MAX, description="/a/0/b")] | None
     ) = None
-    heading: Annotated[Title, Meta(description="A section of a document.")] | None = None
-    symbol: Annotated[Title, Meta(description="A function or class of code.")] | None = None
-    rows: Annotated[SpanText, Meta(description="Rows A:B of a table, from 0.")] | None = None
-    bytes: Annotated[SpanText, Meta(description="Bytes A:B, from 0.")] | None = None
+    heading: Annotated[Title, Meta(description="A section.")] | None = None
+    symbol: Annotated[Title, Meta(description="Of code.")] | None = None
+    rows: Annotated[SpanText, Meta(description="A:B of a table, from 0.")] | None = None
+    bytes: Annotated[SpanText, Meta(description="A:B from 0.")] | None = None
 
     def ways(self) -> dict[str, Any]:
         """The one field of `Slice` that is asked for; none for an outline, matches or a digest.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from contextrelay.doors.mcp.server import TOOLS
+from contextrelay.doors.mcp.tools.toolset import EVERY, toolset
 from tests.docs.blocks import blocks_in
 from tests.doors.mcp.connecting import Place
 
@@ -56,10 +56,10 @@ def test_the_command_in_the_docs_starts_the_server(
 
     place = Place(lambda: server, "modern", tmp_path / "store", "process", "")
 
-    assert place.run(tools) == set(TOOLS)
+    assert place.run(tools) == set(toolset().tools)
 
 
 def test_the_page_names_every_tool() -> None:
     named = set(re.findall(r"`([a-z_]+)\(", PAGE.read_text()))
 
-    assert named == set(TOOLS)
+    assert named == set(EVERY)

@@ -86,4 +86,4 @@ def test_what_is_no_handoff_is_refused_in_words(stdio: Place) -> None:
     assert "is no handoff" in answer[0]
     assert "is no handoff" in answer[1]
     assert "nothing to return" in answer[2]
-    assert "relay_handoff_give takes" in text_of(stdio.call("relay_handoff_give", to="x"))
+    assert "relay_handoff do=give takes" in text_of(stdio.call("relay_handoff_give", to="x"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from contextrelay.doors.mcp.hints import for_tools
-from contextrelay.doors.mcp.server import TOOLS
+from contextrelay.doors.mcp.tools.hints import for_tools
+from contextrelay.doors.mcp.tools.toolset import EVERY
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_a_hint_names_the_tool_that_does_it(hint: str, said: str) -> None:
 
 
 def test_every_tool_that_a_hint_may_name_is_there() -> None:
-    from contextrelay.doors.mcp import hints
+    from contextrelay.doors.mcp.tools import hints
 
     named = {tool.split()[0] for tool in hints._TOOLS.values()}  # pyright: ignore[reportPrivateUsage]
 
-    assert named <= set(TOOLS)
+    assert named <= set(EVERY)

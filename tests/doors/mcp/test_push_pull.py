@@ -288,7 +288,7 @@ def test_errors_name_tools_and_what_is_allowed_and_no_class_of_ours(stdio: Place
     assert "'poem' is none of markdown, json, html" in errors[0]
     assert "'poem' is none of markdown, json, html" in errors[1]
     assert "'poem' is none of fact, constraint, question, step, decision" in errors[2]
-    assert "relay_thread_list" in errors[4]
+    assert "relay_state do=threads" in errors[4]
     for error in errors:
         assert not re.search(r"relay [a-z]", error), error
         assert not re.search(r"\b(?:List|PushContext|AddEntry|ReadHeader|Slice|Struct)\b", error)

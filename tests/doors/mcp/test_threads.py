@@ -56,7 +56,7 @@ def test_what_cannot_be_patched_is_refused_in_words(stdio: Place) -> None:
     assert answer == "Error: /facts/0 is no object. Next: give it id, key, value, at."
     missing = bad(stdio.call("relay_state_header", thread="nothing"))
     assert "there is no thread 'nothing'" in missing
-    assert "relay_thread_list" in missing
+    assert "relay_state do=threads" in missing
 
 
 def test_a_message_is_waited_for_and_heard(place: Place) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contextrelay.limits import PASSAGE_CHARS, PASSAGE_LINES_MAX
+from contextrelay.limits import PASSAGE_CHARS, PASSAGE_LINES_MAX, SEARCHED_WORDS_MAX
 from contextrelay.logic.document.pointer import find, parse
 from contextrelay.logic.search.passages import Index, Passage, index_body, passages
 from contextrelay.model.artifact import ArtifactType
@@ -110,3 +110,14 @@ def test_no_more_passages_are_cut_than_are_indexed() -> None:
     assert indexed.is_cut
     # To cut all of it takes 2 s.
     assert time.process_time() - started < 0.3
+
+
+def test_of_too_many_different_words_the_first_are_taken_in() -> None:
+    """Promise L3."""
+    words = [f"w{number:x}" for number in range(SEARCHED_WORDS_MAX + 5_000)]
+
+    indexed = index_body(Index("text", 20_000), " ".join(words).encode())
+
+    assert indexed.is_cut
+    found = {stem for each in indexed.passages for stem in each.stems}
+    assert SEARCHED_WORDS_MAX < len(found) < len(words)

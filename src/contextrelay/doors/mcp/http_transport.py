@@ -168,7 +168,7 @@ def _manager() -> Any:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from contextrelay.doors.mcp.server import Asking, make_server
-    from contextrelay.doors.mcp.tool import Visit
+    from contextrelay.doors.mcp.tools.tool import Visit
 
     def visit(asking: Asking) -> Visit:
         assert asking.request is not None, "every request comes over HTTP"

@@ -17,7 +17,7 @@ from contextrelay.limits import OTHER_SERVERS_MAX, URL_CHARS_MAX
 from contextrelay.logic.seal.keys import SealKey, split_key
 
 if TYPE_CHECKING:
-    from contextrelay.doors.mcp.tool import Visit
+    from contextrelay.doors.mcp.tools.tool import Visit
 
 DOOR = names.Door(
     list_artifacts="relay_artifact_list",

@@ -14,7 +14,7 @@ from msgspec.json import encode
 
 from contextrelay.client.names import SCHEME
 from contextrelay.doors.mcp import ref_argument
-from contextrelay.doors.mcp.tool import Visit, untrusted
+from contextrelay.doors.mcp.tools.tool import Visit, untrusted
 from contextrelay.errors import NotFound, TooLarge
 from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, SUMMARY_CHARS_MAX
 from contextrelay.logic.untrusted.fence import defused_json, plain_line

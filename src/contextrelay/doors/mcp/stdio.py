@@ -23,17 +23,23 @@ from pydantic import ValidationError
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.doors.mcp.ref_argument import Others
 from contextrelay.doors.mcp.server import Asking, make_server
-from contextrelay.doors.mcp.tool import OwnRefs, Visit
+from contextrelay.doors.mcp.tools.tool import OwnRefs, Visit
+from contextrelay.doors.mcp.tools.toolset import toolset
 
 Message = SessionMessage | Exception
 INTERRUPTED = 130
 
 
-def run(address: str | None) -> None:
-    """Serve the relay at an address on stdin and stdout."""
+def run(address: str | None, tools: str = "") -> None:
+    """Serve the relay at an address on stdin and stdout, and offer groups of tools one by one.
+
+    Raises:
+        Invalid: there is no such group.
+    """
+    toolset(tools)
     signal.signal(signal.SIGINT, _interrupted)
     try:
-        anyio.run(_serve_stdio, address)
+        anyio.run(_serve_stdio, address, tools)
     except BaseExceptionGroup as errors:
         if errors.split(BrokenPipeError)[1] is not None:
             raise
@@ -51,17 +57,20 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
     os._exit(INTERRUPTED)
 
 
-async def _serve_stdio(address: str | None) -> None:
+async def _serve_stdio(address: str | None, tools: str) -> None:
     async with stdio_server() as (messages, replies):
-        await serve(address, messages, replies)
+        await serve(address, messages, replies, tools)
 
 
 async def serve(
-    address: str | None, messages: ReadStream[Message], replies: WriteStream[SessionMessage]
+    address: str | None,
+    messages: ReadStream[Message],
+    replies: WriteStream[SessionMessage],
+    tools: str = "",
 ) -> None:
     """Answer what one client sends, until it sends no more."""
     host = _Host(address)
-    server, subscribed = make_server(host.visit, keeps_connections=True)
+    server, subscribed = make_server(host.visit, keeps_connections=True, tools=tools)
     try:
         await server.run(
             _Validated(messages, replies), replies, server.create_initialization_options()

@@ -25,7 +25,7 @@ from mcp.shared.subscriptions import (
 
 from contextrelay.core.schema import thread_log
 from contextrelay.doors.mcp import resources
-from contextrelay.doors.mcp.tool import Visit
+from contextrelay.doors.mcp.tools.tool import Visit
 from contextrelay.errors import RelayError
 from contextrelay.limits import MCP_STREAMS_MAX, MCP_SUBSCRIPTIONS_MAX, WAIT_S_MAX
 from contextrelay.model.thread import ThreadView

@@ -22,6 +22,7 @@ from contextrelay.limits import (
     PASSAGE_CHARS_MIN,
     PASSAGE_LINES_MAX,
     POINTER_CHARS_MAX,
+    SEARCHED_WORDS_MAX,
 )
 from contextrelay.logic.document.pointer import escape
 from contextrelay.logic.search.bm25 import length_of
@@ -266,9 +267,18 @@ class Indexing(Struct, frozen=True, array_like=True):
 
 
 def index_body(asked: Index, body: bytes) -> Indexing:
-    """The passages of the head of a body, with their words; no more are cut than are kept."""
+    """The passages of the head of a body, with their words; no more are cut than are kept.
+
+    They end where there are too many different words: each is a row to write.
+    """
     found = passages(body.decode(errors="ignore"), asked.type)
-    kept = [_indexed(each) for each in islice(found, asked.passages_max)]
+    kept: list[Indexed] = []
+    different: set[str] = set()
+    for each in islice(found, asked.passages_max):
+        kept.append(_indexed(each))
+        different.update(kept[-1].stems)
+        if len(different) > SEARCHED_WORDS_MAX:
+            break
     return Indexing(kept, next(found, None) is not None)
 
 

@@ -209,10 +209,18 @@ def _show_start(
     console.answer(answer, lines, plain)
 
 
+@takes(
+    arg(
+        "--tools",
+        default="",
+        metavar="NAMES",
+        help="offer more tools: all, or threads, handoff, signals, project, artifacts",
+    )
+)
 def mcp(args: Namespace, console: Console) -> None:
     """Serve MCP on stdin and stdout until stdin is closed; agents start this, not people.
 
     The store is that of --store, else of CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY),
     else of RELAY_HOME, else ~/.relay. A running server has MCP over HTTP too, at /mcp.
     """
-    _door("contextrelay.doors.mcp.stdio", "MCP", "mcp").run(console.address)
+    _door("contextrelay.doors.mcp.stdio", "MCP", "mcp").run(console.address, args.tools)

@@ -10,7 +10,7 @@ from contextrelay.client.entries import add_entry
 from contextrelay.client.flow import run_awaited
 from contextrelay.doors.mcp import ref_argument
 from contextrelay.doors.mcp.resources import labelled_header
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, listed, of_verb, with_fields
+from contextrelay.doors.mcp.tools.tool import Answer, Tool, Visit, listed, of_verb, with_fields
 from contextrelay.errors import Invalid
 from contextrelay.limits import ENTRY_CHARS_MAX
 from contextrelay.logic.state.entries import Kind
@@ -62,7 +62,6 @@ TOOLS = (
     of_verb(
         "relay_state_header",
         verbs.ReadHeader,
-        "Read the state of a thread, in brief",
         "The bounded view of a thread's state, at most 2 KB: facts, constraints, open questions,"
         " next steps and the newest artifacts. Read it first when you take over a thread; its"
         " version is what you give as expected when you patch.",
@@ -71,7 +70,6 @@ TOOLS = (
     of_verb(
         "relay_state_patch",
         verbs.PatchState,
-        "Change the state of a thread",
         "Change a thread's state by JSON Patch (RFC 6902): all operations, or none. To add one"
         " entry, relay_state_add is simpler. Items have fields: /facts id, key, value; /constraints"
         " id, description, severity; /open_questions id, question, status open or resolved; /plan"
@@ -84,7 +82,6 @@ TOOLS = (
     ),
     Tool(
         name="relay_state_add",
-        title="Add a fact, constraint, question, step or decision",
         description=(
             "Add one entry to a thread's state, for all who work on it: a fact, a constraint, an"
             " open question, a step of the plan, or a decision. Keep it to a sentence; put content"
@@ -96,14 +93,12 @@ TOOLS = (
     of_verb(
         "relay_thread_list",
         verbs.ListThreads,
-        "List threads",
         "List threads, newest first, with the version of each one's state.",
         _listed,
     ),
     of_verb(
         "relay_thread_new",
         verbs.NewThread,
-        "Begin a thread",
         "Make a thread: a state that agents share, of its own history. Give it a name by which"
         " others find it.",
         lambda view: with_fields(_brief(view)),

@@ -10,9 +10,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from contextrelay.client.looks import Look
-from contextrelay.doors.mcp.push_pull import Url, as_text
 from contextrelay.doors.mcp.ref_argument import Named, artifact_of
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, listed, of_verb
+from contextrelay.doors.mcp.tools.push_pull import Url, as_text
+from contextrelay.doors.mcp.tools.tool import Answer, Tool, Visit, listed, of_verb
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     MCP_TEXT_BYTES_MAX,
@@ -30,9 +30,9 @@ from contextrelay.wire import verbs
 
 class RelayGet(Look, frozen=True, kw_only=True):
     url: Url
-    tokens_max: Annotated[
-        int, Meta(ge=50, le=MCP_TOKENS_MAX, description="How long the answer may be.")
-    ] = PIECE_TOKENS_DEFAULT
+    tokens_max: Annotated[int, Meta(ge=50, le=MCP_TOKENS_MAX, description="Of the answer.")] = (
+        PIECE_TOKENS_DEFAULT
+    )
 
 
 async def _get(visit: Visit, asked: RelayGet) -> Answer:
@@ -106,30 +106,25 @@ def _listed(page: Listing) -> Answer:
 TOOLS = (
     Tool(
         name="relay_get",
-        title="Read a piece of what a URL stands for",
         description=(
-            "Read a piece of an artifact, by its URL or ref, without loading all of it: its"
-            " outline, lines, lines that match a pattern, a place in JSON, a section, a symbol."
-            " Without any of these: a digest of it (shape, head, tail, lines with errors). Peek"
-            " first (peek_context) to know what it is."
+            "Read one piece of a URL or ref without loading it: outline, lines, grep, a place in"
+            " JSON, a section, a symbol. Without any: a digest (shape, head, tail, errors)."
         ),
         takes=RelayGet,
         act=_get,
+        rare=("after_line", "bytes"),
         is_read_only=True,
-        is_idempotent=True,
     ),
     of_verb(
         "relay_search",
         verbs.Search,
-        "Search everything that was stored",
-        "Find passages by words, best first, in everything that was stored, in a thread, or in one"
-        " artifact. Use it when you do not know which ref holds what you need.",
+        "Find passages by words, best first, in all that was stored, a thread, or one ref.",
         _hits,
+        rare=("limit", "tokens_max"),
     ),
     of_verb(
         "relay_artifact_list",
         verbs.List,
-        "List what was stored",
         "List artifacts, newest first: with a text in their name, of a type, in a thread, or made"
         " since a time (since_ms since 1970). after: the next of the page before.",
         _listed,

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from contextrelay.doors.mcp import ref_argument
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, Who, listed, of_verb, with_fields
+from contextrelay.doors.mcp.tools.tool import Answer, Tool, Visit, Who, listed, of_verb, with_fields
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import MCP_TEXT_BYTES_MAX, NAME_CHARS_MAX
 from contextrelay.logic.untrusted.defuse import defuse
@@ -82,7 +82,6 @@ TOOLS = (
     of_verb(
         "relay_pack",
         verbs.Pack,
-        "Choose what to read of a thread",
         "What a thread's state and blocks say to a query, chosen to fit into budget_tokens: never"
         " more, by the real tokenizer. Artifacts come as an outline with their ref. It says what"
         " was left out.",
@@ -91,7 +90,6 @@ TOOLS = (
     of_verb(
         "relay_handoff_give",
         verbs.GiveHandoff,
-        "Hand a thread over to another agent",
         "Hand a thread over to another agent, by its name: what you ask of it, with what it needs"
         " to know packed into a budget of tokens, and refs. It hears of it on the channel"
         " handoff/<to>. What comes of it is returned into the thread; wait for it on"
@@ -102,7 +100,6 @@ TOOLS = (
     of_verb(
         "relay_handoff_accept",
         verbs.AcceptHandoff,
-        "Take a handoff",
         "Take a handoff by its ref: the ask, what you need to know, and refs to read with"
         " relay_get. The giver sees that you took it.",
         _taken,
@@ -110,7 +107,6 @@ TOOLS = (
     ),
     Tool(
         name="relay_handoff_return",
-        title="Give back what came of a handoff",
         description=(
             "Give back what came of a handoff that you took: it goes into the giver's thread, and"
             " the giver hears of it."
@@ -122,14 +118,12 @@ TOOLS = (
     of_verb(
         "relay_handoff_list",
         verbs.ListHandoffs,
-        "List handoffs",
         "List handoffs, newest first: for whom (to), of which thread, and with is_open only those"
         " that nobody has taken yet.",
         lambda page: listed("handoffs", page.handoffs, page.next, "from", "ask"),
     ),
     Tool(
         name="relay_handoff_show",
-        title="Look at a handoff",
         description=(
             "Look at a handoff without taking it; with why, the reason for each thing in it, and"
             " for each that was left out how to get it."
@@ -137,6 +131,5 @@ TOOLS = (
         takes=ShowHandoff,
         act=_show,
         is_read_only=True,
-        is_idempotent=True,
     ),
 )

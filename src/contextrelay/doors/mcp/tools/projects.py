@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from contextrelay.client.relay import Relay
 from contextrelay.client.transport.local import default_address, in_thread
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, as_json
+from contextrelay.doors.mcp.tools.tool import Answer, Tool, Visit, as_json
 from contextrelay.doors.project.check import check
 from contextrelay.doors.project.files.folder import find_folder
 from contextrelay.doors.project.init import make_project
@@ -188,7 +188,6 @@ def _task(project: Project, asked: HandTask) -> Any:
 def _tool(
     name: str,
     takes: type[Asked],
-    title: str,
     description: str,
     do: Callable[[Project, Asked], Any],
     is_read_only: bool = False,
@@ -198,12 +197,10 @@ def _tool(
 
     return Tool(
         name=name,
-        title=title,
         description=description,
         takes=takes,
         act=act,
         is_read_only=is_read_only,
-        is_idempotent=is_read_only,
         is_local=True,
     )
 
@@ -227,7 +224,6 @@ TOOLS = (
     _tool(
         "relay_project_start",
         Start,
-        "Begin work on a project",
         "The cold-start brief of a project: what it is, where it stands, what to do next and what"
         " was decided. Call it first in a session, as a sub-agent or in a scheduled run: assume no"
         " memory. Its last lines say what was left out, and the stamp for relay_project_finish.",
@@ -236,7 +232,6 @@ TOOLS = (
     _tool(
         "relay_project_finish",
         Finish,
-        "Write down what changed before you end",
         "Write state.json, todos.json and decisions.md, all of it or nothing. Give only what"
         " changed. Give since, the stamp of the brief, so that what others changed meanwhile is"
         " merged; clashes name the fields where theirs stands and yours is kept next to it.",
@@ -245,7 +240,6 @@ TOOLS = (
     _tool(
         "relay_project_todo",
         ChangeTodo,
-        "Add or move a todo",
         "Todos go from pending to in_progress (start) to completed (done); block needs a note or"
         " blocked_by. review says what is late, stale or stuck, and archives old ones.",
         _todo,
@@ -253,21 +247,18 @@ TOOLS = (
     _tool(
         "relay_project_decide",
         Decide,
-        "Record a decision",
         "Append a decision to decisions.md. Old ones are never edited: a new one supersedes them.",
         _decide,
     ),
     _tool(
         "relay_project_note",
         Note,
-        "Add a note to the project",
         "Add a line to the notes of state.json.",
         _note,
     ),
     _tool(
         "relay_project_task",
         HandTask,
-        "Hand a task to a sub-agent, or take one",
         "A sub-agent has only the files: a parent gives a task and the output it expects; a child"
         " takes it, which nobody else then can, and returns the result.",
         _task,
@@ -275,7 +266,6 @@ TOOLS = (
     _tool(
         "relay_project_look",
         Look,
-        "Look at a project's todos, decisions or tasks",
         "What a brief leaves out: what to do next, open todos, decisions (or those about a"
         " search), tasks of sub-agents; doctor says what is wrong with the files, and where.",
         _look,
@@ -284,7 +274,6 @@ TOOLS = (
     _tool(
         "relay_project_init",
         Init,
-        "Make the files of a new project",
         "Make PROJECT.md, state.json, todos.json and decisions.md; files that are there are kept.",
         lambda project, asked: make_project(project, asked.name, asked.description),
     ),

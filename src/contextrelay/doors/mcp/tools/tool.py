@@ -7,7 +7,7 @@ schema that models see and the check of what they send are read from it. Nothing
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Protocol, cast
 
 from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.json import decode, encode, format, schema_components
@@ -62,38 +62,63 @@ class Answer(Struct, frozen=True):
     fields: dict[str, Any] | None = None
 
 
+class Offered(Protocol):
+    """A tool, or several as one, as the server lists and calls it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def fails(self) -> str: ...
+    @property
+    def is_read_only(self) -> bool: ...
+    @property
+    def is_local(self) -> bool: ...
+
+    def schema(self) -> dict[str, Any]:
+        """The arguments as JSON Schema."""
+        ...
+
+    async def run(self, visit: Visit, arguments: dict[str, Any]) -> Answer:
+        """Check the arguments that a model sent, and act.
+
+        Raises:
+            RelayError: the arguments are wrong, or the call failed.
+        """
+        ...
+
+
 class Tool(Struct, frozen=True, kw_only=True):
     """A name and a description for models, the type of the arguments, and the function."""
 
     name: str
-    title: str
     description: str
     takes: type[Any]
     act: Callable[[Visit, Any], Awaitable[Answer]]
     fails: str = "Error"
     """What an error begins with."""
     is_read_only: bool = False
-    is_idempotent: bool = False
     has_by: bool = False
     """Whether the caller may say who it is; else it is the client, by the name it gives itself."""
     is_local: bool = False
     """Whether it works on files of this machine: such tools are not offered over HTTP."""
 
+    rare: tuple[str, ...] = ()
+    """Arguments that are taken and not listed: answers name them where they are needed."""
+
     def schema(self) -> dict[str, Any]:
-        """The arguments as JSON Schema."""
+        """The arguments as JSON Schema: names and types; what they may hold is checked here."""
         (_,), components = schema_components([self.takes], ref_template="#/$defs/{name}")
         found = components[self.takes.__name__]
         fields = {
             name: (_NAMED.get(name) if issubclass(self.takes, Verb) else None) or _plain(field)
             for name, field in found["properties"].items()
-            if name in self._fields()
+            if name in self._fields() and name not in self.rare
         }
-        return {
-            "type": "object",
-            "properties": fields,
-            "required": [name for name in found["required"] if name in fields],
-            "additionalProperties": False,
-        }
+        required = [name for name in found["required"] if name in fields]
+        schema = {"type": "object", "properties": fields}
+        return schema | {"required": required} if required else schema
 
     def _fields(self) -> list[str]:
         """The arguments that a model may give."""
@@ -142,10 +167,10 @@ class Tool(Struct, frozen=True, kw_only=True):
 def of_verb(
     name: str,
     verb: type[Verb[Any]],
-    title: str,
     description: str,
     show: Callable[[Any], Answer] | None = None,
     has_by: bool = False,
+    rare: tuple[str, ...] = (),
 ) -> Tool:
     """A tool that asks one verb, and shows its reply by `show`, else as JSON."""
 
@@ -155,13 +180,12 @@ def of_verb(
     only_reads = verb.traits.needs == "read"
     return Tool(
         name=name,
-        title=title,
         description=description,
         takes=verb,
         act=ask,
         is_read_only=only_reads,
-        is_idempotent=only_reads,
         has_by=has_by,
+        rare=rare,
     )
 
 
@@ -210,9 +234,9 @@ _NAMED = {
     "by": {"type": "string", "description": _WHO},
     "thread": {
         "type": "string",
-        "description": "A thread: its id, or its name.",
+        "description": "Its id or name.",
     },
-    "ref": {"type": "string", "description": "An artifact: its URL or ref."},
+    "ref": {"type": "string", "description": "A URL or ref."},
 }
 
 
@@ -226,7 +250,15 @@ def _converted(values: dict[str, Any], kind: type[Any], takes: str) -> Any:
 def _plain(field: dict[str, Any]) -> dict[str, Any]:
     """A field without null, which stands for leaving it out: some clients know no unions."""
     choices = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
-    if len(choices) != 1:
-        return field
-    rest = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
-    return {**choices[0], **rest, **({"default": field["default"]} if field.get("default") else {})}
+    if len(choices) == 1:
+        return _plain({**choices[0], **{name: field[name] for name in field if name != "anyOf"}})
+    kept = {name: value for name, value in field.items() if name in _SHOWN}
+    if "items" in kept:
+        kept["items"] = _plain(kept["items"])
+    if "anyOf" in kept:
+        kept["anyOf"] = [_plain(each) for each in choices]
+    return kept
+
+
+# What a schema says of an argument. Bounds cost a model tokens; an error names them.
+_SHOWN = ("type", "description", "enum", "items", "anyOf", "$ref", "properties", "required")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, to_builtins
 
-from contextrelay.doors.mcp.tool import Answer, Tool, Visit, of_verb, untrusted, with_fields
+from contextrelay.doors.mcp.tools.tool import Answer, Tool, Visit, of_verb, untrusted, with_fields
 from contextrelay.limits import CHANNEL_CHARS_MAX, NUMBER_MAX, WAIT_S_DEFAULT, WAIT_S_MAX
 from contextrelay.wire import verbs
 
@@ -42,14 +42,12 @@ TOOLS = (
     of_verb(
         "relay_publish",
         verbs.Publish,
-        "Send a message to a channel",
         "Send a small message (any JSON value) to those who listen to a channel. For anything"
         " long, push_context with that channel instead: they then get its URL.",
         lambda signal: with_fields({"seq": signal.seq}),
     ),
     Tool(
         name="relay_wait",
-        title="Wait for signals on a channel",
         description=(
             "Wait for what is sent to a channel: messages, and URLs of what was pushed to it."
             " Returns at once if there is something after the seq you name, else when something"

@@ -1,0 +1,1 @@
+"""The tools of MCP, by what they work on, and which of them a model is offered."""
