@@ -157,6 +157,8 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.doors.mcp.tools.tool",
         "mcp.server.streamable_http_manager",
     ),
+    "doors/pipeline/dask.py": ("distributed",),
+    "doors/pipeline/pipeline.py": ("contextrelay.doors.pipeline.dask",),
     "doors/project/brief.py": (
         "contextrelay.logic.project.brief",
         "contextrelay.logic.project.snapshot",

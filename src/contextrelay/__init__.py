@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from contextrelay.client.contextrelay import ContextRelay
     from contextrelay.client.relay import AsyncRelay, Relay
     from contextrelay.core.capabilities.registry import capability
+    from contextrelay.doors.pipeline.pipeline import Pipeline
     from contextrelay.errors import (
         Broken,
         BudgetTooSmall,
@@ -60,6 +61,7 @@ _FILES = {
     "Limited": "errors",
     "NotFound": "errors",
     "Package": "model.package",
+    "Pipeline": "doors.pipeline.pipeline",
     "Preview": "model.artifact",
     "Provenance": "model.artifact",
     "Refused": "errors",
@@ -91,6 +93,7 @@ __all__ = [
     "Limited",
     "NotFound",
     "Package",
+    "Pipeline",
     "Preview",
     "Provenance",
     "Refused",

@@ -54,11 +54,16 @@ def _lines() -> Iterator[str]:
     yield from ("", _paragraphs(contextrelay.pack.__doc__))
     yield from ("", "## capability", "", _signature("capability", contextrelay.capability, values))
     yield from ("", _paragraphs(contextrelay.capability.__doc__))
-    for kind in (contextrelay.ContextRelay, contextrelay.AgentBridge):
+    handles: dict[type, str] = {
+        contextrelay.Pipeline: "pipeline",
+        contextrelay.ContextRelay: "hub",
+        contextrelay.AgentBridge: "bridge",
+    }
+    for kind, handle in handles.items():
         name = kind.__name__
         yield from ("", f"## {name}", "", _signature(name, kind.__init__, values))
         yield from ("", _paragraphs(kind.__doc__))
-        yield from _methods("hub" if name == "ContextRelay" else "bridge", kind, values)
+        yield from _methods(handle, kind, values)
     yield from _errors()
     for name in contextrelay.__all__:
         _note(getattr(contextrelay, name), values)

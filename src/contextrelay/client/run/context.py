@@ -33,8 +33,11 @@ def gather(
     refs: tuple[str, ...] = (),
     system: str | None = None,
     budget_tokens: int | None = None,
+    own_header: bytes | None = None,
 ) -> Flow[Gathered]:
     """Put the bundle of a thread together, with these refs before its own newest artifacts.
+
+    With a header of the caller's own, nothing but these refs is shown.
 
     Raises:
         NotFound, Gone: there is no such thread, or a ref that is named is not there.
@@ -42,6 +45,10 @@ def gather(
     """
     if len(refs) > BUNDLE_PREVIEWS_MAX:
         raise Invalid(f"{len(refs)} refs are named", f"at most {BUNDLE_PREVIEWS_MAX}")
+    if own_header is not None:
+        named = yield from _peeked(refs)
+        bundle = build_bundle(own_header, named, user, system=system or SYSTEM)
+        return Gathered(bundle, 0, tuple(dict.fromkeys(bundle.refs)))
     raw: Raw = (yield ReadHeader(thread)).header
     header: dict[str, Any] = decode(raw)
     turns, answers = yield from _turns(header)

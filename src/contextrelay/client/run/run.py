@@ -68,6 +68,9 @@ class Options(Struct, frozen=True, kw_only=True):
     by: str = "you"
     prices: Mapping[str, Rates] = PRICES
     on_tool: Callable[[ToolUse], object] | None = None
+    header: bytes | None = None
+    """JSON in place of the thread's header: then nothing of the thread is shown. The model can look
+    into refs and do nothing else, and its answer is not stored: that is left to the caller."""
 
 
 def run_thread(
@@ -84,7 +87,9 @@ def run_thread(
     if view.status != "open":
         raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
     user = written(user)
-    begun = yield from gather(thread, user, options.refs, options.system, options.budget_tokens)
+    begun = yield from gather(
+        thread, user, options.refs, options.system, options.budget_tokens, options.header
+    )
     run = _Run(thread, user, provider, options, begun)
     yield from run.begin()
     try:
@@ -113,7 +118,8 @@ class _Run:
         self._bundle, self._version = begun.bundle, begun.version
         self._model = provider.model
         self._by = f"{provider.name}:{provider.model}"[:LABEL_CHARS_MAX]
-        self._tools = Toolbox(thread, self.id, self._by, options.files)
+        only_looks = options.header is not None
+        self._tools = Toolbox(thread, self.id, self._by, options.files, only_looks)
         self._tools.refs.update(dict.fromkeys(begun.sources))
         messages = [Message(role=turn.role, text=turn.text) for turn in begun.bundle.messages()]
         self._messages = tuple(messages)
@@ -279,6 +285,9 @@ class _Run:
         if not text.strip():
             reason = "refused to answer" if self._stop == "refused" else "said nothing"
             raise Failed(f"{self._by} {reason}", "ask in other words, or another model")
+        if self._options.header is not None:
+            yield self._event("run.finished", {"ref": None, **self._totals()}, self._by)
+            return self._result(text, None, status)
         words = " ".join(self._user.split())[:_WORDS_SHOWN]
         verb = verbs.FinishRun(
             thread=self._thread,
@@ -367,7 +376,9 @@ class _Run:
             tokens=self._tally.tokens,
             price=self._tally.price,
             duration_ms=self._tally.duration_ms,
-            source_refs=() if artifact is None else artifact.provenance.source_refs,
+            source_refs=tuple(self._tools.refs)[-SOURCE_REFS_MAX:]
+            if artifact is None
+            else artifact.provenance.source_refs,
         )
 
 

@@ -39,6 +39,7 @@ from contextrelay.model.ref import parse_ref
 from contextrelay.wire import verbs
 
 _PREFIX_CHARS_MIN = 6
+_LOOKS = ("relay_get", "relay_search")
 _TokensMax = Annotated[
     int, Meta(ge=50, le=RUN_PIECE_TOKENS_MAX, description="How long the answer may be.")
 ]
@@ -87,18 +88,22 @@ class Used(Struct, frozen=True):
 class Toolbox:
     """The tools of one run, what they have shown, and the draft that they write."""
 
-    def __init__(self, thread: str, run: str, by: str, files: TrackedFiles | None) -> None:
+    def __init__(
+        self, thread: str, run: str, by: str, files: TrackedFiles | None, only_looks: bool = False
+    ) -> None:
         self._thread = thread
         self._run = run
         self._by = by
         self._files = files
+        self._only_looks = only_looks
         self.draft = Draft()
         self.refs: dict[str, None] = {}
         """What the model was shown or has read, in order."""
         self._read: dict[str, Artifact] = {}
 
     def tools(self) -> tuple[Tool, ...]:
-        return tools_with(self._files is not None)
+        offered = tools_with(self._files is not None)
+        return tuple(each for each in offered if not self._only_looks or each.name in _LOOKS)
 
     def use(self, call: ToolCall) -> Flow[Used]:
         """Do what the model asks for; an error is reported to the model, and ends nothing."""

@@ -162,6 +162,18 @@ GROUPS = {
     "wrap": {
         "run": Entry("wrap", "--cli BIN -- ARGS", "an LLM command line works on a thread"),
     },
+    "pipeline": {
+        "run": Entry("pipeline", "FILE [--input K=V]", "run a pipeline: steps as a graph"),
+        "validate": Entry("pipeline", "FILE", "is it right, and if not, where"),
+        "graph": Entry("pipeline", "FILE [--svg|--mermaid]", "what comes after what"),
+        "list": Entry("pipeline", "", "list runs, newest first"),
+        "show": Entry("pipeline", "RUN", "a run: its steps, results and what it took"),
+        "resume": Entry("pipeline", "RUN", "go on with a run that was ended"),
+        "retry": Entry("pipeline", "RUN STEP", "run a step again, and what depends on it"),
+        "cancel": Entry("pipeline", "RUN", "end a run and its children"),
+        "approve": Entry("pipeline", "RUN STEP", "let a step that waits go on"),
+        "reject": Entry("pipeline", "RUN STEP REASON", "let a step that waits fail"),
+    },
     "config": {
         "list": Entry("config", "", "every setting, its value and what it means"),
         "get": Entry("config", "KEY", "one setting"),

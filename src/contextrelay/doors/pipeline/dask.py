@@ -1,0 +1,126 @@
+"""Tasks on the workers of a Dask cluster: only refs travel, the content is in a store they share.
+
+Each worker opens the store by its address, with the key in its own environment, and looks there
+whether the run was cancelled. A task whose worker is lost is done by another, with the same key.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from threading import Event, Thread
+from typing import Any
+
+from contextrelay.client.relay import Relay
+from contextrelay.client.transport.address import is_server
+from contextrelay.doors.pipeline.record import CANCEL
+from contextrelay.doors.pipeline.runner import Done
+from contextrelay.doors.pipeline.steps.kinds import TRIES
+from contextrelay.doors.pipeline.steps.python_pool import PythonPool
+from contextrelay.doors.pipeline.steps.task import Outcome, Place, Task, perform
+from contextrelay.errors import Invalid, RelayError, Unavailable
+from contextrelay.limits import DASK_CONNECT_S_MAX, LIST_ITEMS_MAX, RUN_LOOK_S
+from contextrelay.wire.verbs import AddEvent, ReadEvents, ShowThread
+
+SCHEME = "dask://"
+_SHARED = ("redis://", "rediss://", "postgres://", "postgresql://")
+
+
+class Dask:
+    """Gives tasks to a scheduler of Dask."""
+
+    def __init__(self, relay: Relay, on: str, address: str | None) -> None:
+        if address is None or not (is_server(address) or address.startswith(_SHARED)):
+            raise Invalid(
+                f"workers of {on} cannot open {address or 'a store in memory'}",
+                "use a store that they reach: --store http://HOST:PORT, after relay serve",
+            )
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise Invalid("Dask is not installed", "pip install 'contextrelay[dask]'") from error
+        try:
+            self._client: Any = Client(
+                f"tcp://{on.removeprefix(SCHEME)}",
+                timeout=DASK_CONNECT_S_MAX,
+                set_as_default=False,
+            )
+        except (OSError, TimeoutError, ValueError) as error:
+            raise Unavailable(
+                f"no scheduler answers at {on}", "start it: dask scheduler"
+            ) from error
+        self._relay = relay
+        self._futures: dict[str, Any] = {}
+        self._thread = ""
+
+    def submit(self, task: Task, done: Done) -> None:
+        self._thread = task.thread
+        future = self._client.submit(work, task, pure=False)
+        self._futures[future.key] = future
+
+        def report(ended: Any) -> None:
+            self._futures.pop(ended.key, None)
+            done(_outcome(ended))
+
+        future.add_done_callback(report)
+
+    def stop(self) -> None:
+        """Let workers hear that the run is cancelled; what they have not begun is dropped."""
+        if self._futures:
+            with suppress(RelayError):  # The store may be what is in trouble.
+                self._relay.transport.ask(AddEvent(self._thread, CANCEL, {}, "pipeline"))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def _outcome(future: Any) -> Outcome | BaseException:
+    if future.cancelled():
+        return Outcome(status="cancelled", reason="the scheduler dropped it")
+    try:
+        return future.result()
+    except RelayError as error:
+        return error
+    except Exception as error:
+        return Unavailable(
+            f"a worker did not do its task: {type(error).__name__}: {error}"[:500],
+            "go on with: relay pipeline resume RUN",
+        )
+
+
+# On a worker
+
+
+def work(task: Task) -> Outcome:
+    """Do a task on a worker."""
+    assert task.address is not None
+    relay = _relay(task.address)
+    stop, over = Event(), Event()
+    watch = Thread(target=_watch, args=(relay, task.thread, stop, over), daemon=True)
+    watch.start()
+    try:
+        return perform(Place(relay, _pool(), stop), task, TRIES)
+    finally:
+        over.set()
+
+
+def _watch(relay: Relay, thread: str, stop: Event, over: Event) -> None:
+    """Look whether the run is cancelled while a task of it is done."""
+    after = 0
+    while not over.wait(RUN_LOOK_S):
+        with suppress(RelayError):
+            after = after or max(0, relay.transport.ask(ShowThread(thread)).events - 1)
+            page = relay.transport.ask(ReadEvents(thread, after, LIST_ITEMS_MAX)).events
+            after = page[-1].seq if page else after
+            if any(each.event.type == CANCEL for each in page):
+                stop.set()
+
+
+@cache
+def _relay(address: str) -> Relay:
+    return Relay(address)
+
+
+@cache
+def _pool() -> PythonPool:
+    return PythonPool()

@@ -1,0 +1,202 @@
+"""Definitions: a pipeline's file with the files that it includes, read, checked and kept as one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET, DecodeError, Struct, ValidationError
+from msgspec.json import decode
+from msgspec.structs import replace
+
+from contextrelay.errors import Broken, Invalid, NotFound
+from contextrelay.limits import PIPELINE_BYTES_MAX, PIPELINE_FILES_DEEP_MAX
+from contextrelay.logic.pipeline.language import (
+    Input,
+    Pipeline,
+    Step,
+    check_input,
+    read_pipeline,
+    suggestion,
+)
+from contextrelay.logic.pipeline.yaml_nodes import refuse
+from contextrelay.model.runs.pipeline import StepView
+
+Hear = Callable[[StepView], object]
+"""What is called with a step as it begins and ends."""
+MEDIA_TYPE = "application/vnd.contextrelay.pipeline+json"
+
+
+class Definition(Struct, frozen=True):
+    """What a run is made of, as it was when it began: so it can go on whatever became of files."""
+
+    main: str
+    files: dict[str, str]
+    """Texts by path; `main` is one of them."""
+    folder: str
+    """Where these paths are looked for, if they do not begin at the root."""
+
+    def pipelines(self) -> dict[str, Pipeline]:
+        """Every pipeline, by the path of its file.
+
+        Raises:
+            Invalid: something in one of them is wrong.
+        """
+        return _Reader(lambda path: self.files[str(path)]).read(Path(self.main))
+
+
+class Started(Struct, frozen=True):
+    """What is stored of a run when it begins."""
+
+    definition: Definition
+    inputs: dict[str, Any]
+
+
+def read_started(body: bytes) -> Started:
+    """What a run began with.
+
+    Raises:
+        Broken: it cannot be read.
+    """
+    try:
+        return decode(body, type=Started)
+    except (DecodeError, ValidationError) as error:
+        raise Broken(
+            f"the definition of the run cannot be read: {error}", "run it again"
+        ) from error
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """What a run is given besides its pipeline."""
+
+    pipelines: dict[str, Pipeline]
+    main: Pipeline
+    folder: str
+    inputs: dict[str, Any]
+    parallel: int
+    models: dict[str, str]
+    """For each model that steps name, "" for none: the one that answers, as PROVIDER:MODEL."""
+    address: str | None
+    hear: Hear
+
+
+def load(path: str | os.PathLike[str]) -> Definition:
+    """Read a file and all that it includes, and check them.
+
+    Raises:
+        NotFound: there is no such file.
+        Invalid: something in one of them is wrong; with file, line and column.
+    """
+    main = Path(path)
+    reader = _Reader(_text)
+    reader.read(main)
+    return Definition(str(main), reader.files, os.getcwd())
+
+
+def with_included(made: Definition) -> Definition:
+    """A definition that was made in code, with the files that it includes."""
+    reader = _Reader(lambda path: made.files.get(str(path)) or _text(path))
+    reader.read(Path(made.main))
+    return replace(made, files=reader.files)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(PIPELINE_BYTES_MAX + 1)
+        return raw.decode()
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no file {path}", "give the path of a pipeline") from error
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{path} is no UTF-8: {error}", "save it as UTF-8") from error
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}", "check the path") from error
+
+
+class _Reader:
+    """Reads pipelines, each once, and refuses one that includes itself."""
+
+    def __init__(self, text_of: Callable[[Path], str]) -> None:
+        self._text_of = text_of
+        self.files: dict[str, str] = {}
+        self._read: dict[str, Pipeline] = {}
+
+    def read(self, main: Path) -> dict[str, Pipeline]:
+        self._pipeline(main, ())
+        return self._read
+
+    def _pipeline(self, path: Path, above: tuple[str, ...]) -> Pipeline:
+        name = str(path)
+        if name in self._read:
+            return self._read[name]
+        self.files[name] = self._text_of(path)
+        pipeline = read_pipeline(self.files[name], name)
+        for step in pipeline.steps.values():
+            if step.kind == "pipeline":
+                self._included(pipeline, step, (*above, name))
+        self._read[name] = pipeline
+        return pipeline
+
+    def _included(self, pipeline: Pipeline, step: Step, above: tuple[str, ...]) -> None:
+        path = included_path(pipeline, step)
+        if str(path) in above:
+            chain = " includes ".join((*above[above.index(str(path)) :], str(path)))
+            refuse(pipeline.file, step.place, f"a cycle: {chain}", "take this step out")
+        if len(above) >= PIPELINE_FILES_DEEP_MAX:
+            refuse(
+                pipeline.file,
+                step.place,
+                f"more than {PIPELINE_FILES_DEEP_MAX} files deep",
+                "put steps into one file",
+            )
+        try:
+            inner = self._pipeline(path, above)
+        except NotFound as error:
+            refuse(pipeline.file, step.place, f"the step {step.name}: {error.message}", error.hint)
+        given: Mapping[str, Any] = step.args or {}
+        for name in given:
+            if name not in inner.inputs:
+                meant = suggestion(name, inner.inputs or ["none"])
+                refuse(pipeline.file, step.place, f"{inner.name} has no input {name!r}", meant)
+        for taken in inner.inputs.values():
+            if taken.default is UNSET and taken.name not in given:
+                hint = f"add inputs: {{{taken.name}: ...}}"
+                refuse(pipeline.file, step.place, f"{inner.name} needs {taken.name}", hint)
+
+
+def included_path(pipeline: Pipeline, step: Step) -> Path:
+    """The file that a step includes, next to its own."""
+    return Path(os.path.normpath(Path(pipeline.file).parent / step.target))
+
+
+def check_inputs(pipeline: Pipeline, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a run, with defaults.
+
+    Raises:
+        Invalid: one is not known, missing, or of another type.
+    """
+    for name in given:
+        if name not in pipeline.inputs:
+            meant = suggestion(name, pipeline.inputs or ["none"])
+            raise Invalid(f"{pipeline.name} has no input {name!r}", meant)
+    inputs: dict[str, Any] = {}
+    for name, taken in pipeline.inputs.items():
+        if name in given:
+            inputs[name] = check_input(taken, given[name])
+        elif taken.default is UNSET:
+            raise Invalid(f"the input {name} is missing", f"give it: --input {name}=VALUE")
+        else:
+            inputs[name] = taken.default
+    return inputs
+
+
+def typed_input(taken: Input | None, text: str) -> Any:
+    """A value as somebody types it, read as the input's type; what cannot be is left a text."""
+    if taken is None or taken.type in ("text", "ref"):
+        return text
+    try:
+        return decode(text)
+    except (DecodeError, RecursionError):
+        return text

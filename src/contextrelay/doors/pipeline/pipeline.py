@@ -1,0 +1,249 @@
+"""Pipelines in Python: read from a file or built in code, then run, resumed, cancelled, decided."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Self
+
+from msgspec.json import encode, format
+from msgspec.structs import replace
+
+from contextrelay.client.relay import Relay
+from contextrelay.client.run.ask import chosen_provider
+from contextrelay.client.run.price_file import prices_here
+from contextrelay.client.run.provider import Tokens
+from contextrelay.client.transport.local import Local
+from contextrelay.doors.pipeline.definition import (
+    MEDIA_TYPE,
+    Definition,
+    Hear,
+    Setting,
+    Started,
+    check_inputs,
+    load,
+    with_included,
+)
+from contextrelay.doors.pipeline.record import (
+    STARTED,
+    RunRecord,
+    follow,
+    plain_runner,
+)
+from contextrelay.doors.pipeline.run import Run
+from contextrelay.doors.pipeline.runner import Runner, Threads
+from contextrelay.errors import Invalid
+from contextrelay.limits import (
+    PIPELINE_PARALLEL_DEFAULT,
+    PIPELINE_PARALLEL_MAX,
+)
+from contextrelay.logic.pipeline.language import Pipeline as Checked
+from contextrelay.logic.pipeline.yaml_nodes import refuse
+from contextrelay.logic.prices import price
+from contextrelay.model.runs.pipeline import PipelineRun
+from contextrelay.wire.verbs import AddEvent, NewThread, Push
+
+DASK = "dask://"
+
+
+class Pipeline:
+    """A graph of steps: `Pipeline.load("review.yaml").run(relay, topic="orders")`.
+
+    Or the same in code: `Pipeline("review", inputs={"topic": "orders"})`, then `step` by step with
+    the fields that a file has. What is wrong is refused when it is checked, before anything runs.
+    """
+
+    def __init__(self, name: str, **top: Any) -> None:
+        self._document: dict[str, Any] = {"name": name, **top, "steps": {}}
+        self._definition: Definition | None = None
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a pipeline from a YAML file, with the files that it includes.
+
+        Raises:
+            NotFound: there is no such file.
+            Invalid: something in it is wrong; with file, line and column.
+        """
+        pipeline = cls("")
+        pipeline._definition = load(path)
+        return pipeline
+
+    def step(self, name: str, **fields: Any) -> Self:
+        """Add a step: one of prompt, cli, exec, cap, python, pipeline, approve, and its fields."""
+        if self._definition is not None:
+            raise Invalid("this pipeline is a file's", "add the step to the file")
+        self._document["steps"][name] = fields
+        return self
+
+    def definition(self) -> Definition:
+        """The files that it is made of, checked.
+
+        Raises:
+            Invalid: something in it is wrong.
+        """
+        if self._definition is not None:
+            return self._definition
+        # JSON is YAML too; the name of a file says where commands run: here.
+        file = f"{self._document['name']}.json"
+        try:
+            text = format(encode(self._document)).decode()
+        except TypeError as error:
+            raise Invalid(f"a field has no form in JSON: {error}", "use plain values") from error
+        made = Definition(file, {file: text}, os.getcwd())
+        return with_included(made)
+
+    def check(self) -> Checked:
+        """The pipeline as it is run.
+
+        Raises:
+            Invalid: something in it is wrong.
+        """
+        definition = self.definition()
+        return definition.pipelines()[definition.main]
+
+    def run(
+        self,
+        relay: Relay,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        parallel: int = PIPELINE_PARALLEL_DEFAULT,
+        on: str | None = None,
+        by: str = "you",
+        hear: Hear | None = None,
+    ) -> PipelineRun:
+        """Run it to its end. `hear` is called with each step as it begins and ends.
+
+        `on`: where its tasks are done, as `dask://host:8786`; else in this process.
+
+        Raises:
+            Invalid: something in it, or an input, is wrong; nothing was run.
+            RelayError: the store does not answer; go on with `resume`.
+        """
+        return Begun(relay, self, inputs or {}, parallel=parallel, on=on, by=by).go(hear)
+
+
+class Begun:
+    """A run that is begun: it has a thread, and goes on by `go`."""
+
+    def __init__(
+        self,
+        relay: Relay,
+        pipeline: Pipeline,
+        inputs: Mapping[str, Any],
+        *,
+        parallel: int,
+        on: str | None,
+        by: str,
+    ) -> None:
+        definition = pipeline.definition()
+        checked = definition.pipelines()
+        main = checked[definition.main]
+        given = check_inputs(main, inputs)
+        check_parallel(parallel)
+        models = models_of(relay, checked)
+        self._relay, self._parallel, self._on = relay, parallel, on
+        self._runner = runner_on(relay, parallel, on)
+        view = relay.transport.ask(NewThread(main.name[:_NAME_CHARS_MAX], by, "pipeline"))
+        self.run = view.thread_id
+        push = Push(
+            name="definition", media_type=MEDIA_TYPE, created_by=by, thread=self.run, type="json"
+        )
+        started = Started(definition, given)
+        artifact = relay.transport.ask(push, encode(started))
+        detail = {
+            "name": main.name,
+            "definition": artifact.ref,
+            "parallel": parallel,
+            "on": on,
+            "runner": plain_runner(),
+        }
+        relay.transport.ask(AddEvent(self.run, STARTED, detail, by))
+        self.record = RunRecord(self.run)
+        follow(relay, self.record)
+        self._setting = setting_of(relay, started, checked, parallel, models)
+
+    def go(self, hear: Hear | None) -> PipelineRun:
+        return go(self._relay, self.record, self._setting, self._runner, hear)
+
+
+_NAME_CHARS_MAX = 100
+
+
+def setting_of(
+    relay: Relay,
+    started: Started,
+    pipelines: dict[str, Checked],
+    parallel: int,
+    models: dict[str, str],
+) -> Setting:
+    return Setting(
+        pipelines=pipelines,
+        main=pipelines[started.definition.main],
+        folder=started.definition.folder,
+        inputs=started.inputs,
+        parallel=parallel,
+        models=models,
+        address=address_of(relay),
+        hear=lambda view: None,
+    )
+
+
+def go(
+    relay: Relay, record: RunRecord, setting: Setting, runner: Runner, hear: Hear | None
+) -> PipelineRun:
+    heard = setting if hear is None else replace(setting, hear=hear)
+    return Run(relay, record, heard, runner).go()
+
+
+def address_of(relay: Relay) -> str | None:
+    """Where a relay is, for the processes of steps; None for one in memory."""
+    if isinstance(relay.transport, Local):
+        address = relay.transport.stores.engine.address
+        return None if address == "memory:" else address
+    return relay.transport.server.url
+
+
+def check_parallel(parallel: int) -> None:
+    if not 1 <= parallel <= PIPELINE_PARALLEL_MAX:
+        raise Invalid(f"{parallel} steps at once", f"take 1 to {PIPELINE_PARALLEL_MAX}")
+
+
+def models_of(relay: Relay, pipelines: Mapping[str, Checked]) -> dict[str, str]:
+    """The models that answer, as PROVIDER:MODEL, by what steps name.
+
+    Raises:
+        Invalid: there is no such provider; or the budget is a price, and that of one is not known.
+    """
+    models: dict[str, str] = {}
+    has_price = any(each.budget.price is not None for each in pipelines.values())
+    prices = prices_here(os.environ)
+    for pipeline in pipelines.values():
+        for step in pipeline.steps.values():
+            if step.kind == "prompt" and (step.model or "") not in models:
+                provider = chosen_provider(relay.transport, step.model)
+                models[step.model or ""] = f"{provider.name}:{provider.model}"
+            if not has_price or step.kind not in ("prompt", "cli"):
+                continue
+            model = models[step.model or ""] if step.kind == "prompt" else step.target
+            name = model.partition(":")[2] if step.kind == "prompt" else model
+            if price(Tokens(), name, prices) is None:
+                refuse(
+                    pipeline.file,
+                    step.place,
+                    f"the step {step.name}: the price of {model} is not known",
+                    "leave out budget: price:, take another model, or say its price: prices.json",
+                )
+    return models
+
+
+def runner_on(relay: Relay, parallel: int, on: str | None) -> Runner:
+    if on is None:
+        return Threads(relay, parallel)
+    if not on.startswith(DASK):
+        raise Invalid(
+            f"there is no way to run on {on!r}", f"write {DASK}HOST:8786, or leave it out"
+        )
+    from contextrelay.doors.pipeline.dask import Dask
+
+    return Dask(relay, on, address_of(relay))

@@ -1,0 +1,389 @@
+"""A run: what may begin is begun, what ends lets others begin, until nothing is left.
+
+Rule: one thread decides. Tasks report to its queue; what it knows is what the events of the run's
+thread say, so that a run that was killed at any moment goes on where its events end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from msgspec.json import encode
+from msgspec.structs import replace
+
+from contextrelay.client.relay import Relay
+from contextrelay.client.run.tally import since_ms
+from contextrelay.doors.pipeline.approval import Waits
+from contextrelay.doors.pipeline.definition import Setting, check_inputs, included_path
+from contextrelay.doors.pipeline.graph import Graph, Node, Result, Unit
+from contextrelay.doors.pipeline.record import CANCEL, FINISHED, RunRecord, StepRecord, follow
+from contextrelay.doors.pipeline.runner import Runner
+from contextrelay.doors.pipeline.steps.task import Outcome, Task
+from contextrelay.doors.pipeline.steps.values import Scope, Values
+from contextrelay.doors.pipeline.views import Spent, next_step, view_of
+from contextrelay.errors import Conflict, RelayError
+from contextrelay.limits import RUN_LOOK_S, SOURCE_REFS_MAX, STEP_REASON_CHARS_MAX
+from contextrelay.logic.document.values import is_object
+from contextrelay.logic.pipeline.condition import holds, values_of
+from contextrelay.logic.pipeline.schedule import never_runs
+from contextrelay.model.runs.pipeline import PipelineRun, RunStatus, StepView
+from contextrelay.model.runs.step import FINAL, StepStatus
+from contextrelay.wire.verbs import EndThread, FinishStep
+
+
+class Run:
+    """One run of a pipeline, in this process."""
+
+    def __init__(self, relay: Relay, record: RunRecord, setting: Setting, runner: Runner) -> None:
+        self._relay, self._record, self._setting = relay, record, setting
+        self._runner = runner
+        self._reports: SimpleQueue[tuple[Unit, Outcome | BaseException]] = SimpleQueue()
+        self._ready: deque[Unit] = deque()
+        self._opened: deque[tuple[Graph, Node]] = deque()
+        self._under_way = 0
+        self._waits = Waits(relay, record.run)
+        self._began_s = time.monotonic()
+        self._looked_s = time.monotonic()
+        self._is_stopped = False
+        """Whether nothing new is begun any more."""
+        self._end: tuple[RunStatus, str] | None = None
+        self._error: BaseException | None = None
+        self._spent = Spent()
+        self._views: dict[str, StepView] = {}
+        self._graph = Graph(setting.main, setting.inputs, "", None)
+
+    # The loop
+
+    def go(self) -> PipelineRun:
+        """Run to the end; what came of it.
+
+        Raises:
+            Conflict: another process has taken this run over.
+            RelayError: the store does not answer.
+        """
+        for key, record in self._record.steps.items():
+            self._spent.add(view_of(key, record))
+        try:
+            self._begin_graph(self._graph)
+            while True:
+                try:
+                    self._open_all()
+                    self._pump()
+                    if self._is_over():
+                        break
+                    self._take_report()
+                    self._look()
+                except KeyboardInterrupt:
+                    if self._is_stopped:
+                        raise
+                    self.cancel("interrupted")
+        finally:
+            self._runner.close()
+        if self._error is not None:
+            raise self._error
+        return self._finish()
+
+    def _is_over(self) -> bool:
+        if self._under_way or self._opened:
+            return False
+        return self._is_stopped or not (self._ready or self._waits)
+
+    def _take_report(self) -> None:
+        """Wait for a report, no longer than until the next look; take all that are there."""
+        if not self._under_way and not self._waits:
+            return
+        wait_s = max(0.0, self._looked_s + RUN_LOOK_S - time.monotonic())
+        while True:
+            try:
+                unit, outcome = self._reports.get(timeout=wait_s)
+            except Empty:
+                return
+            wait_s = 0.0
+            self._under_way -= 1
+            self._take(unit, outcome)
+
+    def _take(self, unit: Unit, outcome: Outcome | BaseException) -> None:
+        if isinstance(outcome, BaseException):
+            # The store, or another runner: what is not written down is not done.
+            self._error = self._error or outcome
+            self._stop()
+            return
+        if outcome.status == "cancelled":
+            self._stop()
+            return
+        view = replace(
+            self._view(unit, outcome.status, outcome.ref, reason=outcome.reason),
+            hint=outcome.hint,
+            is_cached=outcome.is_cached,
+            tokens_in=outcome.tokens_in,
+            tokens_out=outcome.tokens_out,
+            price=outcome.price,
+            duration_ms=outcome.duration_ms,
+        )
+        self._spent.add(view)
+        self._heard(view)
+        self._ended(unit, Result(outcome.status, outcome.ref, reason=outcome.reason))
+        self._check_budget()
+
+    def _look(self) -> None:
+        """Now and then: has somebody cancelled or decided, is the time up?"""
+        if time.monotonic() < self._looked_s + RUN_LOOK_S:
+            return
+        self._waits.listen()
+        for numbered in follow(self._relay, self._record):
+            if numbered.event.type == CANCEL:
+                self.cancel(f"cancelled by {numbered.event.by}")
+        for unit, decided in self._waits.decided(self._record):
+            result = _result_of(decided)
+            self._heard(self._view(unit, decided.status, None, decided.by, result.reason))
+            self._ended(unit, result)
+        time_s = self._setting.main.budget.time_s
+        if time_s is not None and time.monotonic() - self._began_s > time_s:
+            self._end = self._end or ("stopped", f"its time is up: {time_s:g} s")
+            self._stop()
+        self._looked_s = time.monotonic()
+
+    def cancel(self, reason: str) -> None:
+        """End the run: what is under way is ended, and may be done again by a resume."""
+        self._end = self._end or ("cancelled", reason)
+        self._stop()
+
+    def _stop(self) -> None:
+        self._is_stopped = True
+        self._runner.stop()
+
+    # What may begin
+
+    def _begin_graph(self, graph: Graph) -> None:
+        """Take what is over from the record, and look at the rest."""
+        for name, node in graph.nodes.items():
+            before = self._record.steps.get(node.key)
+            if before is not None and before.is_final:
+                self._restore(node, before)
+                graph.left -= 1
+                for follower in graph.followers[name]:
+                    graph.open_needs[follower] -= 1
+        for name, node in graph.nodes.items():
+            if node.status == "pending" and not graph.open_needs[name]:
+                self._opened.append((graph, node))
+        if not graph.left:
+            self._graph_over(graph)
+
+    def _restore(self, node: Node, before: StepRecord) -> None:
+        node.result = _result_of(before)
+        node.status = node.result.status
+        self._views[node.key] = view_of(node.key, before)
+
+    def _open_all(self) -> None:
+        while self._opened and not self._is_stopped:
+            graph, node = self._opened.popleft()
+            try:
+                self._open(graph, node)
+            except RelayError as error:
+                if isinstance(error, Conflict) or error.status >= _STORE_TROUBLE:
+                    raise
+                self._write_end(Unit(graph, node), Result("failed", reason=str(error)))
+        if self._is_stopped:
+            self._opened.clear()
+
+    def _open(self, graph: Graph, node: Node) -> None:
+        """All that a step needs is over: begin it, or skip it."""
+        step = node.step
+        needs = {need: graph.nodes[need].status for need in step.needs}
+        reason = never_runs(step, graph.pipeline, needs)
+        values = self._values(Unit(graph, node))
+        if not reason and step.when is not None:
+            known = values.known(values_of(step.when))
+            reason = "" if holds(step.when, known) else "when: does not hold"
+        if reason:
+            self._write_end(Unit(graph, node), Result("skipped", reason=reason))
+            return
+        if step.foreach is None:
+            self._begin_unit(Unit(graph, node))
+            return
+        node.items = values.items(step.foreach)
+        node.status = "running"
+        self._fill(graph, node)
+
+    def _fill(self, graph: Graph, node: Node) -> None:
+        """Begin as many items as may be under way; those that are over are taken as they are."""
+        most = node.step.max_parallel or len(node.items)
+        while node.begun < len(node.items) and node.under_way < most:
+            unit = Unit(graph, node, node.begun)
+            node.begun += 1
+            self._begin_unit(unit)
+        if len(node.results) == len(node.items) and node.status == "running":
+            self._write_end(Unit(graph, node), *node.joined())
+
+    def _begin_unit(self, unit: Unit) -> None:
+        before = self._record.steps.get(unit.key)
+        if unit.item_index is not None and before is not None and before.is_final:
+            unit.node.results[unit.item_index] = _result_of(before)
+            return
+        unit.node.status = "running"
+        step = unit.node.step
+        if step.kind == "approve":
+            self._begin_wait(unit, before)
+        elif step.kind == "pipeline":
+            self._begin_included(unit)
+        else:
+            self._ready.append(unit)
+
+    def _begin_wait(self, unit: Unit, before: StepRecord | None) -> None:
+        assert unit.node.step.text is not None
+        question = self._values(unit).text(unit.node.step.text)
+        self._waits.begin(unit, question, before)
+        self._heard(self._view(unit, "waiting", None, reason=question))
+
+    def _begin_included(self, unit: Unit) -> None:
+        path = str(included_path(unit.graph.pipeline, unit.node.step))
+        pipeline = self._setting.pipelines[path]
+        given: dict[str, Any] = self._values(unit).document(unit.node.step.args or {})
+        inputs = check_inputs(pipeline, given)
+        self._heard(self._view(unit, "running", None))
+        self._begin_graph(Graph(pipeline, inputs, f"{unit.key}/", unit))
+
+    def _values(self, unit: Unit) -> Values:
+        return Values(self._relay, self._scope(unit))
+
+    def _scope(self, unit: Unit) -> Scope:
+        return unit.graph.scope(
+            self._record.run, self._setting.main.name, unit.node.step, unit.item
+        )
+
+    def _pump(self) -> None:
+        """Give tasks to the runner, as many as may be under way."""
+        while self._ready and self._under_way < self._setting.parallel and not self._is_stopped:
+            unit = self._ready.popleft()
+            step = unit.node.step
+            task = Task(
+                thread=self._record.run,
+                key=unit.key,
+                step=step,
+                scope=self._scope(unit),
+                folder=str(Path(self._setting.folder, unit.graph.pipeline.file).parent),
+                address=self._setting.address,
+                model=self._setting.models.get(step.model or "") if step.kind == "prompt" else None,
+            )
+            self._under_way += 1
+            self._heard(self._view(unit, "running", None))
+            self._runner.submit(task, partial(self._report, unit))
+
+    def _report(self, unit: Unit, outcome: Outcome | BaseException) -> None:
+        """Take note of the end of a task, in the thread that did it."""
+        self._reports.put((unit, outcome))
+
+    # What is over
+
+    def _ended(self, unit: Unit, result: Result) -> None:
+        """A step, or an item of one, is over, and written down as such."""
+        graph, node = unit.graph, unit.node
+        if unit.item_index is not None:
+            node.results[unit.item_index] = result
+            if not self._is_stopped:
+                self._fill(graph, node)
+            elif len(node.results) == len(node.items):
+                self._write_end(Unit(graph, node), *node.joined())
+            return
+        node.status, node.result = result.status, result
+        graph.left -= 1
+        for follower in graph.followers[node.step.name]:
+            graph.open_needs[follower] -= 1
+            if not graph.open_needs[follower]:
+                self._opened.append((graph, graph.nodes[follower]))
+        if not graph.left:
+            self._graph_over(graph)
+
+    def _graph_over(self, graph: Graph) -> None:
+        """A pipeline is over; of an included one, that ends the step that includes it."""
+        if graph.parent is not None:
+            self._write_end(graph.parent, *graph.ended())
+
+    def _write_end(self, unit: Unit, result: Result, body: Any = None) -> None:
+        """Write the end of what this thread itself decides, and go on from it."""
+        step = unit.node.step
+        detail: dict[str, Any] = {"kind": step.kind}
+        if result.reason:
+            detail["reason"] = result.reason[:STEP_REASON_CHARS_MAX]
+        refs = body.values() if is_object(body) else body or ()
+        detail["refs_in"] = [ref for ref in refs if ref][:SOURCE_REFS_MAX]
+        verb = FinishStep(
+            thread=self._record.run,
+            step=unit.key,
+            status=result.status,
+            detail=detail,
+            ref=result.ref,
+            has_result=body is not None,
+            name=step.out.name or (f"{step.name} results" if body is not None else None),
+            media_type=None if body is None else "application/json",
+            by="pipeline",
+        )
+        finished = self._relay.transport.ask(verb, b"" if body is None else encode(body))
+        ref = None if finished.artifact is None else finished.artifact.ref
+        self._heard(self._view(unit, result.status, ref, reason=result.reason))
+        self._ended(unit, Result(result.status, ref, result.by, result.reason))
+
+    # What it takes
+
+    def _check_budget(self) -> None:
+        """Past its budget a run begins nothing more; what is under way comes to its end."""
+        over = self._spent.over(self._setting.main.budget)
+        if over and (self._ready or self._opened or self._under_way or self._waits):
+            self._end = self._end or ("stopped", over)
+            self._is_stopped = True
+
+    def _finish(self) -> PipelineRun:
+        """Write how the run ended, and what it took."""
+        failures = self._graph.failures()
+        status, reason = self._end or ("done", "")
+        if self._end is None and failures:
+            status, reason = "failed", f"{failures[0].key}: {failures[0].result.reason}"
+        counts: dict[str, int] = {}
+        for node in self._graph.nodes.values():
+            name = node.status if node.status in FINAL else "pending"
+            counts[name] = counts.get(name, 0) + 1
+        result = PipelineRun(
+            run=self._record.run,
+            name=self._setting.main.name,
+            status=status,
+            reason=reason,
+            hint=next_step(status, self._record.run, failures),
+            steps=self._views,
+            **self._spent.fields(),
+            duration_ms=since_ms(self._began_s),
+            started_at=self._record.started_at,
+        )
+        detail = {
+            "status": status,
+            "reason": reason[:STEP_REASON_CHARS_MAX],
+            "steps": counts,
+            **self._spent.fields(),
+            "duration_ms": result.duration_ms,
+        }
+        self._relay.transport.ask(EndThread(self._record.run, FINISHED, detail, "pipeline"))
+        return result
+
+    # What is shown
+
+    def _view(
+        self, unit: Unit, status: StepStatus | str, ref: str | None, by: str = "", reason: str = ""
+    ) -> StepView:
+        kind = unit.node.step.kind
+        return StepView(step=unit.key, kind=kind, status=status, ref=ref, by=by, reason=reason)
+
+    def _heard(self, view: StepView) -> None:
+        self._views[view.step] = view
+        self._setting.hear(view)
+
+
+_STORE_TROUBLE = 500
+
+
+def _result_of(record: StepRecord) -> Result:
+    status: Any = record.status
+    return Result(status, record.ref, record.by, str(record.detail.get("reason", "")))

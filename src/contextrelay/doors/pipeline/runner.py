@@ -1,0 +1,58 @@
+"""Runners: where tasks are done. The seam: `submit` a task, be called back with its outcome.
+
+`Threads` does them in this process; `dask.py` does them on the workers of a Dask cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Protocol
+
+from contextrelay.client.relay import Relay
+from contextrelay.doors.pipeline.steps.kinds import TRIES
+from contextrelay.doors.pipeline.steps.python_pool import PythonPool
+from contextrelay.doors.pipeline.steps.task import Outcome, Place, Task, perform
+
+Done = Callable[[Outcome | BaseException], None]
+
+
+class Runner(Protocol):
+    """Does tasks, as many at once as it was made for."""
+
+    def submit(self, task: Task, done: Done) -> None:
+        """Begin a task; `done` is called with its outcome, in any thread."""
+        ...
+
+    def stop(self) -> None:
+        """End what is under way: politely, then by force."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Threads:
+    """A thread for each task under way; commands and functions are processes of their own."""
+
+    def __init__(self, relay: Relay, parallel: int) -> None:
+        self._place = Place(relay, PythonPool(), Event())
+        self._threads = ThreadPoolExecutor(parallel, "relay-step")
+
+    def submit(self, task: Task, done: Done) -> None:
+        def work() -> None:
+            try:
+                outcome: Outcome | BaseException = perform(self._place, task, TRIES)
+            except BaseException as error:
+                outcome = error
+            done(outcome)
+
+        self._threads.submit(work)
+
+    def stop(self) -> None:
+        self._place.stop.set()
+
+    def close(self) -> None:
+        self._place.stop.set()
+        self._threads.shutdown()
+        self._place.pool.close()

@@ -1,0 +1,187 @@
+"""Runs that are there: resumed, retried, cancelled, decided, shown and listed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from contextrelay.client.relay import Relay
+from contextrelay.doors.pipeline.approval import Decision, decide
+from contextrelay.doors.pipeline.definition import Hear, read_started
+from contextrelay.doors.pipeline.pipeline import (
+    check_parallel,
+    go,
+    models_of,
+    runner_on,
+    setting_of,
+)
+from contextrelay.doors.pipeline.record import (
+    CANCEL,
+    FINISHED,
+    RESUMED,
+    RunRecord,
+    follow,
+    plain_runner,
+    read_record,
+)
+from contextrelay.doors.pipeline.steps.child import end_leftovers
+from contextrelay.doors.pipeline.views import shown_run
+from contextrelay.errors import Conflict, NotFound
+from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, RUN_CANCEL_S_MAX, RUN_LOOK_S
+from contextrelay.logic.pipeline.language import suggestion
+from contextrelay.model.runs.pipeline import PipelineRun, StepView
+from contextrelay.wire.verbs import AddEvent, EndThread, FinishStep, ReadEvents
+
+
+def resume(
+    relay: Relay,
+    run: str,
+    *,
+    parallel: int | None = None,
+    on: str | None = None,
+    is_forced: bool = False,
+    by: str = "you",
+    hear: Hear | None = None,
+) -> PipelineRun:
+    """Go on with a run that was killed, cancelled or stopped: only what is not over is run.
+
+    Raises:
+        NotFound: it is no run of a pipeline.
+        Conflict: another process runs it.
+    """
+    record = read_record(relay, run)
+    _check_free(record, is_forced)
+    end_leftovers(run)
+    started = read_started(relay.pull(record.definition))
+    checked = started.definition.pipelines()
+    many = parallel or record.parallel or PIPELINE_PARALLEL_DEFAULT
+    check_parallel(many)
+    models = models_of(relay, checked)
+    runner = runner_on(relay, many, on)
+    detail = {"runner": plain_runner(), "parallel": many, "on": on}
+    relay.transport.ask(EndThread(run, RESUMED, detail, by, is_over=False))
+    follow(relay, record)
+    setting = setting_of(relay, started, checked, many, models)
+    return go(relay, record, setting, runner, hear)
+
+
+def _check_free(record: RunRecord, is_forced: bool) -> None:
+    """Refuse to go on with a run that another process runs."""
+    runner = record.runner
+    if record.status != "running" or runner is None or is_forced:
+        return
+    if runner.is_alive and runner.pid != os.getpid():
+        raise Conflict(
+            f"process {runner.pid} runs it", f"watch it: relay pipeline show {record.run[:8]}"
+        )
+    if not runner.is_here:
+        raise Conflict(
+            f"it was begun on {runner.host.partition(' ')[0]}, and has not ended",
+            "if that machine is gone: --force",
+        )
+
+
+def retry(relay: Relay, run: str, step: str, *, by: str = "you", **options: Any) -> PipelineRun:
+    """Run a step again, and all that depends on it, then what else is left."""
+    record = read_record(relay, run)
+    _check_free(record, options.get("is_forced", False))
+    started = read_started(relay.pull(record.definition))
+    main = started.definition.pipelines()[started.definition.main]
+    top = step.partition("/")[0].partition("[")[0]
+    if top not in main.steps:
+        raise NotFound(f"there is no step {step!r}", suggestion(top, main.steps))
+    again = {top}
+    for name, each in main.steps.items():  # in order: what it needs was looked at
+        if again.intersection(each.needs):
+            again.add(name)
+    for key in record.steps:
+        name = key.partition("/")[0].partition("[")[0]
+        is_inside = name == top and step != top
+        # Of a step with parts the one that is named, those that failed, and what holds them.
+        if name not in again or (is_inside and not _is_around(step, key, record)):
+            continue
+        relay.transport.ask(FinishStep(thread=run, step=key, status="pending", by=by))
+    return resume(relay, run, by=by, **options)
+
+
+def _is_around(step: str, key: str, record: RunRecord) -> bool:
+    """Whether a part is the one that is named, in it, around it, or not done."""
+    is_near = key.startswith(step) or step.startswith(key)
+    return is_near or record.steps[key].status != "done"
+
+
+def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
+    """End a run: its process ends what is under way; where that is gone, only this is written.
+
+    Raises:
+        Conflict: it is over.
+        Unavailable: its process does not answer.
+    """
+    record = read_record(relay, run)
+    if record.status != "running":
+        raise Conflict(f"the run is over: {record.status}", f"see: relay pipeline show {run[:8]}")
+    relay.transport.ask(AddEvent(run, CANCEL, {}, by))
+    runner = record.runner
+    until_s = time.monotonic() + RUN_CANCEL_S_MAX
+    while runner is not None and (runner.is_alive or not runner.is_here):
+        follow(relay, record)
+        if record.status != "running" or time.monotonic() > until_s:
+            break
+        time.sleep(RUN_LOOK_S)
+    if record.status == "running":
+        end_leftovers(run)
+        detail = {"status": "cancelled", "reason": f"cancelled by {by}"}
+        relay.transport.ask(EndThread(run, FINISHED, detail, by))
+        follow(relay, record)
+    return shown_run(record)
+
+
+def decided(relay: Relay, run: str, step: str, decision: Decision) -> StepView:
+    """Approve or reject a step that waits.
+
+    Raises:
+        NotFound: no such step waits.
+        Conflict: it was decided before.
+    """
+    record = read_record(relay, run)
+    waiting = [key for key, each in record.steps.items() if each.status == "waiting"]
+    if step not in waiting:
+        before = record.steps.get(step)
+        if before is not None and before.detail.get("kind") == "approve":
+            raise Conflict(
+                f"{step} is {before.status} already, by {before.by}",
+                f"see: relay pipeline show {run[:8]}",
+            )
+        hint = f"these do: {', '.join(waiting)}" if waiting else "nothing in this run waits"
+        raise NotFound(f"no step {step!r} waits for a decision", hint)
+    decide(relay, run, step, decision)
+    follow(relay, record)
+    return shown_run(record).steps[step]
+
+
+def show(relay: Relay, run: str) -> PipelineRun:
+    """A run as it stands.
+
+    Raises:
+        NotFound: it is no run of a pipeline.
+    """
+    return shown_run(read_record(relay, run))
+
+
+def list_runs(relay: Relay, limit: int = 20) -> Sequence[PipelineRun]:
+    """The newest runs, without their steps."""
+    runs: list[PipelineRun] = []
+    for view in relay.threads(limit, kind="pipeline").threads:
+        record = RunRecord(view.thread_id)
+        for after in dict.fromkeys((0, max(0, view.events - 1))):
+            page = relay.transport.ask(ReadEvents(view.thread_id, after, _FIRST_EVENTS))
+            for each in page.events:
+                record.take(each)
+        if record.definition:  # Else it is being begun just now.
+            runs.append(shown_run(record))
+    return runs
+
+
+_FIRST_EVENTS = 10

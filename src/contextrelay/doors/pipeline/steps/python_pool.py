@@ -1,0 +1,147 @@
+"""Processes for `python` steps: started when first needed, used again, ended with the run.
+
+A function runs in a process of its own so that it can be ended when its time is up, and so that
+functions really run at once; a process takes the next function when it is done with one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Event, Lock, Thread
+from typing import Any
+
+from msgspec import Struct
+from msgspec.json import decode, encode
+
+from contextrelay.doors.pipeline.steps.child import Deadline, end_group
+from contextrelay.doors.pipeline.steps.python_worker import read_message, write_message
+from contextrelay.errors import Failed
+from contextrelay.limits import STEP_ERROR_BYTES_KEPT
+
+_MODULE = "contextrelay.doors.pipeline.steps.python_worker"
+
+
+class Returned(Struct, frozen=True):
+    """What a function returned."""
+
+    body: bytes
+    has_result: bool = True
+    media_type: str | None = None
+
+
+class PythonPool:
+    """The processes of one run, or of one machine that works for it."""
+
+    def __init__(self) -> None:
+        self._idle: list[_Worker] = []
+        self._lock = Lock()
+
+    def call(
+        self,
+        function: str,
+        args: dict[str, Any],
+        env: Mapping[str, str],
+        folder: Path,
+        stop: Event,
+        timeout_s: float | None,
+    ) -> Returned:
+        """Call a function in a process.
+
+        Raises:
+            Failed: it raised, its process ended, or its time was up; Cancelled if the run was.
+        """
+        deadline = Deadline(timeout_s, stop, function)
+        with self._lock:
+            here = [worker for worker in self._idle if worker.folder == folder]
+            worker = here[-1] if here else None
+            if worker is not None:
+                self._idle.remove(worker)
+        worker = worker or _Worker(folder, env)
+        try:
+            returned = worker.call({"function": function, "args": args, "env": dict(env)}, deadline)
+        except BaseException:
+            if worker.is_usable:
+                self._keep(worker)
+            else:
+                worker.end()
+            raise
+        self._keep(worker)
+        return returned
+
+    def _keep(self, worker: _Worker) -> None:
+        with self._lock:
+            self._idle.append(worker)
+
+    def close(self) -> None:
+        with self._lock:
+            workers, self._idle = self._idle, []
+        for worker in workers:
+            worker.end()
+
+
+class _Worker:
+    """One process, and the reply that is waited for."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.is_usable = True
+        self._errors = TemporaryFile()  # noqa: SIM115 (until end)
+        before = os.environ.get("PYTHONPATH")
+        paths = [str(folder), *([before] if before else [])]
+        self._running = subprocess.Popen(
+            [sys.executable, "-m", _MODULE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env={**env, "PYTHONPATH": os.pathsep.join(paths)},
+            cwd=folder,
+            start_new_session=True,
+        )
+
+    def call(self, request: dict[str, Any], deadline: Deadline) -> Returned:
+        self.is_usable = False
+        replies: list[tuple[bytes, bytes] | None] = []
+        heard = Event()
+
+        def ask() -> None:
+            assert self._running.stdin is not None
+            assert self._running.stdout is not None
+            try:
+                write_message(self._running.stdin, encode(request))
+                header = read_message(self._running.stdout)
+                body = None if header is None else read_message(self._running.stdout)
+                replies.append(None if header is None or body is None else (header, body))
+            except (OSError, ValueError):
+                replies.append(None)
+            heard.set()
+
+        Thread(target=ask, daemon=True).start()
+        while not heard.wait(deadline.left_s()):
+            deadline.check()
+        if replies[0] is None:
+            status = self._running.wait()
+            raise Failed(
+                f"{request['function']} ended its process ({status}): {self._said()}",
+                "see what it does",
+            )
+        self.is_usable = True
+        header: dict[str, Any] = decode(replies[0][0])
+        if "error" in header:
+            raise Failed(f"{request['function']} raised {header['error']}", "repair the function")
+        return Returned(replies[0][1], header["has_result"], header.get("media_type"))
+
+    def _said(self) -> str:
+        size = os.fstat(self._errors.fileno()).st_size
+        return os.pread(
+            self._errors.fileno(), STEP_ERROR_BYTES_KEPT, max(0, size - STEP_ERROR_BYTES_KEPT)
+        ).decode(errors="replace")
+
+    def end(self) -> None:
+        end_group(self._running.pid, self._running.poll)
+        self._running.communicate()
+        self._errors.close()

@@ -1,0 +1,68 @@
+"""The process that runs functions of `python` steps, one after the other, until its stdin ends.
+
+Rule: what a function prints goes to stderr; stdout carries replies alone. It imports little.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import IO, Any
+
+from msgspec.json import decode, encode
+
+_SIZE_BYTES = 8
+
+
+def main() -> None:
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdout = sys.stderr
+    before = dict(os.environ)
+    while (request := read_message(requests)) is not None:
+        asked: dict[str, Any] = decode(request)
+        os.environ.clear()
+        os.environ.update({**before, **asked["env"]})
+        try:
+            header, body = _result(_call(asked["function"], asked["args"]))
+        except Exception as error:
+            header, body = {"error": f"{type(error).__name__}: {error}"[:2_000]}, b""
+        write_message(replies, encode(header))
+        write_message(replies, body)
+
+
+def _call(function: str, args: dict[str, Any]) -> Any:
+    module, _, name = function.partition(":")
+    return getattr(import_module(module), name)(**args)
+
+
+def _result(value: Any) -> tuple[dict[str, Any], bytes]:
+    """What a function returned: how it is to be stored, and its bytes."""
+    if value is None:
+        return {"has_result": False}, b""
+    if isinstance(value, bytes | bytearray):
+        return {"has_result": True}, bytes(value)
+    if isinstance(value, str):
+        return {"has_result": True}, value.encode()
+    return {"has_result": True, "media_type": "application/json"}, encode(value)
+
+
+def read_message(stream: IO[bytes]) -> bytes | None:
+    """The next message of a stream, which begins with its size; None at its end."""
+    size = stream.read(_SIZE_BYTES)
+    if len(size) < _SIZE_BYTES:
+        return None
+    body = stream.read(int.from_bytes(size))
+    return body if len(body) == int.from_bytes(size) else None
+
+
+def write_message(stream: IO[bytes], body: bytes) -> None:
+    stream.write(len(body).to_bytes(_SIZE_BYTES) + body)
+    stream.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Runs: decided, cancelled, retried, resumed, built in code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from contextrelay import Conflict, Invalid, NotFound, Pipeline, Relay
+from contextrelay.doors.pipeline import runs
+from contextrelay.doors.pipeline.approval import Decision
+from contextrelay.doors.pipeline.steps.child import end_leftovers
+from contextrelay.model.runs.pipeline import PipelineRun, StepView
+from tests.doors.pipeline.running import result, run, statuses
+from tests.store.engines import until
+
+APPROVE = """\
+name: release
+steps:
+  ask: {approve: "Ship {{inputs.what}}?", channel: releases}
+  ship: {exec: [echo, "shipped, said {{steps.ask.by}}"]}
+inputs: {what: it}
+"""
+
+
+def begun(relay: Relay, folder: Path, text: str) -> tuple[threading.Thread, list[PipelineRun]]:
+    """Run a pipeline in a thread; what came of it is then in the list."""
+    (folder / "pipeline.yaml").write_text(text)
+    ended: list[PipelineRun] = []
+    pipeline = Pipeline.load(folder / "pipeline.yaml")
+    thread = threading.Thread(target=lambda: ended.append(pipeline.run(relay)), daemon=True)
+    thread.start()
+    return thread, ended
+
+
+def waiting(relay: Relay) -> str:
+    """The run that waits for a decision."""
+
+    def there() -> bool:
+        return any(
+            view.status == "waiting"
+            for each in runs.list_runs(relay)
+            for view in runs.show(relay, each.run).steps.values()
+        )
+
+    until(there, "a step that waits")
+    return runs.list_runs(relay)[0].run
+
+
+@pytest.mark.parametrize("way", ["command", "signal"])
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_a_step_waits_until_somebody_decides_and_says_who(
+    relay: Relay, tmp_path: Path, way: str, is_approved: bool
+) -> None:
+    """Promise X4."""
+    relay.publish("releases", {"step": "ask", "approve": not is_approved}, by="too early")
+    thread, ended = begun(relay, tmp_path, APPROVE)
+    run_id = waiting(relay)
+
+    if way == "command":
+        runs.decided(relay, run_id, "ask", Decision(is_approved, "ana", "looks so"))
+    else:
+        message = {"step": "ask", "approve": is_approved, "reason": "looks so"}
+        relay.publish("releases", message, by="ana")
+    thread.join(30)
+
+    assert ended[0].status == ("done" if is_approved else "failed")
+    assert ended[0].steps["ask"].by == "ana"
+    if is_approved:
+        assert result(relay, ended[0], "ship") == "shipped, said ana\n"
+    else:
+        assert ended[0].steps["ship"].status == "skipped"
+        assert ended[0].reason == "ask: looks so"
+    with pytest.raises(Conflict, match="already, by ana"):
+        runs.decided(relay, run_id, "ask", Decision(True, "bob"))
+
+
+def test_a_decision_that_nobody_takes_in_time_is_a_no(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    ended = run(relay, tmp_path, 'steps:\n  ask: {approve: "Ship?", timeout: 200ms}\n')
+
+    assert ended.status == "failed"
+    assert ended.steps["ask"].reason == "nobody decided within 0.2 s"
+
+
+def test_a_step_that_does_not_wait_cannot_be_decided(relay: Relay, tmp_path: Path) -> None:
+    ended = run(relay, tmp_path, "steps:\n  a: {exec: [echo]}\n")
+
+    with pytest.raises(NotFound, match="no step 'a' waits"):
+        runs.decided(relay, ended.run, "a", Decision(True, "ana"))
+
+
+def test_a_failed_step_is_retried_with_what_depends_on_it(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    text = """\
+steps:
+  first: {exec: "echo first >> ran"}
+  bad: {exec: "echo bad >> ran; test -e repaired", needs: first}
+  after: {exec: "echo after >> ran", needs: bad}
+  parts: {foreach: [a, b], exec: "echo {{item}} >> ran; test {{item}} = a -o -e repaired"}
+"""
+    ended = run(relay, tmp_path, text, parallel=1)
+    (tmp_path / "repaired").touch()
+
+    again = runs.retry(relay, ended.run, "bad")
+    last = runs.retry(relay, ended.run, "parts[1]")
+
+    assert statuses(ended)["bad"] == "failed"
+    assert statuses(again)["after"] == "done"
+    assert again.status == "failed"
+    assert last.status == "done"
+    ran = (tmp_path / "ran").read_text().split()
+    assert sorted(ran) == sorted(["first", "bad", "a", "b", "bad", "after", "b"])
+    with pytest.raises(NotFound, match="did you mean bad"):
+        runs.retry(relay, ended.run, "bat")
+
+
+def test_a_run_that_is_over_has_nothing_left_to_do(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    ended = run(relay, tmp_path, 'steps:\n  a: {exec: "echo x >> ran"}\n')
+
+    again = runs.resume(relay, ended.run)
+
+    assert again.status == "done"
+    assert again.refs == ended.refs
+    assert (tmp_path / "ran").read_text() == "x\n"
+    with pytest.raises(NotFound, match="no run of a pipeline"):
+        runs.resume(relay, relay.new_thread("mine").id)
+
+
+def started(folder: Path, text: str) -> subprocess.Popen[bytes]:
+    """`relay pipeline run` as a process of its own."""
+    (folder / "pipeline.yaml").write_text(text)
+    return subprocess.Popen(
+        [sys.executable, "-m", "contextrelay", "pipeline", "run", "pipeline.yaml"],
+        cwd=folder,
+        env={**os.environ, "RELAY_HOME": str(folder / "store")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+LONG = """\
+name: long
+steps:
+  first: {exec: "echo first >> ran"}
+  hangs: {exec: "echo hangs >> ran; touch begun; sleep 1000 & while [ ! -e go ]; do sleep 0.05; done", needs: first}
+  after: {exec: "echo after >> ran", needs: hangs}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("end", ["kill", "cancel", "interrupt"])
+def test_a_run_that_was_ended_goes_on_where_it_was_and_leaves_no_children(
+    relay: Relay, tmp_path: Path, end: str
+) -> None:
+    """Promise X4."""
+    running = started(tmp_path, LONG)
+    until((tmp_path / "begun").exists, "the step")
+    run_id = runs.list_runs(relay)[0].run
+    with pytest.raises(Conflict, match=f"process {running.pid} runs it"):
+        runs.resume(relay, run_id)
+
+    ways: dict[str, Callable[[], object]] = {
+        "kill": running.kill,
+        "interrupt": lambda: running.send_signal(signal.SIGTERM),
+        "cancel": lambda: runs.cancel(relay, run_id),
+    }
+    ways[end]()
+    running.communicate(timeout=30)
+
+    assert runs.show(relay, run_id).status == ("killed" if end == "kill" else "cancelled")
+    if end != "kill":
+        assert end_leftovers(run_id) == 0
+    (tmp_path / "go").touch()
+    ended = runs.resume(relay, run_id)
+    assert ended.status == "done"
+    assert end_leftovers(run_id) == 0
+    assert (tmp_path / "ran").read_text().split() == ["first", "hangs", "hangs", "after"]
+
+
+def test_what_waits_for_a_decision_when_its_process_is_killed_is_decided_all_the_same(
+    relay: Relay, tmp_path: Path
+) -> None:
+    """Promise X4."""
+    running = started(tmp_path, APPROVE)
+    run_id = waiting(relay)
+    running.kill()
+    running.communicate()
+
+    runs.decided(relay, run_id, "ask", Decision(True, "ana"))
+    ended = runs.resume(relay, run_id)
+
+    assert result(relay, ended, "ship") == "shipped, said ana\n"
+
+
+def test_the_same_graph_is_built_in_code(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    heard: list[StepView] = []
+    pipeline = Pipeline("review", inputs={"topic": "orders"})
+    pipeline.step("plan", prompt="Plan {{inputs.topic}}", model="echo")
+    pipeline.step("read", exec=["echo", "{{steps.plan.ref}}"], needs=["plan"])
+
+    ended = pipeline.run(relay, {"topic": "dawn"}, hear=heard.append)
+
+    assert result(relay, ended, "read") == f"{ended.steps['plan'].ref}\n"
+    assert [(view.step, view.status) for view in heard] == [
+        ("plan", "running"),
+        ("plan", "done"),
+        ("read", "running"),
+        ("read", "done"),
+    ]
+    with pytest.raises(Invalid, match="there is no step 'plam'"):
+        Pipeline("bad").step("a", exec=["echo", "{{steps.plam.ref}}"]).run(relay)
