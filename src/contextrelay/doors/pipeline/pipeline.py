@@ -47,7 +47,7 @@ DASK = "dask://"
 
 
 class Pipeline:
-    """A graph of steps: `Pipeline.load("review.yaml").run(relay, topic="orders")`.
+    """A graph of steps: `Pipeline.load("review.yaml").run(relay, {"topic": "orders"})`.
 
     Or the same in code: `Pipeline("review", inputs={"topic": "orders"})`, then `step` by step with
     the fields that a file has. What is wrong is refused when it is checked, before anything runs.
