@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,7 +155,7 @@ def test_an_included_file_is_checked_before_anything_runs(
     ],
 )
 def test_inputs_are_checked_before_anything_runs(
-    relay: Relay, tmp_path: Path, inputs: dict[str, object], said: str
+    relay: Relay, tmp_path: Path, inputs: dict[str, Any], said: str
 ) -> None:
     """Promise X4."""
     text = "inputs: {topic: {type: text}, deep: false}\nsteps:\n  x: {exec: [touch, ran]}\n"
