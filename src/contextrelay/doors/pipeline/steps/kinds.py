@@ -182,7 +182,8 @@ def _command(
     more_env: Mapping[str, str] | None = None,
 ) -> tuple[Made, str]:
     """Run a command to its end: its output, and the beginning of that as text."""
-    output, head = Output(place.relay.transport, f"{task.step.name} result"), bytearray()
+    output = Output(place.relay.transport, f"{task.step.name} result", task.step_key)
+    head = bytearray()
 
     def take(piece: bytes) -> None:
         output.add(piece)
