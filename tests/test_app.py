@@ -19,7 +19,8 @@ def _from_this_environment() -> list[str]:
     """What to ask pex for where nothing is to be downloaded again."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     words = ["--sources-directory", "src", "--entry-point", "contextrelay"]
-    return [*words, "--venv-repository", sys.prefix, *project["dependencies"]]
+    here = ["--venv-repository", sys.prefix, "--no-compress"]
+    return [*words, *here, *project["dependencies"]]
 
 
 @rig

@@ -14,6 +14,7 @@ from contextrelay.doors.cli.commands.demo import plot
 from contextrelay.doors.demo.agents import script
 from contextrelay.doors.demo.documents import DOUBLE_CHARGED, NAMES, document
 from tests.doors.cli.shell import RELAY, Shell
+from tests.store.engines import until
 
 
 def test_the_demo_shows_savings_time_travel_and_a_wake_up_in_seconds(shell: Shell) -> None:
@@ -91,8 +92,8 @@ def test_an_interrupted_demo_leaves_nothing(shell: Shell) -> None:
         process = subprocess.Popen(
             [*RELAY, "demo"], env=shell.env, cwd=shell.home, stdout=-3, stderr=subprocess.PIPE
         )
-        while not relay.threads().threads:
-            assert process.poll() is None
+        until(lambda: bool(relay.threads().threads or process.poll()), "its thread")
+        assert process.poll() is None
 
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=30)
