@@ -19,7 +19,8 @@ APP_PLATFORMS = --platform current $(if $(filter Linux,$(shell uname -s)),$(fore
 	python,$(APP_PYTHONS),--platform linux-$(shell uname -m)-cp-$(python)-cp$(python)))
 # More words for pytest: make test PYTEST_ARGS="-k patch -x"
 PYTEST_ARGS ?=
-PYTEST_WORKERS ?= 2
+# One more than CI has cores: many tests wait for another process.
+PYTEST_WORKERS ?= 3
 
 # Compiled bytecode makes every start of the command line faster; some machines turn it off.
 unexport PYTHONDONTWRITEBYTECODE
@@ -55,7 +56,7 @@ check: $(READY) ## format, lint, types, layers, tidiness; no tests
 	@echo "==> ruff check"
 	@$(BIN)/ruff check --quiet .
 	@echo "==> pyright"
-	@$(BIN)/pyright --warnings
+	@$(BIN)/pyright --warnings --threads 2
 	@echo "==> lint-imports"
 	@# Its cache goes by the importing file alone, and so misses modules that come and go.
 	@$(BIN)/lint-imports --no-logo --no-cache
