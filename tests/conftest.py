@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.rigs import length, rig
+
 if TYPE_CHECKING:
     from tests.store.engines import Servers
 
@@ -28,7 +30,13 @@ if FAST_FOLDER.is_dir() and shutil.disk_usage(FAST_FOLDER).free > FAST_BYTES_MIN
 OWN_VARIABLES = ("CONTEXTRELAY_URL", "CONTEXTRELAY_API_KEY", "RELAY_THREAD")
 
 # "ci" makes the same examples on every run; "--hypothesis-profile search" looks for new ones.
-settings.register_profile("ci", derandomize=True, deadline=None, database=None)
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=length(thin=25, long=100, full=1_000),
+)
 settings.register_profile("search", deadline=None, max_examples=2_000)
 settings.load_profile("ci")
 
@@ -107,6 +115,12 @@ def pytest_collection_finish() -> None:
     """Spare every collection of garbage the modules and tests that stay to the end."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What is tried on examples is a rig: more of them where the rigs run longer."""
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        item.add_marker(rig)
 
 
 # Skips for want of a part (tests/parts.py) are failures where they are forbidden.

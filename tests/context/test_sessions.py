@@ -34,6 +34,7 @@ from contextrelay.context.codec import (
 )
 from contextrelay.logic.packing.pack import pack
 from contextrelay.logic.tokens import count_tokens
+from tests.rigs import length
 
 MEMORY, SYSTEM, USER, AGENT = (
     ContextType.MEMORY,
@@ -197,7 +198,7 @@ some_blocks = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=length(25, 100, 1000), deadline=None)
 @given(some_blocks)
 def test_a_session_comes_back_from_json_and_protobuf(blocks: list[ContextBlock]) -> None:
     """Promise K1: both round-trip."""
@@ -309,7 +310,7 @@ def test_the_window_is_filled_by_relevance_and_a_drop_says_the_true_reason() -> 
     assert free < each
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=length(15, 60, 600), deadline=None)
 @given(
     sizes=st.lists(
         st.tuples(st.sampled_from(list(ContextType)), st.integers(1, 30), st.floats(0, 1)),

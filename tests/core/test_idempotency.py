@@ -44,6 +44,7 @@ from tests.core.idempotency_world import (
     new_world,
     shown,
 )
+from tests.rigs import length
 from tests.store.stutter import Stopped, StutterLedger
 
 
@@ -305,7 +306,7 @@ def test_nobody_can_compute_a_ref_from_its_key() -> None:
 NAMES = ("push", "push to thread", "push to both", "publish", "new thread", "add event", "invoke")
 
 
-@settings(max_examples=40)
+@settings(max_examples=length(10, 40, 400))
 @given(
     st.lists(
         st.tuples(st.sampled_from(NAMES), st.integers(0, 2), st.none() | st.integers(0, 12)),

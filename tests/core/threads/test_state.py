@@ -139,7 +139,9 @@ class Histories(RuleBasedStateMachine):
                 assert plain(self._state(thread, version)) == history[version - 1]
 
 
-Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Histories.TestCase.settings = settings(
+    max_examples=length(15, 60, 600), stateful_step_count=25, deadline=None
+)
 TestHistories = Histories.TestCase
 
 

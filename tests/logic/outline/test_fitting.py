@@ -19,6 +19,7 @@ from contextrelay.logic.outline import outline
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import ArtifactType
 from tests.logic.outline.drawing import outlined
+from tests.rigs import length
 
 KINDS: tuple[ArtifactType, ...] = get_args(ArtifactType)
 MEDIA_TYPES = (
@@ -53,7 +54,7 @@ WILD = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=length(50, 200, 2000), deadline=None)
 @given(WILD, st.sampled_from(KINDS), st.sampled_from(MEDIA_TYPES), st.integers(20, 600))
 def test_anything_is_outlined_and_digested_within_the_budget_and_alike_each_time(
     body: bytes, kind: ArtifactType, media_type: str, tokens_max: int

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from contextrelay import Invalid
 from contextrelay.logic.packing.inline_or_ref import Costs, Message, Prices, Pulls, choose, weigh
+from tests.rigs import length
 
 sizes = st.integers(100, 200_000)
 messages = st.builds(
@@ -55,7 +56,7 @@ def counted_out(message: Message, pulls: Pulls, prices: Prices) -> Costs:
     )
 
 
-@settings(max_examples=500)
+@settings(max_examples=length(125, 500, 5000))
 @given(messages, rates, some_prices)
 def test_the_choice_is_the_cheapest_way(message: Message, pulls: Pulls, prices: Prices) -> None:
     """Promise K6."""

@@ -17,6 +17,7 @@ from contextrelay.logic.packing.pack import decay
 from contextrelay.logic.packing.relevance import Relevance
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.package import BLOCK_TYPES
+from tests.rigs import length
 
 TALK = [
     Block("s", "You are a careful assistant.", "SYSTEM"),
@@ -55,7 +56,7 @@ def count_chars(text: str) -> int:
 COUNTS: list[Callable[[str], int]] = [count_tokens, count_words, count_chars]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=length(75, 300, 3000), deadline=None)
 @given(
     some_blocks,
     st.integers(1, 400),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from contextrelay import Block, Invalid
 from contextrelay.logic.packing.relevance import Relevance
+from tests.rigs import length
 
 
 def best(index: Relevance, query: str) -> str:
@@ -77,7 +78,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=length(50, 200, 2000), deadline=None)
 @given(steps, texts)
 def test_an_index_that_grew_says_what_a_new_one_says(
     changes: list[tuple[int, str | None, str | None]], query: str
@@ -132,7 +133,7 @@ def test_an_embedding_that_gives_no_vectors_is_refused() -> None:
         index.scores("x")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=length(15, 60, 600), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["apple pie", "a pear", "apple"]))),
     st.lists(st.integers(0, 9), max_size=6),

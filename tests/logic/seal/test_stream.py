@@ -21,6 +21,7 @@ from contextrelay.logic.document.canonical import canonical
 from contextrelay.logic.seal import stream
 from contextrelay.logic.seal.keys import SealKey, split_key
 from contextrelay.logic.seal.stream import Opener, SealedBody, description_hash, sealed_size, span
+from tests.rigs import length
 
 VECTORS: dict[str, Any] = decode((Path(__file__).parent / "seal_vectors.json").read_bytes())
 KEY = SealKey("k2", bytes(range(32)), bytes(range(16)))
@@ -128,7 +129,7 @@ def test_it_does_not_matter_in_which_pieces_a_body_comes(size: int, piece: int) 
     assert b"".join(chunks_of(cut, opener)) == body
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=length(75, 300, 3000), deadline=None)
 @given(
     st.sampled_from(SIZES),
     st.integers(0, 4 * CHUNK) | st.integers(0, 2**70),
@@ -151,7 +152,9 @@ def test_a_slice_is_that_of_the_body_and_reads_only_its_chunks(
 SENT = {size: sealed(body_of(size)) for size in SIZES}
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=length(75, 300, 3000), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(st.sampled_from(SIZES), st.data())
 def test_any_flipped_bit_fails(size: int, data: st.DataObject) -> None:
     """Promise E4."""
@@ -163,7 +166,7 @@ def test_any_flipped_bit_fails(size: int, data: st.DataObject) -> None:
         opened(bytes(sent))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=length(50, 200, 2000), deadline=None)
 @given(st.sampled_from(SIZES), st.data())
 def test_any_truncation_fails_and_gives_out_a_true_beginning_at_most(
     size: int, data: st.DataObject
@@ -195,7 +198,7 @@ def read_on(sent: bytes, size: int) -> tuple[bytes, bool]:
     return out, True
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=length(25, 100, 1000), deadline=None)
 @given(st.integers(2, 5), st.integers(0, 1) | st.integers(0, CHUNK), st.data())
 def test_reordered_repeated_missing_or_exchanged_chunks_fail(
     count: int, rest: int, data: st.DataObject
