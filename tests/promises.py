@@ -514,6 +514,7 @@ PROMISES: tuple[Promise, ...] = (
         "L3",
         "grep without blow-up, several patterns, by record; ranked search, diff of two refs",
         "tests/client/test_search.py::test_a_hit_says_where_to_slice_and_the_slice_has_it",
+        "tests/client/test_search.py::test_in_one_ref_the_place_that_has_all_words_as_they_are_comes_first",
         "tests/client/test_slices.py::test_a_pattern_is_found_in_a_ref_a_thread_and_everything",
         "tests/core/search/test_search.py::test_what_expired_or_was_removed_never_appears",
         "tests/core/inspect/test_slice.py::test_what_is_damaged_or_sealed_does_not_stop_a_grep_through_all",

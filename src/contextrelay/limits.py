@@ -434,6 +434,9 @@ SEARCH_TERMS_MAX = 32
 # Of a query; of its words the first SEARCH_TERMS_MAX are searched for, and the others named.
 QUERY_CHARS_MAX = 10_000
 SEARCH_SNIPPET_CHARS = 240
+# Places in one body that have every word of a query, looked for first.
+SEARCH_EXACT_MAX = 4
+SEARCH_EXACT_S_MAX = 0.5
 # Words of texts and queries: the longest, and how many stems are kept at hand.
 WORD_CHARS_MAX = 40
 # A text may become so many times as long when it is folded, as Korean does three times; what is

@@ -42,6 +42,22 @@ def test_a_hit_says_where_to_slice_and_the_slice_has_it(relay: Relay) -> None:
     assert relay.search("nothing such zzz").ignored == ("zzz",)
 
 
+def test_in_one_ref_the_place_that_has_all_words_as_they_are_comes_first(relay: Relay) -> None:
+    """Promise L3: exact words, identifiers and numbers before stems."""
+    log = "\n".join(
+        f"job {number} on node_{number % 7} took {number * 3} ms" for number in range(900)
+    )
+    table = "id,city,zip\n" + "".join(f"u{n},Rome,{20_000 + n}\n" for n in range(900))
+    ref, rows = relay.push(log, name="a.log").ref, relay.push(table, name="a.csv").ref
+
+    in_log = relay.search("job 431", ref=ref, tokens_max=150)
+    in_rows = relay.search("zip u431", ref=rows, tokens_max=150)
+
+    assert in_log.hits[0].snippet == "job 431 on node_4 took 1293 ms"
+    assert relay.slice(ref, **in_log.hits[0].next_args).text == "job 431 on node_4 took 1293 ms\n"
+    assert in_rows.hits[0].snippet == "row 431: id=u431, city=Rome, zip=20431"
+
+
 def test_names_and_metadata_are_found_too(relay: Relay) -> None:
     """Promise L3."""
     named = relay.push(b"\x00\xff", name="quarterly-report.bin").ref

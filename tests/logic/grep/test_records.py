@@ -88,3 +88,10 @@ def test_lines_that_have_more_of_the_patterns_come_first_then_in_order() -> None
 
 def test_what_is_no_such_content_is_answered_by_lines() -> None:
     assert found('{"a": 1\nbroken\n', "broken").text == "2: broken\n"
+
+
+def test_a_pattern_that_matches_nothing_ends_too() -> None:
+    """Promise L3: no pattern blows up."""
+    answer = found("abc\n\nabc", ("", "x*"), "text")
+
+    assert answer.count == 3

@@ -61,7 +61,11 @@ class Seen(Struct, frozen=True):
 class HitList:
     """Hits, added one after the other within a number of tokens."""
 
-    def __init__(self, stores: Stores, stems: dict[str, str], tokens_max: int) -> None:
+    def __init__(
+        self, stores: Stores, stems: dict[str, str], tokens_max: int, is_one: bool = False
+    ) -> None:
+        self._is_one = is_one
+        """Whether all of them are in the one ref that was asked for."""
         self.hits: list[Hit] = []
         self.text = ""
         self.repeated = 0
@@ -72,6 +76,7 @@ class HitList:
         self._tokens_max = tokens_max
         self._shown: set[tuple[str, int]] = set()
         self._whole: dict[str, int] = {}
+        self._noted: set[str] = set()
 
     def add(self, each: Seen) -> bool:
         """Add a hit; False if it does not fit any more."""
@@ -81,15 +86,19 @@ class HitList:
             self.repeated += 1  # The same bytes were pushed twice: the newest is shown.
             return True
         self._shown.add(same)
-        hit = self._hit(each)
-        is_same_ref = bool(self.hits) and self.hits[-1].ref == hit.ref
+        if text.is_cut and artifact.ref not in self._noted:
+            self._noted.add(artifact.ref)
+            self.notes.append(f"{artifact.ref} is long: only its first part is searched; grep it")
+        return self.add_hit(self._hit(each), artifact)
+
+    def add_hit(self, hit: Hit, artifact: Artifact) -> bool:
+        """Add what is a hit already; False if it does not fit any more."""
+        is_same_ref = self._is_one or (bool(self.hits) and self.hits[-1].ref == hit.ref)
         line = _line(hit, is_same_ref)
         tokens = count_tokens(line)
         if self._tokens + tokens > self._tokens_max:
             self.notes.append(f"cut at {self._tokens_max} tokens: ask with more")
             return False
-        if text.is_cut and artifact.ref not in self._whole:
-            self.notes.append(f"{artifact.ref} is long: only its first part is searched; grep it")
         self._tokens += tokens
         self._whole[artifact.ref] = estimate_tokens(artifact.size_bytes)
         self.text += line

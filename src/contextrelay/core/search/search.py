@@ -18,6 +18,7 @@ from contextrelay.core.access.visibility import VisibleReads
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find_readable, is_over, live
+from contextrelay.core.search.exact import exact_hits
 from contextrelay.core.search.hits import HitList, Place, Seen, left_out
 from contextrelay.core.search.index_sync import (
     PLACE,
@@ -49,7 +50,12 @@ from contextrelay.wire.verbs import Body, RebuildSearch, Search
 @answers(Search)
 def search(stores: Stores, verb: Search, body: Body) -> Hits:
     asked = Asked(stores, verb.query, verb.limit * _REPEATED, verb.thread, verb.ref)
-    hits = HitList(stores, asked.words, verb.tokens_max)
+    hits = HitList(stores, asked.words, verb.tokens_max, is_one=verb.ref is not None)
+    if verb.ref is not None:
+        best = max((each.score for each in asked.seen), default=0.0)
+        artifact = live(stores, verb.ref)
+        for hit in exact_hits(stores, artifact, verb.query, verb.tokens_max, best + 1):
+            hits.add_hit(hit, artifact)
     for each in asked.seen:
         if not hits.add(each) or len(hits.hits) == verb.limit:
             break

@@ -173,16 +173,15 @@ def score_of(raw: bytes, searches: Sequence[Search]) -> int:
     """How good a match is: by how many patterns are in it, then by how many as whole words."""
     score = 0
     for search in searches:
-        found = search(raw)
-        while found is not None:
+        place, is_there = 0, False
+        while place <= len(raw) and (found := search(raw, place)) is not None:
             start, stop = found.span()
+            is_there = True
             if is_whole(raw, start, stop):
-                score += ONE_MORE + 1
+                score += 1
                 break
-            following = search(raw, max(stop, start + 1))
-            if following is None:
-                score += ONE_MORE
-            found = following
+            place = max(stop, start + 1)
+        score += ONE_MORE * is_there
     return score
 
 

@@ -1,0 +1,83 @@
+"""Exact: what has every word of a query as it is written, in one line or record of a body.
+
+A question says what it knows of the answer: an id, a number, the name of a field. What has all of
+these comes before what is like them by its stems.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+from contextrelay.core.inspect.bounded import records_within_bounds
+from contextrelay.core.inspect.slice import source_of
+from contextrelay.core.stores import Stores
+from contextrelay.errors import RelayError
+from contextrelay.limits import GREP_PATTERNS_MAX, SEARCH_EXACT_MAX, SEARCH_EXACT_S_MAX
+from contextrelay.logic.grep.gathered import Wanted
+from contextrelay.logic.grep.results import find
+from contextrelay.logic.search.words import STOP_WORDS
+from contextrelay.logic.untrusted.defuse import defuse
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.inspect import Hit, Match
+
+_ENDS = re.compile(r"^[\s\"'(\[{<,.;:!?]+|[\s\"')\]}>,.;:!?]+$")
+_NAME = re.compile(r"\d|_|[a-z][A-Z]|[./:@#-]\w")
+
+
+def exact_hits(
+    stores: Stores, artifact: Artifact, query: str, tokens_max: int, score: float
+) -> list[Hit]:
+    """The best places in a body that have all words of a query; none where there is no such."""
+    wanted = _words(query)
+    if not wanted:
+        return []
+    until_s = time.monotonic() + SEARCH_EXACT_S_MAX
+    asked = Wanted(
+        pattern=wanted,
+        is_fixed=True,
+        ignore_case=True,
+        matches_max=SEARCH_EXACT_MAX,
+        tokens_max=tokens_max,
+    )
+    try:
+        found = find(
+            [source_of(stores, artifact)],
+            asked,
+            lambda: time.monotonic() > until_s,
+            is_one=True,
+            by_records=records_within_bounds,
+        )
+    except RelayError:
+        return []
+    return [
+        _hit(artifact, match, wanted, score)
+        for match in found.matches
+        if all(word.lower() in match.text.lower() for word in wanted)
+    ]
+
+
+def _words(query: str) -> tuple[str, ...]:
+    """The words as they are written; none where only one is there that is no name or number."""
+    words = [_ENDS.sub("", word) for word in query.split()]
+    kept = [word for word in dict.fromkeys(words) if word and word.lower() not in STOP_WORDS]
+    if not 0 < len(kept) <= GREP_PATTERNS_MAX or (len(kept) == 1 and not _NAME.search(kept[0])):
+        return ()
+    return tuple(kept)
+
+
+def _hit(artifact: Artifact, match: Match, words: tuple[str, ...], score: float) -> Hit:
+    lines = f"{match.line}:{match.line + 1}"
+    is_json = artifact.type == "json" and bool(match.pointer)
+    return Hit(
+        ref=artifact.ref,
+        name=artifact.name,
+        type=artifact.type,
+        lines=lines,
+        pointer=match.pointer if is_json else None,
+        snippet=defuse(" ".join(match.text.split())).text,
+        score=round(score, 3),
+        created_at=artifact.created_at,
+        why=words,
+        next_args={"json_pointer": match.pointer} if is_json else {"lines": lines},
+    )
