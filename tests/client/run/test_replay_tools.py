@@ -34,9 +34,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def record(thread: Thread, tool: str, arguments: dict[str, Any], said: str, *refs: str) -> None:
+def record(
+    thread: Thread, tool: str, arguments: dict[str, Any], said: str, *refs: str, asked: str = ""
+) -> None:
     """A finished run in which a tool was called, and answered so."""
-    call = {"id": "c1", "name": tool, "arguments": encode(arguments).decode()}
+    call = {"id": "c1", "name": asked or tool, "arguments": encode(arguments).decode()}
     reply: dict[str, Any] = {"text": "so it is", "calls": [call], "model": "m"}
     detail = {"round": 1, "tools": [{"id": "c1", "name": tool, "refs": list(refs)}]}
     thread.add_event("run.started", {"run": "r1", "kind": "ask"})
@@ -80,6 +82,15 @@ def test_a_document_that_is_not_what_was_put_diverges(thread: Thread) -> None:
 
     assert (step(thread).tool, step(thread).ref) == ("relay_put", ref)
     assert step(thread).reason == "what is stored is not what it put"
+
+
+@pytest.mark.parametrize("tool", ["relay_put", "relay_state", "relay_read", "relay_get"])
+def test_a_record_that_does_not_fit_together_diverges(thread: Thread, tool: str) -> None:
+    """Promise X5: as one may be in a thread that was imported."""
+    record(thread, tool, {"x": 1}, "done", asked="no_such_tool")
+
+    assert step(thread).tool == tool
+    assert "another was asked for" in step(thread).reason
 
 
 def test_files_are_compared_where_a_folder_is_given(thread: Thread, folder: Path) -> None:

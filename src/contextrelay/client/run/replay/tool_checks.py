@@ -50,6 +50,8 @@ class ToolChecks:
         check = _CHECKS.get(done.use.name)
         if check is None:
             return ""
+        if done.asked.name != done.use.name:
+            return f"by the record it is {done.use.name}, and another was asked for"
         try:
             return (yield from check(self, done))
         except RelayError as error:
