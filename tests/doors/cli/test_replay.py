@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
@@ -76,3 +77,32 @@ def test_an_unknown_provider_is_refused_before_anything_is_made(shell: Shell, lo
     assert code == 2
     assert "there is no provider 'nobody'" in said
     assert len(shell.json("thread", "list")["threads"]) == 1
+
+
+def test_files_are_compared_if_that_is_asked_for(shell: Shell) -> None:
+    """Promise X5."""
+    folder = shell.home
+    (folder / "a.txt").write_text("one\n")
+    for words in (("init", "-q"), ("add", "a.txt")):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    shell.out("thread", "new", "--name", "work")
+    with Relay(folder / "store") as relay:
+        read = Call("relay_read", {"path": "a.txt"})
+        script = [Line("Let me see.", (read,)), Line("One.")]
+        relay.thread("work").run("what?", Echo(script=script), files=folder)
+    (folder / "a.txt").write_text("two\n")
+
+    assert shell.out("replay", "work", "--dry-run").startswith("1 run checked")
+    done = shell.run("replay", "work", "--files")
+
+    assert done.returncode == 1
+    assert b"relay_read" in done.stderr
+    assert b"'a.txt' is another now" in done.stderr
+
+
+def test_files_that_git_does_not_track_cannot_be_compared(shell: Shell, log: str) -> None:
+    """Promise X5."""
+    code, error = shell.fails("replay", "work", "--files")
+
+    assert code == 2
+    assert "git tracks no files here" in error

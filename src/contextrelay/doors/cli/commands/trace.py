@@ -11,12 +11,14 @@ from itertools import islice
 from pathlib import Path
 
 from contextrelay.client.flow import iterate
+from contextrelay.client.run.files import is_tracked_folder
 from contextrelay.client.run.trace import read_runs
 from contextrelay.doors.build import build
 from contextrelay.doors.cli import display, thread_argument, trace_display
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, by, items, one_of, takes, thread_arguments, version
 from contextrelay.doors.cli.thread_argument import Chosen
+from contextrelay.errors import Invalid
 from contextrelay.limits import OTLP_RUNS_AT_ONCE, REPLAY_DIFFS_SHOWN, TRACE_RUNS_DEFAULT
 from contextrelay.logic.trace.spans import Span, spans_of
 from contextrelay.model.runs.replay import Replay
@@ -70,9 +72,11 @@ def replay(args: Namespace, console: Console) -> None:
     from contextrelay.doors.cli import replay_display
 
     chosen = thread_argument.choose_thread(console, args)
+    has_files = args.model is not None if args.files is None else args.files
+    files = Path.cwd() if has_files else None
+    if args.files and not is_tracked_folder(Path.cwd()):
+        raise Invalid("git tracks no files here", "go to the folder that the model was asked in")
     with console.busy("replaying"):
-        has_files = args.model is not None if args.files is None else args.files
-        files = Path.cwd() if has_files else None
         done = chosen.thread.replay(args.version, args.model, args.dry_run, args.by, files)
     console.answer(done, replay_display.lines(done), done.fork)
     if console.is_human and not console.is_json:
