@@ -44,8 +44,8 @@ CHECKS: list[Any] = [
     conformance.negative_data_rejection,
 ]
 SEED = 20_000
-EXAMPLES = length(thin=3, long=8, full=200)
-EDGES_MAX = length(thin=5, long=25, full=200)
+EXAMPLES = length(thin=1, long=8, full=200)
+EDGES_MAX = length(thin=3, long=25, full=200)
 ANSWER_S_MAX = 10
 WAIT_S = 0.01
 STREAMS = ("streamSignals", "streamEvents")
