@@ -138,7 +138,7 @@ def until(is_so: Callable[[], bool], what: str) -> None:
     never = threading.Event()
     while not is_so():
         assert time.monotonic() < deadline, f"waited {WAIT_S_MAX} s in vain for {what}"
-        never.wait(0.02)
+        never.wait(0.005)
 
 
 def _join(nodes: list[ValkeyServer]) -> None:

@@ -13,6 +13,7 @@ gracefully, and fails if it does not end in time.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import uvicorn.server
 from msgspec import Struct
 from msgspec.json import encode
 from msgspec.structs import replace
@@ -44,6 +46,19 @@ listener = listen(options)
 print("listening", flush=True)
 run(options, listener)
 """
+
+
+class _Prompt:
+    """asyncio for uvicorn, which sleeps 100 ms and more on its way to an end; each test would."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(min(seconds, 0.01))
+
+
+setattr(uvicorn.server, "asyncio", _Prompt())  # noqa: B010 (its type is that of a module)
 
 
 class Served(Struct, frozen=True):
