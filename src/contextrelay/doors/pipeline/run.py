@@ -108,6 +108,14 @@ class Run:
             self._take(unit, outcome)
 
     def _take(self, unit: Unit, outcome: Outcome | BaseException) -> None:
+        if isinstance(outcome, Conflict):
+            # Somebody was faster, as a worker that was taken for lost: what they wrote counts.
+            follow(self._relay, self._record)
+            before = self._record.steps.get(unit.key)
+            if before is not None and before.is_final:
+                self._heard(view_of(unit.key, before))
+                self._ended(unit, _result_of(before))
+                return
         if isinstance(outcome, BaseException):
             # The store, or another runner: what is not written down is not done.
             self._error = self._error or outcome

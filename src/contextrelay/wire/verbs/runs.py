@@ -92,6 +92,7 @@ class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
         answered_in="runs.steps",
         http="POST /v1/threads/{thread}/steps",
         takes_body=True,
+        keyed=True,
         fills="sent",
         sweeps=True,
         fails=(404, 409, 410),
