@@ -22,6 +22,7 @@ from bench import (
     ledger,
     libraries,
     outline,
+    pipelines,
     project,
     seal,
     search,
@@ -55,6 +56,7 @@ FILES = {
     "quality-look": look,
     "tokens": tokens,
     "outline": outline,
+    "pipelines": pipelines,
     "search": search,
     "libraries": libraries,
 }

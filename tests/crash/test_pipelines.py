@@ -18,6 +18,7 @@ from contextrelay.client.thread import Thread
 from contextrelay.doors.pipeline import runs
 from contextrelay.doors.pipeline.steps.child import end_leftovers
 from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.logic.document.values import is_list
 from contextrelay.model.ref import is_ref
 from contextrelay.model.runs.pipeline import PipelineRun
 from tests.rigs import length, rig
@@ -154,10 +155,9 @@ def _step(relay: Relay, run: PipelineRun, key: str) -> tuple[str, str, str]:
 def _plain(relay: Relay, body: str) -> str:
     """A result in which refs are what they lead to."""
     try:
-        document = json.loads(body)
+        document: Any = json.loads(body)
     except ValueError:
         return " ".join(word for word in body.split() if not is_ref(word.strip('",[]')))[:200]
-    if isinstance(document, list):
-        refs: list[Any] = document
-        return json.dumps([_plain(relay, relay.pull(ref).decode()) for ref in refs])
+    if is_list(document):
+        return json.dumps([_plain(relay, relay.pull(ref).decode()) for ref in document])
     return body
