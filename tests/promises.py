@@ -751,7 +751,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/wrap/test_real_agents.py::test_a_real_agent_is_sent_the_bundle_and_its_answer_is_kept",
         missing="exec with 200 KB of output within 5 times an empty Python",
     ),
-    partly(
+    kept(
         "X4",
         "pipelines in YAML: parallel, retried, cached, resumed after a crash",
         "tests/logic/pipeline/test_language.py::test_a_pipeline_is_read_with_all_that_it_says",
@@ -804,8 +804,8 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/pipeline/test_examples.py::test_three_coding_agents_hand_over_by_refs",
         "tests/doors/pipeline/test_dask.py::test_steps_run_on_workers_and_only_refs_travel",
         "tests/doors/pipeline/test_dask.py::test_cancelling_a_run_ends_what_its_workers_do",
+        "tests/doors/pipeline/test_tokens.py::test_ten_steps_over_a_document_send_little_of_what_pasting_would",
         "tests/crash/test_pipelines.py::test_a_run_killed_at_random_moments_ends_as_an_undisturbed_one",
-        missing="figures: 1,000 steps, resume of them, tokens against pasting",
     ),
     kept(
         "X5",

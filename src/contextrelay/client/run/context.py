@@ -33,11 +33,11 @@ def gather(
     refs: tuple[str, ...] = (),
     system: str | None = None,
     budget_tokens: int | None = None,
-    own_header: bytes | None = None,
+    is_alone: bool = False,
 ) -> Flow[Gathered]:
     """Put the bundle of a thread together, with these refs before its own newest artifacts.
 
-    With a header of the caller's own, nothing but these refs is shown.
+    `is_alone`: nothing of the thread is shown, only these refs.
 
     Raises:
         NotFound, Gone: there is no such thread, or a ref that is named is not there.
@@ -45,9 +45,9 @@ def gather(
     """
     if len(refs) > BUNDLE_PREVIEWS_MAX:
         raise Invalid(f"{len(refs)} refs are named", f"at most {BUNDLE_PREVIEWS_MAX}")
-    if own_header is not None:
+    if is_alone:
         named = yield from _peeked(refs)
-        bundle = build_bundle(own_header, named, user, system=system or SYSTEM)
+        bundle = build_bundle(b"", named, user, system=system or SYSTEM)
         return Gathered(bundle, 0, tuple(dict.fromkeys(bundle.refs)))
     raw: Raw = (yield ReadHeader(thread)).header
     header: dict[str, Any] = decode(raw)

@@ -68,9 +68,9 @@ class Options(Struct, frozen=True, kw_only=True):
     by: str = "you"
     prices: Mapping[str, Rates] = PRICES
     on_tool: Callable[[ToolUse], object] | None = None
-    header: bytes | None = None
-    """JSON in place of the thread's header: then nothing of the thread is shown. The model can look
-    into refs and do nothing else, and its answer is not stored: that is left to the caller."""
+    is_alone: bool = False
+    """Whether nothing of the thread is shown. The model can then look into refs and do nothing
+    else, and its answer is not stored: that is left to the caller."""
 
 
 def run_thread(
@@ -88,7 +88,7 @@ def run_thread(
         raise Refused(f"thread {thread} is closed", "fork it: relay thread fork")
     user = written(user)
     begun = yield from gather(
-        thread, user, options.refs, options.system, options.budget_tokens, options.header
+        thread, user, options.refs, options.system, options.budget_tokens, options.is_alone
     )
     run = _Run(thread, user, provider, options, begun)
     yield from run.begin()
@@ -118,8 +118,7 @@ class _Run:
         self._bundle, self._version = begun.bundle, begun.version
         self._model = provider.model
         self._by = f"{provider.name}:{provider.model}"[:LABEL_CHARS_MAX]
-        only_looks = options.header is not None
-        self._tools = Toolbox(thread, self.id, self._by, options.files, only_looks)
+        self._tools = Toolbox(thread, self.id, self._by, options.files, options.is_alone)
         self._tools.refs.update(dict.fromkeys(begun.sources))
         messages = [Message(role=turn.role, text=turn.text) for turn in begun.bundle.messages()]
         self._messages = tuple(messages)
@@ -285,7 +284,7 @@ class _Run:
         if not text.strip():
             reason = "refused to answer" if self._stop == "refused" else "said nothing"
             raise Failed(f"{self._by} {reason}", "ask in other words, or another model")
-        if self._options.header is not None:
+        if self._options.is_alone:
             yield self._event("run.finished", {"ref": None, **self._totals()}, self._by)
             return self._result(text, None, status)
         words = " ".join(self._user.split())[:_WORDS_SHOWN]

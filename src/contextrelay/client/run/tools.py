@@ -39,7 +39,8 @@ from contextrelay.model.ref import parse_ref
 from contextrelay.wire import verbs
 
 _PREFIX_CHARS_MIN = 6
-_LOOKS = ("relay_get", "relay_search")
+# Not a search, which would find what other steps left: a result depends on what it is shown alone.
+_LOOKS = ("relay_get",)
 _TokensMax = Annotated[
     int, Meta(ge=50, le=RUN_PIECE_TOKENS_MAX, description="How long the answer may be.")
 ]

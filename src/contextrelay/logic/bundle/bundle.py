@@ -74,7 +74,9 @@ class Bundle(Struct, frozen=True, kw_only=True):
 
     @property
     def question(self) -> str:
-        """The last message: the header of the thread, then the user's words."""
+        """The last message: the header of the thread, if it is shown, then the user's words."""
+        if not self.header:
+            return REQUEST.lstrip() + self.user if self.context else self.user
         return f"## Thread\n\n{self.header}{REQUEST}{self.user}"
 
     def messages(self) -> list[Turn]:
@@ -129,7 +131,7 @@ def build_bundle(
         previews=tuple(map(shown_artifact, shown)),
         packed=packed,
         turns=tuple(Turn(turn.role, _cut(turn)) for turn in turns[-BUNDLE_TURNS_MAX:]),
-        header=defused_json(header).decode(),
+        header=defused_json(header).decode() if header else "",
         user=user,
         refs=tuple(each.ref for each in shown if isinstance(each, Artifact)),
     )

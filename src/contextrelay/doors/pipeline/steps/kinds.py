@@ -61,7 +61,7 @@ def _prompt(place: Place, task: Task, values: Values, complaint: str) -> Made:
         system=system,
         by="pipeline",
         prices=prices_here(os.environ),
-        header=encode({"pipeline": task.scope.run["name"], "step": step.name}),
+        is_alone=True,
     )
     words = _words(task, values, complaint) + more
 
@@ -134,11 +134,10 @@ def _within(act: Callable[[], Result], deadline: Deadline) -> Result:
 def _cli(place: Place, task: Task, values: Values, complaint: str) -> Made:
     step = task.step
     refs, more = _shown_refs(task, values)
-    header = encode({"pipeline": task.scope.run["name"], "step": step.name})
     words = _words(task, values, complaint) + more
     gathered = run_flow(
         place.relay.transport,
-        gather(task.thread, words, refs, AGENT_SYSTEM, own_header=header),
+        gather(task.thread, words, refs, AGENT_SYSTEM, is_alone=True),
     )
     turns = gathered.bundle.messages()
     prompt = Prompt(
