@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,11 @@ from contextrelay.store.ledger import ONLY
 from contextrelay.wire.verbs import Push, Remove, Slice, Sweep, Verify
 from tests.core.clock import Clock, local
 
-LARGE = b"".join(b"%09d\n" % number for number in range(1, 5_242_881))
-"""50 MiB of lines of ten bytes."""
+
+@cache
+def large() -> bytes:
+    """50 MiB of lines of ten bytes."""
+    return b"".join(b"%09d\n" % number for number in range(1, 5_242_881))
 
 
 class Reading:
@@ -51,12 +55,12 @@ def watched(folder: Path) -> tuple[Local, Reading]:
 def test_a_slice_of_a_large_body_does_not_read_it_all(tmp_path: Path) -> None:
     """Promise L2."""
     relay, reading = watched(tmp_path)
-    ref = relay.ask(Push(), LARGE).ref
+    ref = relay.ask(Push(), large()).ref
     reading.taken()
 
     assert (
         relay.ask(Slice(ref, bytes="30000000:30000010")).text
-        == LARGE[30_000_000:30_000_010].decode()
+        == large()[30_000_000:30_000_010].decode()
     )
     assert reading.taken() == 10
     assert relay.ask(Slice(ref, lines="1:3")).text == "000000001\n000000002\n"
@@ -66,7 +70,7 @@ def test_a_slice_of_a_large_body_does_not_read_it_all(tmp_path: Path) -> None:
     assert relay.ask(Slice(ref, lines="5242880:")).text == "005242880\n"
     again = reading.taken()
 
-    assert first > len(LARGE)
+    assert first > len(large())
     assert again <= 1 << 17
     relay.close()
 
@@ -76,7 +80,7 @@ def test_where_lines_begin_is_kept_for_other_processes_and_goes_with_the_body(
 ) -> None:
     clock = Clock()
     relay = local(clock, open_engine(str(tmp_path)))
-    pushed = relay.ask(Push(), LARGE[:2_000_000])
+    pushed = relay.ask(Push(), large()[:2_000_000])
     relay.ask(Slice(pushed.ref, lines="100000:100001"))
     relay.close()
 
