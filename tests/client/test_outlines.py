@@ -21,7 +21,7 @@ def test_an_outline_shows_the_shape_its_cost_and_the_next_step(relay: Relay) -> 
 
     assert shown.kind == "log"
     assert "3000 lines" in shown.text
-    assert "778: ERROR disk full" in shown.text
+    assert "778: 2026-01-05 10:12:57 ERROR disk full" in shown.text
     assert shown.spent.tokens <= 500 < shown.spent.whole_tokens
     assert (shown.spent.basis, shown.spent.tokenizer) == ("measured", "o200k_base")
     assert shown.next == f"relay get {ref[:8]} --lines {shown.next_args['lines']}"
