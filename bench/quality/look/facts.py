@@ -250,7 +250,7 @@ _JS = re.compile(
 _C = re.compile(
     r"^(?!return|else|if|for|while|typedef)(?:[A-Za-z_]\w*[ *]+){1,5}([A-Za-z_]\w+) ?\([^;{}]*\)"
     r"\s*\{"
-    r"|^(?:struct|union|enum) (\w+)\s*\{|^\}\s*(\w+);|^#define (\w{4,})",
+    r"|^(?:struct|union|enum) (\w+)\s*\{|^\}\s*(\w+);",
     re.MULTILINE,
 )
 

@@ -177,3 +177,33 @@ _MEDIA_TYPES = {
     "text/x-java": ".java",
     "text/x-c": ".c",
 }
+
+
+def test_every_public_name_has_a_place_and_helpers_are_counted_with_their_lines() -> None:
+    """Promise L1: also what comes after hundreds of helpers."""
+    helpers = "".join(f"def _helper_{n}():\n    return {n}\n\n" for n in range(400))
+    public = "".join(f"def use_{n}():\n    pass\n\n" for n in range(60))
+    body = f"{helpers}class Signature:\n    def bind(self):\n        pass\n\n{public}"
+
+    text = outlined(body, "a.py").text
+
+    assert "400 helpers 1-1198" in text
+    assert "class Signature:1201, bind" in text
+    assert all(f"use_{n}" in text for n in range(60))
+
+
+def test_types_and_declarations_of_c_are_found_and_members_are_none() -> None:
+    """Promise L1."""
+    body = (
+        "typedef struct {\n  struct node *next;\n} list_t;\n\nenum color\n{\n  RED\n};\n"
+        "extern int list_open(const char *path);\nstatic int hash(int a)\n{\n  return a;\n}\n"
+        "int\nlist_close(list_t *list)\n{\n  return 0;\n}\n"
+    )
+
+    text = outlined(body, "a.c").text
+
+    assert "type list_t" in text
+    assert "enum color" in text
+    assert "list_open" in text
+    assert "list_close" in text
+    assert "struct node" not in text

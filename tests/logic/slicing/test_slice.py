@@ -313,7 +313,7 @@ def test_a_symbol_of_python_is_taken_whole() -> None:
     )
     assert PYTHON.take("symbol", "Box").text.startswith("@decorated\nclass Box:\n")
     assert PYTHON.take("symbol", "LIMIT").text == "LIMIT = 3\n"
-    assert PYTHON.take("symbol", "get").notes == ("also called so: get (line 13)",)
+    assert PYTHON.take("symbol", "get").notes == ("also called so: Box.get (line 7)",)
 
 
 @pytest.mark.parametrize(
@@ -336,6 +336,22 @@ def test_a_symbol_of_another_language_is_found_by_its_lines(
 ) -> None:
     """Promise L2."""
     assert Counted(code, "code").take("symbol", name).text == text
+
+
+def test_a_symbol_of_sql_is_what_create_makes() -> None:
+    """Promise L2."""
+    code = Counted(
+        b"CREATE TABLE public.orders (\n  id int,\n  a int,\n  b int,\n  c int,\n\n  d int\n);\n"
+        b"create view old as\nselect 1\nfrom orders;\n"
+        b"CREATE FUNCTION f() RETURNS int AS $$\nBEGIN\n  RETURN 1;\nEND;\n$$ LANGUAGE plpgsql;\n",
+        "code",
+        "application/sql",
+        "a.sql",
+    )
+
+    assert code.take("symbol", "orders").text.endswith("  d int\n);\n")
+    assert code.take("symbol", "old").text == "create view old as\nselect 1\nfrom orders;\n"
+    assert code.take("symbol", "f").text.endswith("$$ LANGUAGE plpgsql;\n")
 
 
 def test_a_symbol_that_is_not_there_gets_what_comes_near() -> None:

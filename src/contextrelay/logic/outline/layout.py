@@ -71,7 +71,7 @@ def fit(drawn: Drawn, tokens_max: int) -> Fitted:
             text = cut_to_tokens(defused.text, tokens_max)
             return Fitted(text, count_tokens(text), len(pieces) + left_out, defused.patterns)
         # Replacements and counts took more room than was left for them.
-        budget_tokens -= max(tokens - tokens_max, budget_tokens // 8)
+        budget_tokens -= max(tokens - tokens_max, budget_tokens // 32)
 
 
 def _choose(

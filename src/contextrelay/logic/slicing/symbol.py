@@ -61,10 +61,17 @@ def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
     path = tuple(part for part in re.split(r"\.|::|#|/", wanted.strip().removesuffix("()")) if part)
     known = _definitions(source, text, path)
     found = [each for each in known if each.path[-len(path) :] == path] if path else []
+    # What stands by itself before what is in something else.
+    found.sort(key=lambda each: len(each.path))
     if not found and path:
         lines = text.split("\n")
-        # What has a body comes before what declares it.
-        found = sorted(_by_lines(lines, path[-1]), key=lambda each: _is_declared(lines, each))
+        is_sql = source.media_type == "application/sql" or (source.name or "").endswith(".sql")
+        by = _by_sql if is_sql else _by_lines
+        # What has a body comes before what declares it, and what stands by itself before members.
+        found = sorted(
+            by(lines, path[-1]),
+            key=lambda each: (_is_declared(lines, each), lines[each.first - 1][:1].isspace()),
+        )
     if not found:
         raise _unknown(source, known or _by_outline(source, text), wanted)
     first = found[0]
@@ -111,6 +118,37 @@ def _by_lines(lines: list[str], name: str) -> Iterator[_Definition]:
                 yield _Definition((name,), index + 1, last + 1)
         if found:
             return
+
+
+_SQL = re.compile(
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:\w+\s+){0,3}?(TABLE|VIEW|INDEX|FUNCTION|TRIGGER|TYPE"
+    r"|PROCEDURE|SEQUENCE|SCHEMA)\s+(?:IF\s+NOT\s+EXISTS\s+)?([\w.\"`\[\]]+)",
+    re.IGNORECASE,
+)
+_SQL_ENDS = re.compile(r"\s*END\b[^;]{0,80};?\s*$", re.IGNORECASE)
+
+
+def _by_sql(lines: list[str], name: str) -> Iterator[_Definition]:
+    """What CREATE makes, up to its semicolon; of what has a body, up to the end of that."""
+    for index, line in enumerate(lines):
+        match = _SQL.match(line[:OUTLINE_LINE_CHARS_MAX])
+        if match is None:
+            continue
+        made = match[2].rpartition(".")[2].strip('"`[]')
+        if made.lower() != name.lower():
+            continue
+        has_body = match[1].upper() in ("FUNCTION", "TRIGGER", "PROCEDURE")
+        last, is_quoted = index, False
+        for last in range(index, len(lines)):
+            text = lines[last]
+            is_quoted ^= text.count("$$") % 2 == 1
+            is_end = _SQL_ENDS.match(text) if has_body and "$$" not in text else None
+            if not is_quoted and (is_end or (text.rstrip().endswith(";") and not has_body)):
+                break
+            if not is_quoted and has_body and "$$" in text and text.rstrip().endswith(";"):
+                break
+        yield _Definition((made,), index + 1, last + 1)
+        return
 
 
 def _is_declared(lines: list[str], found: _Definition) -> bool:

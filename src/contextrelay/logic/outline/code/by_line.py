@@ -58,6 +58,13 @@ _IMPL = re.compile(
     r"(?:unsafe )?impl(?:<.{0,120}?>)? (?:!?([\w:]+)(?:<.{0,120}?>)? for )?&?(?:'\w+ )?([\w:]+)"
 )
 _ALIAS = re.compile(r"typedef\s+(?:struct|union|enum)\s+(\w+)\s*(?:\{.{0,200}\})?\s*\*?(\w+)\s*;")
+# `} Name;` ends a type that has no name before.
+_CLOSES = re.compile(r"\}\s*(?:__\w+__\s*\(\(.{0,60}\)\)\s*)?\*?([A-Za-z_]\w*)\s*(?:,.{0,60})?;")
+_DECLARES = re.compile(
+    r"(?!(?:return|else|typedef|using|new|throw|delete)\b)"
+    r"[A-Za-z_][\w*& ]{0,100}?[\s*&]([A-Za-z_]\w*)\s?(\([^(){};=]{0,200}\))[^;{}=]{0,80};$"
+)
+_C_BODY = re.compile(r"\s*(?:$|\{|/[/*]|(?:final\s*)?:(?!:)|__attribute__)")
 _BARE_NAME = re.compile(r"([A-Za-z_]\w*)\s*(\([^;]{0,200})$")
 _CONSTANT = re.compile(r"(?:export )?(?:pub )?(?:const|static|var|let) ([A-Z][A-Z0-9_]{2,})\b")
 _SHELL = re.compile(r"(?:function\s+)?([A-Za-z_][\w-]*)\s*\(\)\s*\{?")
@@ -139,6 +146,8 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
             return None
         if match[3].strip() == ";" and match[1] != "type":
             return None  # Announced, and defined elsewhere.
+        if language in ("C", "C++") and not _C_BODY.match(match[3]):
+            return None  # The type of something.
         signature = match[3].partition("{")[0].partition("=")[0].rstrip(" ;")
         return Symbol(match[1], match[2], number, signature, is_member=indent > 4)
     if match := _FUNCTION.match(text):
@@ -155,11 +164,16 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
         return Symbol("macro", match[1], number)
     if language in ("C", "C++") and (match := _ALIAS.match(text)):
         return Symbol("type", match[2], number, f"({match[1]})")
+    if language in ("C", "C++") and not is_member and (match := _CLOSES.match(text)):
+        return Symbol("type", match[1], number)
+    if language in ("C", "C++") and not is_member and (match := _DECLARES.match(text)):
+        return Symbol("declaration", match[1], number, _arguments(match[2]))
     if language == "C" and not is_member and (match := _BARE_NAME.match(text)):
         # Its type stands on the line before.
         return Symbol("function", match[1], number, _arguments(match[2]))
     if language in _C_FAMILY and not is_member and (match := _C_LIKE.match(text)):
-        return Symbol("function", match[1], number, _arguments(match[2]))
+        is_local = language in ("C", "C++") and text.startswith("static ")
+        return Symbol("function", match[1], number, _arguments(match[2]), is_local=is_local)
     if 0 < indent <= 8 and (match := _MODIFIED.match(text) or _METHOD.match(text)):
         return Symbol("function", match[1], number, _arguments(match[2]), is_member=True)
     return None

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from contextrelay.limits import OUTLINE_PIECES_MAX
 from contextrelay.logic.content.source import Source
-from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
+from contextrelay.logic.outline.layout import JOINED, OWN_LINE, Drawn, Piece, quoted
 
 
 class Symbol(Struct, frozen=True):
@@ -24,13 +24,28 @@ class Symbol(Struct, frozen=True):
     """The same without types, where it has them."""
     doc: str = ""
     is_member: bool = False
+    is_local: bool = False
+    """Whether nothing outside of the file can use it."""
+
+    @property
+    def is_private(self) -> bool:
+        return self.name.startswith("_") and not self.name.endswith("__")
+
+    @property
+    def is_helper(self) -> bool:
+        """Whether it is there for the others: a function or constant that is not for users."""
+        is_own = self.is_private or self.is_local
+        return is_own and not self.is_member and self.kind in _HELPERS
 
 
 # Above this many functions in a row they share a line.
 _OWN_LINES_MAX = 12
-_FIRST_MEMBERS = 10
+_FIRST_MEMBERS = 4
 _FIRST_IMPORTS = 8
-_RANKS = {"constant": 3, "macro": 4}
+_RANKS = {"declaration": 2, "constant": 3, "macro": 4}
+_JOINING = ("function", "type")
+_HELPERS = {"function": "helpers", "constant": "private constants", "macro": "private macros"}
+_HELPERS_MIN = 4
 _PLURAL = {"class": "classes", "property": "properties"}
 
 
@@ -64,29 +79,43 @@ def drawn(
         ]
     is_long = sum(not each.is_member for each in symbols) > _OWN_LINES_MAX
     pieces += _definitions(symbols[:OUTLINE_PIECES_MAX], is_long)
-    first = next((each for each in symbols if each.kind != "constant"), None)
+    first = next((each for each in symbols if each.kind not in _RANKS), None)
     step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
     left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
     return Drawn(language.lower(), pieces, step, left_out)
 
 
 def _definitions(symbols: Sequence[Symbol], is_long: bool) -> Iterable[Piece]:
-    """Members stand on the line of their owner; in a long file, so do all of a kind in a row."""
+    """Members stand on the line of their owner; in a long file, so do all of a kind in a row.
+
+    What others use comes before helpers; many helpers in a row are counted, with their lines.
+    """
     previous = ""
     members = 0
-    for each in symbols:
+    runs = _runs(symbols)
+    for index, each in enumerate(symbols):
         name = f"{each.name}:{each.line}"
         short = f"{each.name}{_behind(each.brief or each.signature, 50)}:{each.line}"
         rich = f"{each.name}{_behind(each.signature, 100)}:{each.line}"
         if each.is_member:
             members += 1
             # Public members before private ones, the first of each owner before the rest.
-            rank = 3 + each.name.startswith("_") + (members > _FIRST_MEMBERS)
+            rank = 2 + (members > _FIRST_MEMBERS) + 2 * each.is_private
             yield Piece(rank, (each.name, name, short, rich), JOINED)
             continue
+        if index in runs:
+            count, last = runs[index]
+            yield Piece(2, (f"{count} {_HELPERS.get(each.kind, 'helpers')} {each.line}-{last}:",))
+        if each.is_helper:
+            is_first = index in runs or previous != "helper" or bool(members)
+            previous, members = "helper", 0
+            glue = JOINED if index in runs or not is_first else OWN_LINE
+            label = each.kind + " " if glue == OWN_LINE else ""
+            yield Piece(5, tuple(f"{label}{form}" for form in (each.name, name, short)), glue)
+            continue
         rank = _RANKS.get(each.kind, 1)
-        joins = each.kind in _RANKS or (is_long and each.kind in ("function", "type"))
-        forms = [name, name, short, rich]
+        joins = each.kind in _RANKS or (is_long and each.kind in _JOINING)
+        forms = [each.name if joins else name, name, short, rich]
         if joins and previous == each.kind and not members:
             yield Piece(rank, tuple(forms), JOINED)
             continue
@@ -94,6 +123,21 @@ def _definitions(symbols: Sequence[Symbol], is_long: bool) -> Iterable[Piece]:
             forms.append(f"{rich}  {quoted(each.doc, 80)}")
         previous, members = each.kind, 0
         yield Piece(rank, tuple(f"{each.kind} {form}" for form in forms))
+
+
+def _runs(symbols: Sequence[Symbol]) -> dict[int, tuple[int, int]]:
+    """Many helpers in a row: by where the first is, how many they are and the line of the last."""
+    runs: dict[int, tuple[int, int]] = {}
+    start = count = 0
+    for index, each in enumerate((*symbols, None)):
+        if each is not None and each.is_helper and (not count or symbols[start].kind == each.kind):
+            start = start if count else index
+            count += 1
+            continue
+        if count >= _HELPERS_MIN:
+            runs[start] = count, symbols[index - 1].line
+        start, count = index, int(each is not None and each.is_helper)
+    return runs
 
 
 def _behind(signature: str, chars_max: int) -> str:
