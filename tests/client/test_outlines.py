@@ -85,3 +85,10 @@ def test_a_sealed_body_is_outlined_and_digested_here_by_its_url(relay: Relay) ->
     for look in (relay.outline, relay.digest):
         with pytest.raises(Sealed):
             look(sealed.ref)
+
+
+def test_a_body_that_is_smaller_than_its_outline_is_given_itself(relay: Relay) -> None:
+    """Promise L1."""
+    ref = relay.push('{"a": 1}', name="a.json").ref
+
+    assert relay.outline(ref).text == '{"a": 1}'

@@ -171,14 +171,14 @@ def _json(text: str) -> Iterator[Fact]:
 
 
 def _fields(values: list[Any]) -> Iterator[str]:
-    """Keys of objects; those of a map of records are ids, and no fields."""
+    """Keys of objects; those of a map of records, and such with long numbers, are no fields."""
     for value in values:
         if isinstance(value, list):
             yield from _fields(cast("list[Any]", value))
         elif isinstance(value, dict):
             held = cast("dict[str, Any]", value)
             if not _is_map(held):
-                yield from held
+                yield from (key for key in held if not re.search(r"\d{4}", key))
             yield from _fields(list(held.values()))
 
 

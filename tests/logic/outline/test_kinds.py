@@ -223,3 +223,43 @@ def test_text_in_another_encoding_is_outlined_as_the_text_it_is(encoding: str) -
 
     assert shape.kind == "markdown"
     assert "10 headings" in shape.text
+
+
+def test_what_has_no_name_is_known_by_its_content() -> None:
+    """Promise L1."""
+    log = "commit " + "a" * 40 + "\nAuthor: A <a@b>\n\n    Say why\n\ndiff --git a/x.py b/x.py\n"
+    log += "--- a/x.py\n+++ b/x.py\n@@ -1 +1,2 @@\n one\n+two\n"
+    yaml = "# how\nservices:\n  web:\n    image: a\n    ports:\n      - 80\n  db:\n    image: b\n"
+    toml = "[package]\nname = 1\n\n[package.more]\nsize = 2\nkind = 3\n"
+    table = "id,name,at\n" + "".join(f'{n},"a, b",2026-01-05 10:00:00\n' for n in range(9))
+
+    assert outlined(log, "").kind == "diff"
+    assert "Say why" in outlined(log, "").text
+    assert outlined(yaml, "").kind == "yaml"
+    assert outlined(toml, "").kind == "settings"
+    assert outlined(table, "").kind == "table"
+
+
+def test_sections_that_repeat_are_shown_once_with_their_keys() -> None:
+    """Promise L1."""
+    body = "".join(f'[[package]]\nname = "p{n}"\nversion = "{n}"\n\n' for n in range(600))
+
+    text = outlined(body, "a.toml").text
+
+    assert "600 sections, 1200 keys" in text
+    assert "[package] x600, lines 1-2397, name, version" in text
+
+
+def test_what_is_in_a_comment_is_no_element() -> None:
+    """Promise L1."""
+    text = outlined("<?xml version='1.0'?><all><!-- <old a='1'/> --><new/></all>", "a.xml").text
+
+    assert "2 elements" in text
+    assert "old" not in text
+
+
+def test_short_values_are_shown_and_not_their_types() -> None:
+    """Promise L1."""
+    text = outlined('{"name": "relay", "version": "1.2.3", "private": true}', "package.json").text
+
+    assert 'name = "relay", version = "1.2.3", private = true' in text

@@ -87,3 +87,21 @@ def test_the_span_is_from_the_earliest_to_the_latest_time() -> None:
     text = outlined("\n".join(lines), "a.log").text
 
     assert "time Mon Dec 02 10:00:00 2005 to Mon Dec 09 10:00:00 2005" in text
+
+
+def test_a_run_of_tests_is_outlined_by_what_failed_why_and_its_summary() -> None:
+    """Promise L1."""
+    pytest_output = (
+        "." * 60 + "\nE       AssertionError: bad remainder\n"
+        "=== short test summary info ===\nFAILED test_a.py::test_many[3] - AssertionError: bad\n"
+        "=== 1 failed, 60 passed in 0.30s ===\n"
+    )
+    go = "--- FAIL: TestSum (0.00s)\n    sum_test.go:9: got 3, want 4\nFAIL\texample/sum\t0.004s\n"
+    cargo = "test tests::adds ... FAILED\n\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\n"
+
+    shown = outlined(pytest_output * 3, "").text
+    assert "1 failed, 60 passed in 0.30s" in shown
+    assert "test_a.py::test_many[3] - AssertionError: bad" in shown
+    assert "TestSum" in outlined(go, "out.txt").text
+    assert "sum_test.go:9: got 3, want 4" in outlined(go, "out.txt").text
+    assert "tests::adds" in outlined(cargo, "out.txt").text

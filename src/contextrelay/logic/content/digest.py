@@ -20,6 +20,17 @@ from contextrelay.model.artifact import ArtifactType
 _WITH_ERRORS = ("log", "tool_output", "text", "json", "csv")
 
 
+# How much of the room the outline has: where the shape of a body shows most, most of it.
+_OUTLINE_SHARES: dict[ArtifactType, float] = {
+    "json": 0.8,
+    "csv": 0.8,
+    "code": 0.8,
+    "diff": 0.8,
+    "html": 0.7,
+    "log": 0.7,
+}
+
+
 class Digest(Struct, frozen=True):
     """A digest as it is made of a body."""
 
@@ -31,7 +42,7 @@ class Digest(Struct, frozen=True):
 
 
 def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
-    """Digest a body: two fifths of the room for its outline, the rest for lines of it."""
+    """Digest a body: a part of the room for its outline, the rest for lines of it."""
     if not source.is_text:
         shape = outline(source, kind, tokens_max)
         return Digest(shape.kind, shape.text, shape.tokens, 0, shape.patterns)
@@ -40,7 +51,7 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
         tokens = count_tokens(whole.text)
         if tokens <= tokens_max:
             return Digest(kind, whole.text, tokens, 0, whole.patterns)
-    shape = outline(source, kind, tokens_max * 2 // 5)
+    shape = outline(source, kind, round(tokens_max * _OUTLINE_SHARES.get(kind, 0.4)))
     budget_tokens = tokens_max - shape.tokens
     # In code and documents such words are no news.
     errors = error_lines(source.text, DIGEST_LINES_MAX) if kind in _WITH_ERRORS else []

@@ -10,15 +10,20 @@ import shlex
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from contextrelay.limits import OUTLINE_BYTES_MAX
+from contextrelay.limits import OUTLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.logic.content.digest import Digest, digest
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline import draw_lines, outline
-from contextrelay.logic.tokens import TOKENIZER_DEFAULT, measure
+from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, measure
+from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.inspect import Digested, Looked, Outlined, Shape
 from contextrelay.model.tokens import Spent, TokenCount
+
+# No text has so many characters a token that it would be worth counting.
+_CHARS_A_TOKEN = 12
 
 
 class Look(Struct, frozen=True, kw_only=True):
@@ -63,12 +68,24 @@ def _see(asked: Look, source: Source, note: str) -> Seen:
     kind = asked.type
     looked = shape = made = None
     if not asked.is_known:
-        looked = Looked(shape=outline(source, kind), whole=count(source), note=note)
+        looked = Looked(shape=shape_of(source, kind), whole=count(source), note=note)
     if asked.outline_tokens is not None:
-        shape = outline(source, kind, asked.outline_tokens)
+        shape = shape_of(source, kind, asked.outline_tokens)
     if asked.digest_tokens is not None:
         made = digest(source, kind, asked.digest_tokens)
     return Seen(looked=looked, shape=shape, digest=made, note=note)
+
+
+def shape_of(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
+    """The outline of a body; the body itself where that takes no more tokens."""
+    shape = outline(source, kind, tokens_max)
+    if not source.is_text or source.is_partial or len(source.text) > _CHARS_A_TOKEN * shape.tokens:
+        return shape
+    whole = defuse(source.text)
+    tokens = count_tokens(whole.text)
+    if tokens > shape.tokens:
+        return shape
+    return replace(shape, text=whole.text, tokens=tokens, omitted=0, patterns=whole.patterns)
 
 
 def count(source: Source) -> TokenCount:

@@ -33,7 +33,7 @@ def preview(head: bytes, size_bytes: int, line_count: int, is_text: bool) -> Pre
             text=f"[binary, {size_bytes} bytes]",
             truncated=size_bytes > 0,
             size_bytes=size_bytes,
-            line_count=line_count,
+            line_count=0,
         )
     head = head[:PREVIEW_HEAD_BYTES_MAX]
     is_whole = len(head) >= size_bytes

@@ -29,6 +29,8 @@ _LOG_SHARE = 0.6
 _TABLE_LINES_MIN = 3
 _MARKDOWN_POINTS_MIN = 3
 _CODE_LINES_MIN = 2
+# Where the first lines are a licence or a long comment: of all lines that there are.
+_CODE_SHARE = 0.02
 
 
 def sniff_binary(head: bytes) -> Guess:
@@ -45,18 +47,23 @@ def sniff_text(head: bytes) -> Guess:
     is_cut = len(head) >= HEAD_BYTES_MAX
     lines = [line.rstrip("\r") for line in text.split("\n")]
     # The last line of a cut text is not whole.
-    rows = [line for line in (lines[:-1] if is_cut else lines) if line.strip()][:_LINES_MAX]
+    more = [line for line in (lines[:-1] if is_cut else lines) if line.strip()]
+    rows = more[:_LINES_MAX]
     return (
         _json(text, rows, is_cut)
         or _shebang(lines[0])
         or _markup(text)
         or (("diff", "text/x-diff") if _DIFF.match(text) else None)
         or _email(lines)
+        or _headed(rows)
         or _log(rows)
+        or (_markdown(rows) if any(row.startswith("```") for row in rows) else None)
         or _code(rows)
+        or _settings(rows)
         or _markdown(rows)
         or _table(rows)
         or _timed(rows)
+        or _code(more, _CODE_SHARE)
         or ("text", "text/plain")
     )
 
@@ -126,7 +133,7 @@ def _markup(text: str) -> Guess | None:
 
 _DIFF = re.compile(
     r"(?:diff --git \S|(?:Index: [^\n]*\n=+\n)?--- [^\n]+\n\+\+\+ [^\n]+\n@@ -\d"
-    r"|From [0-9a-f]{40} [^\n]*\nFrom: )"
+    r"|From [0-9a-f]{40} [^\n]*\nFrom: |commit [0-9a-f]{40}\b[^\n]*\n(?:Merge: [^\n]*\n)?Author: )"
 )
 
 
@@ -170,6 +177,35 @@ def _log(rows: list[str]) -> Guess | None:
     return ("log", "text/x-log") if hits >= _LOG_LINES_MIN else None
 
 
+# What stands at the start of a line in YAML: nothing but a key, an entry or a mark.
+_YAML_ROW = re.compile(r"---|\.\.\.|- |-$|[\w.\"'/$@-][\w .\"'/$@-]{0,80}:(?:\s|$)|[\]}]")
+_YAML_KEY = re.compile(r"( *)(?:- )*[\w.\"'/$@-]{1,80}:(?:\s|$)")
+_INI_SECTION = re.compile(r"\[{1,2}[\w .:\"'/@*-]{1,120}\]{1,2}\s*(?:[#;].*)?$")
+_INI_ROW = re.compile(r"[#;]|[\w.\"'-]{1,80}\s*=")
+_SETTINGS_SHARE = 0.8
+_YAML_SHARE = 0.3
+
+
+def _settings(rows: list[str]) -> Guess | None:
+    """YAML, and what has sections with `name = value`."""
+    if len(rows) < _TABLE_LINES_MIN:
+        return None
+    least = _SETTINGS_SHARE * len(rows)
+    sections = sum(_INI_SECTION.match(row) is not None for row in rows)
+    keys = sum(_INI_ROW.match(row) is not None for row in rows)
+    if sections and keys and sections + keys >= least:
+        return "text", "application/toml"
+    rows = [row for row in rows if not row.lstrip().startswith("#")]
+    found = [match for row in rows if (match := _YAML_KEY.match(row)) is not None]
+    # One level of `name: value` alone may be headers, or a dialogue.
+    is_nested = len({len(match[1]) for match in found}) > 1
+    outer = [row for row in rows if not row[0].isspace()]
+    is_yaml = is_nested and len(found) >= max(_TABLE_LINES_MIN, _YAML_SHARE * len(rows))
+    if is_yaml and all(_YAML_ROW.match(row) for row in outer):
+        return "text", "application/yaml"
+    return None
+
+
 # A clock with its date, wherever a line has it in its first part.
 _TIMED = re.compile(
     r"(?:\d{2,4}[-/.]\d\d(?:[-/.]\d\d)?|[A-Z][a-z]{2} [ \d]?\d|\d\d/[A-Z][a-z]{2}/\d{4})[T :,_-]+"
@@ -194,7 +230,8 @@ def is_timed(lines: Sequence[str], share: float = 0.4) -> bool:
 # What a typical line of any of these languages begins with; few other lines do.
 _CODE_START = re.compile(
     r"\s*(?:[@#}]|alter|async|class|const|create|def|drop|export|fn|from|func|if|impl|import|insert"
-    r"|let|module|package|private|protected|pub|select|struct|type|use|var)",
+    r"|let|module|package|private|protected|pub|select|struct|type|use|var|[(;!]*function"
+    r"|[\w$.]{1,60} = (?:async )?function)",
     re.IGNORECASE,
 )
 _CODE: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -220,6 +257,7 @@ _CODE: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(
             r"(?:export )?(?:default )?(?:async )?function\*? ?\w*\(|(?:export )?(?:const|let|var) "
             r"[\w{\[].*=|import .* from ['\"]|(?:module\.)?exports\b.*=|\}\);?$"
+            r"|[(;!]*function ?\w*\(|[\w$.]{1,60} = (?:async )?function\b"
         ),
     ),
     (
@@ -232,8 +270,9 @@ _CODE: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
-def _code(rows: list[str]) -> Guess | None:
-    """The language with the most typical lines, if they are more than one."""
+def _code(rows: list[str], share: float = 0) -> Guess | None:
+    """The language with the most typical lines, if they are more than one, and such a share."""
+    least = max(_CODE_LINES_MIN, share * len(rows))
     rows = [row for row in rows if _CODE_START.match(row)]
     if len(rows) < _CODE_LINES_MIN:
         return None
@@ -241,7 +280,7 @@ def _code(rows: list[str]) -> Guess | None:
         (sum(sign.match(row) is not None for row in rows), media_type) for media_type, sign in _CODE
     ]
     count, media_type = max(counts, key=lambda pair: pair[0])
-    return ("code", media_type) if count >= _CODE_LINES_MIN else None
+    return ("code", media_type) if count >= least else None
 
 
 # Signs of Markdown with their weight: those at the start of a line, those within one. A `# heading`
@@ -272,6 +311,23 @@ def _markdown(rows: list[str]) -> Guess | None:
 
 
 _QUOTED = re.compile(r'"[^"\n]*"')
+_COLUMN = re.compile(r"[A-Za-z_@][\w .()/%#:-]{0,40}")
+
+
+def _headed(rows: list[str]) -> Guess | None:
+    """A table whose first row names its columns, whatever is in the others."""
+    if len(rows) < _TABLE_LINES_MIN:
+        return None
+    for separator, media_type in (("\t", "text/tab-separated-values"), (",", "text/csv")):
+        names = rows[0].split(separator)
+        if len(names) < 3 or len(set(names)) < len(names):
+            continue
+        if not all(_COLUMN.fullmatch(name.strip('"')) for name in names):
+            continue
+        widths = [_QUOTED.sub("", row).count(separator) + 1 for row in rows[1:]]
+        if sum(width == len(names) for width in widths) >= 0.9 * len(widths):
+            return "csv", media_type
+    return None
 
 
 def _table(rows: list[str]) -> Guess | None:

@@ -64,10 +64,14 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
         source = source.read_as(media_type)
     if not source.is_text:
         kind = "binary"
+    if kind in ("text", "log", "tool_output") and (run := _by(source, "log.test_run")):
+        return run
     if kind == "text" and is_timed(source.short_lines):
         kind = "log"  # Its first lines do not show it.
     drawn = _tool_output(source) if kind == "tool_output" else _first(source, _MODULES[kind])
-    return drawn or _by(source, "text")
+    drawn = drawn or _by(source, "text")
+    assert drawn is not None
+    return drawn
 
 
 def _tool_output(source: Source) -> Drawn | None:
@@ -84,7 +88,7 @@ def _first(source: Source, modules: tuple[str, ...]) -> Drawn | None:
     return next(filter(None, (_by(source, module) for module in modules)), None)
 
 
-def _by(source: Source, module: str) -> Drawn:
+def _by(source: Source, module: str) -> Drawn | None:
     return import_module(f"contextrelay.logic.outline.{module}").draw(source)
 
 
@@ -92,4 +96,5 @@ def draw_lines(source: Source, kind: ArtifactType, note: str) -> Drawn:
     """The pieces of an outline by lines alone, where other readers passed their limits."""
     module = "binary" if not source.is_text else "code.by_line" if kind == "code" else "text"
     drawn = _by(source, module)
+    assert drawn is not None  # These read everything.
     return Drawn(drawn.kind, [*drawn.pieces[:1], Piece(0, (note,)), *drawn.pieces[1:]], drawn.next)

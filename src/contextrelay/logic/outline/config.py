@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from contextrelay.limits import OUTLINE_PIECES_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
@@ -14,6 +16,9 @@ from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 _SECTION = re.compile(r"\s*\[{1,2}([^\[\]]{1,120})\]{1,2}\s*(?:[#;].*)?")
 _KEY = re.compile(r"([A-Za-z0-9_.\"'/-]{1,80})\s*[=:]\s*(.*)")
 _YAML_KEY = re.compile(r"( *)(?:- )?([A-Za-z0-9_.\"'/$@-][\w .\"'/$@-]{0,80}?):(?: (.*))?")
+_DIGITS = re.compile(r"\d+")
+# Up to so many sections each is shown by its own name.
+_SECTIONS_MIN = 40
 _NAMES = (".ini", ".cfg", ".conf", ".env", ".properties", ".toml")
 
 
@@ -61,8 +66,19 @@ def _yaml(source: Source) -> Drawn | None:
     return Drawn("yaml", pieces, f"--lines {found[0][1]}:{found[0][1] + 40}", left_out)
 
 
+class _Section(Struct):
+    """A section, or several of the same name: where the first and the last are, and their keys."""
+
+    name: str
+    first: int
+    last: int
+    keys: dict[str, str]
+    count: int = 1
+
+
 def _sections(source: Source) -> Drawn | None:
-    pieces: list[Piece] = []
+    found: dict[str, _Section] = {}
+    current = found[""] = _Section("", 0, 0, {}, 0)
     sections = keys = 0
     for number, line in enumerate(source.short_lines, 1):
         text = line.strip()
@@ -70,16 +86,26 @@ def _sections(source: Source) -> Drawn | None:
             continue
         if match := _SECTION.fullmatch(line):
             sections += 1
-            if len(pieces) < OUTLINE_PIECES_MAX:
-                pieces.append(Piece(1, (f"[{quoted(match[1], 100)}]:{number}",)))
+            # Sections that differ in a number are of one kind.
+            label = _DIGITS.sub("#", match[1]) if sections > _SECTIONS_MIN else match[1]
+            current = found.get(label) or _Section(match[1], number, number, {}, 0)
+            if label in found or len(found) < OUTLINE_PIECES_MAX:
+                found[label] = current
+            current.count, current.last = current.count + 1, number
         elif not line[0].isspace() and (match := _KEY.match(text)):
             keys += 1
-            if len(pieces) >= OUTLINE_PIECES_MAX:
-                continue
-            forms = (match[1], f"{match[1]} = {quoted(match[2], 40)}")
-            pieces.append(Piece(2, forms, JOINED if pieces else "\n"))
-    if not pieces:
+            if len(current.keys) < OUTLINE_PIECES_MAX:
+                current.keys.setdefault(match[1], match[2])
+    if not sections and not keys:
         return None
-    title = f"settings, {sections} sections, {keys} keys, {source.measure()}"
-    left_out = sections + keys - len(pieces)
-    return Drawn("settings", [Piece(0, (title,)), *pieces], "--lines 1:41", left_out)
+    pieces = [Piece(0, (f"settings, {sections} sections, {keys} keys, {source.measure()}",))]
+    for each in found.values():
+        times = f" x{each.count}, lines {each.first}-{each.last}" if each.count > 1 else ""
+        if each.name:
+            pieces.append(Piece(1, (f"[{quoted(each.name, 100)}]{times or f':{each.first}'}",)))
+        for index, (key, value) in enumerate(each.keys.items()):
+            forms = (key, f"{key} = {quoted(value, 40)}") if each.count <= 1 else (key,)
+            glue = JOINED if each.name or index else "\n"
+            pieces.append(Piece(2, forms, glue))
+    left_out = max(0, len(pieces) - OUTLINE_PIECES_MAX)
+    return Drawn("settings", pieces[:OUTLINE_PIECES_MAX], "--lines 1:41", left_out)

@@ -35,7 +35,7 @@ def draw(source: Source) -> Drawn | None:
     hunks = sum(len(each.hunks) for each in files)
     title = f"diff, {len(files)} files, {hunks} hunks, +{added} -{removed}, {source.measure()}"
     pieces = [Piece(0, (title,))]
-    pieces += [Piece(2, (quoted(text, 60), quoted(text, 120))) for text in commits[:50]]
+    pieces += [Piece(2, (quoted(text, 70), quoted(text, 120))) for text in commits[:50]]
     folder = None
     paths = [each.path for each in files]
     pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
@@ -112,6 +112,8 @@ def _header(files: list[_File], commits: list[str], number: int, line: str) -> N
         files.append(_File(_path(line[4:]), number))
     elif commit := _COMMIT.match(line):
         commits.append(f"commit {commit[1][:12]}")
+    elif commits and line.startswith("    ") and line.strip() and " " not in commits[-1][7:]:
+        commits[-1] += f" {line.strip()}"  # The subject, in a log.
     elif subject := _SUBJECT.match(line):
         commits.append(subject[1])
     elif files:

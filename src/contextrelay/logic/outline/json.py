@@ -25,6 +25,7 @@ from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, families, qu
 _NOT_READ = (msgspec.DecodeError, RecursionError, UnicodeError)
 # An object with more keys than this, all alike in what they hold, is a map.
 _MAP_KEYS_MIN = 12
+_MAP_KEYS_SHOWN = 20
 _DEPTH_MAX = 12
 _SAMPLES = 3
 _SAMPLE_CHARS = 60
@@ -157,8 +158,10 @@ class _Shape:
         if len(held) < len(values) or not _alike(held):
             return False
         self.add(depth, f"{' ' * depth}map of {len(columns)} keys:")
-        for key in islice(columns, OUTLINE_PIECES_MAX):
-            self.add(depth, _name(key), glue=JOINED)
+        # They are names of records: what a record has comes before more of them.
+        for index, key in enumerate(islice(columns, _MAP_KEYS_SHOWN)):
+            self.add(depth if index < _SAMPLES else _DEPTH_MAX + 1, _name(key), glue=JOINED)
+        self.left_out += max(0, len(columns) - _MAP_KEYS_SHOWN)
         self.add(depth, f"{' ' * depth}each value: object")
         self.members(held, depth + 1)
         return True
@@ -176,7 +179,8 @@ class _Shape:
             return
         if len(objects) + len(arrays) < len(values):
             rest = [value for value in values if type(value) not in (dict, list)]
-            name += f" ({_scalars(rest)[0][2:]} or)"
+            kinds = "|".join(_TYPES.get(each, "?") for each in Counter(map(type, rest)))
+            name += f" ({kinds} or)"
         if objects:
             is_large = len(objects) == 1 and len(objects[0]) > 3
             counted = f" ({len(objects[0])} keys)" if is_large else ""
@@ -258,7 +262,7 @@ def _scalars(values: Sequence[Any]) -> tuple[str, ...]:
     counts = Counter(map(type, values))
     types = "|".join(_TYPES.get(kind, "?") for kind in counts)
     if len(values) == 1:
-        return f": {types}", f" = {_sample(values[0])}"
+        return (f" = {_sample(values[0])}",)
     details = list(_details(values, counts))
     return (f": {types}", f": {types} {', '.join(details)}") if details else (f": {types}",)
 

@@ -10,7 +10,11 @@ from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_TAGS_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 
-_TAG = re.compile(r"<([A-Za-z_][\w:.-]{0,80}+)([^<>]{0,2000}+)>")
+# What is in a comment is no element; one that never ends goes on to the end.
+_TAG = re.compile(
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<([A-Za-z_][\w:.-]{0,80}+)([^<>]{0,2000}+)>",
+    re.DOTALL,
+)
 _ATTRIBUTE = re.compile(r"(?<![\w:.-])([A-Za-z_][\w:.-]{0,60}+)\s*+=\s*+[\"']")
 
 
@@ -27,6 +31,8 @@ def draw(source: Source) -> Drawn | None:
     tags = _TAG.finditer(source.text)
     for match in islice(tags, OUTLINE_TAGS_MAX):
         name = match[1]
+        if name is None:
+            continue
         if name not in counts:
             if len(counts) >= OUTLINE_PIECES_MAX:
                 others += 1
