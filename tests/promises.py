@@ -1018,6 +1018,8 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/mcp/test_keys.py::test_a_tool_does_what_its_callers_key_allows",
         "tests/doors/mcp/test_messages.py::test_lines_that_are_no_messages_are_answered_and_serving_goes_on",
         "tests/doors/mcp/test_projects.py::test_a_session_begins_works_and_ends_by_tools_alone",
+        "tests/doors/mcp/test_prompts.py::test_arguments_are_completed",
+        "tests/doors/mcp/test_prompts.py::test_prompts_are_listed_and_written",
         "tests/doors/mcp/test_toolset.py::test_the_tools_cost_a_model_little",
         missing="a run of the public conformance suite",
     ),

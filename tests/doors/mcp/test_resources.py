@@ -16,7 +16,7 @@ from mcp_types import ResourceUpdatedNotification
 
 from contextrelay import Relay
 from contextrelay.limits import MCP_RESOURCE_BYTES_MAX
-from tests.doors.mcp.connecting import Place, connecting
+from tests.doors.mcp.connecting import Place, connecting, unfenced
 
 MISSING = "00000000-0000-4000-8000-000000000000"
 FACT = {"id": "f1", "key": "note", "value": "v2 ships on Friday"}
@@ -42,7 +42,10 @@ def test_artifacts_and_headers_are_listed_and_read(place: Place) -> None:
     assert [each.uri_template for each in templates] == [
         "ctx://{ref}",
         "ctx://{ref}/bytes/{start}-{stop}",
+        "ctx://{ref}/outline",
+        "ctx://{ref}/lines/{start}-{stop}",
         "ctx://thread/{thread}/header",
+        "ctx://thread/{thread}/state/{version}",
     ]
     assert content.text == "content"
     assert json.loads(header.text)["top_facts"][0]["value"] == "v2 ships on Friday"
@@ -199,3 +202,34 @@ def test_only_headers_can_be_listened_to(shared: Place) -> None:
         return refused.value.message
 
     assert "ctx://thread/<id>/header" in shared.run(act)
+
+
+def test_pieces_and_old_states_are_resources(place: Place) -> None:
+    """Promise M1."""
+    with Relay(place.store) as relay:
+        thread = relay.new_thread("release")
+        thread.patch([{"op": "add", "path": "/facts/-", "value": FACT}])
+        text = "".join(f"# Part {number}\n\nline\n" for number in range(50))
+        ref = relay.push(text, name="parts.md").ref
+
+    async def act(client: Client) -> list[Any]:
+        uris = (
+            f"ctx://{ref}/outline",
+            f"ctx://{ref}/lines/1-2",
+            f"ctx://thread/{thread.id}/state/1",
+            f"ctx://thread/{thread.id}/state/2",
+            f"ctx://{ref}",
+        )
+        return [await client.read_resource(uri) for uri in uris]
+
+    read = place.run(act)
+
+    outline, lines, old, new, _ = (each.contents[0].text for each in read)
+    assert "Part 49" in outline
+    assert unfenced(lines) == "# Part 0"
+    assert json.loads(old)["facts"] == []
+    assert json.loads(new)["facts"][0]["value"] == FACT["value"]
+    if place.era == "modern":
+        # What cannot change may be kept, by whom it was given to.
+        assert [each.ttl_ms > 0 for each in read] == [False, False, True, True, True]
+        assert {each.cache_scope for each in read} == {"private"}

@@ -1,4 +1,4 @@
-"""Resources: artifacts as `ctx://<ref>`, headers of threads as `ctx://thread/<id>/header`.
+"""Resources: artifacts as `ctx://<ref>` and pieces of them, and states of threads.
 
 Rule: one read brings a bounded number of bytes; a larger one is refused, with how to read in parts.
 Nothing here knows the SDK.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from msgspec import Struct
 from msgspec.json import encode
@@ -16,19 +17,23 @@ from contextrelay.client.names import SCHEME
 from contextrelay.doors.mcp import ref_argument
 from contextrelay.doors.mcp.tools.tool import Visit, untrusted
 from contextrelay.errors import NotFound, TooLarge
-from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, SUMMARY_CHARS_MAX
+from contextrelay.limits import MCP_RESOURCE_BYTES_MAX, MCP_TOKENS_MAX, SUMMARY_CHARS_MAX
 from contextrelay.logic.untrusted.fence import defused_json, plain_line
+from contextrelay.logic.untrusted.pieces import fenced_piece
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import REF_PATTERN
 from contextrelay.model.thread import HeaderView
-from contextrelay.wire.verbs import Pull, ReadHeader
+from contextrelay.wire.verbs import Outline, Pull, ReadHeader, ReadState, Slice
 
 JSON = "application/json"
+TEXT = "text/plain"
 _REF = REF_PATTERN[1:-1]
 _ARTIFACT = re.compile(
-    rf"{SCHEME}(?P<ref>{_REF})(?:/bytes/(?P<start>\d{{1,15}})-(?P<stop>\d{{1,15}}))?"
+    rf"{SCHEME}(?P<ref>{_REF})"
+    r"(?:/(?P<way>outline|(?:bytes|lines)/(?P<start>\d{1,15})-(?P<stop>\d{1,15})))?"
 )
 _HEADER = re.compile(rf"{SCHEME}thread/(?P<thread>{_REF})/header")
+_STATE = re.compile(rf"{SCHEME}thread/(?P<thread>{_REF})/state/(?P<version>\d{{1,15}})")
 _LISTED = 50
 _LISTED_THREADS = 20
 
@@ -52,12 +57,39 @@ TEMPLATES = (
         "",
     ),
     Entry(
+        f"{SCHEME}{{ref}}/outline",
+        "outline of an artifact",
+        "What is in it, in a few hundred tokens.",
+        TEXT,
+    ),
+    Entry(
+        f"{SCHEME}{{ref}}/lines/{{start}}-{{stop}}",
+        "lines of an artifact",
+        "Lines start to stop, from 1, stop not included; at most 8,000 tokens of them.",
+        TEXT,
+    ),
+    Entry(
         f"{SCHEME}thread/{{thread}}/header",
         "header of a thread",
         "The bounded view of a thread's state; can be subscribed to.",
         JSON,
     ),
+    Entry(
+        f"{SCHEME}thread/{{thread}}/state/{{version}}",
+        "state of a thread",
+        "The whole state of a thread as it was at a version.",
+        JSON,
+    ),
 )
+
+
+class Contents(Struct, frozen=True):
+    """What a read brings."""
+
+    body: str | bytes
+    media_type: str
+    fresh_ms: int = 0
+    """How long it may be taken for the same: what cannot change, as long as it is there."""
 
 
 def of_artifact(artifact: Artifact) -> Entry:
@@ -83,9 +115,13 @@ async def listed(visit: Visit, after: str) -> tuple[list[Entry], str]:
 
 def labelled_header(view: HeaderView) -> str:
     """The header of a thread as a model reads it: defused, and with a member that labels it."""
-    header = defused_json(bytes(view.header)).decode()
+    return _labelled(bytes(view.header))
+
+
+def _labelled(document: bytes) -> str:
+    text = defused_json(document).decode()
     label = encode(untrusted("texts in it")).decode()
-    return f"{header[:-1]},{label[1:]}"
+    return f"{text[:-1]},{label[1:]}"
 
 
 def header_of(uri: str) -> str | None:
@@ -94,24 +130,38 @@ def header_of(uri: str) -> str | None:
     return match["thread"] if match else None
 
 
-async def read(visit: Visit, uri: str) -> tuple[str | bytes, str]:
-    """The text or bytes of a resource, and its media type.
+async def read(visit: Visit, uri: str) -> Contents:
+    """The text or bytes of a resource.
 
     Raises:
         NotFound: no resource has this URI; TooLarge: it is more than one read brings.
     """
-    thread = header_of(uri)
-    if thread is not None:
-        return labelled_header(await visit.relay.transport.ask(ReadHeader(thread))), JSON
+    ask = visit.relay.transport.ask
+    if (thread := header_of(uri)) is not None:
+        return Contents(labelled_header(await ask(ReadHeader(thread))), JSON)
+    if match := _STATE.fullmatch(uri):
+        view = await ask(ReadState(match["thread"], int(match["version"])))
+        state = _labelled(bytes(view.state))
+        if len(state) > MCP_RESOURCE_BYTES_MAX:
+            raise TooLarge(
+                f"{len(state):,} characters of state are more than one read brings",
+                f"read the header: {SCHEME}thread/{view.thread_id}/header",
+            )
+        return Contents(state, JSON, _FRESH_MS)
     match = _ARTIFACT.fullmatch(uri)
     if match is None:
-        raise NotFound(
-            f"there is no resource {uri[:120]!r}",
-            f"read {SCHEME}<ref>, {SCHEME}<ref>/bytes/<start>-<stop> or {SCHEME}thread/<id>/header",
-        )
+        known = ", ".join(each.uri.replace("{", "<").replace("}", ">") for each in TEMPLATES)
+        raise NotFound(f"there is no resource {uri[:120]!r}", f"read one of {known}")
     named = await ref_argument.artifact_of(visit, match["ref"])
     artifact = await visit.relay.peek(named.ref, shown_chars=0)
-    start, stop = (int(match["start"]), int(match["stop"])) if match["stop"] else (0, None)
+    source, way = named.ref[:8], match["way"] or ""
+    if way == "outline":
+        return Contents(fenced_piece(await ask(Outline(named.ref)), source), TEXT)
+    if way.startswith("lines"):
+        lines = f"{match['start']}:{match['stop']}"
+        piece = await ask(Slice(named.ref, lines=lines, tokens_max=MCP_TOKENS_MAX))
+        return Contents(fenced_piece(piece, f"{source} lines {lines}"), TEXT)
+    start, stop = (int(match["start"]), int(match["stop"])) if way else (0, None)
     end = artifact.size_bytes if stop is None else min(stop, artifact.size_bytes)
     if end - start > MCP_RESOURCE_BYTES_MAX:
         raise TooLarge(
@@ -119,10 +169,20 @@ async def read(visit: Visit, uri: str) -> tuple[str | bytes, str]:
             f"read parts: {SCHEME}{artifact.ref}/bytes/0-{MCP_RESOURCE_BYTES_MAX} and so on,"
             " or what you need of it with the tool relay_get",
         )
-    stream = await visit.relay.transport.ask(Pull(named.ref, start, stop))
-    body = await visit.relay.transport.whole(stream)
+    body = await visit.relay.transport.whole(await ask(Pull(named.ref, start, stop)))
     if artifact.is_text:
         # A part may begin or end in the middle of a character: then it stays bytes.
         with suppress(UnicodeDecodeError):
-            return body.decode(), artifact.media_type
-    return body, artifact.media_type
+            return Contents(body.decode(), artifact.media_type, _fresh_ms(artifact))
+    return Contents(body, artifact.media_type, _fresh_ms(artifact))
+
+
+_FRESH_MS = 3_600_000
+
+
+def _fresh_ms(artifact: Artifact) -> int:
+    """Its bytes never change; but they may expire, or be deleted."""
+    if artifact.expires_at is None:
+        return _FRESH_MS
+    left = artifact.expires_at - datetime.now(UTC)
+    return max(0, min(_FRESH_MS, int(left.total_seconds() * 1000)))
