@@ -19,6 +19,9 @@ NODE_PARTS = ROOT / ".node-parts"
 PARTS = {
     "aimock": "npm install --prefix .node-parts @copilotkit/aimock@1.43.0",
     "claude": "npm install --prefix .node-parts @anthropic-ai/claude-code@2.1.325",
+    "conformance": (
+        "npm install --prefix .node-parts @modelcontextprotocol/conformance@0.2.0-alpha.12"
+    ),
     "codex": "npm install --prefix .node-parts @openai/codex@0.166.0",
     "opencode": "npm install --prefix .node-parts opencode-ai@1.18.33",
     "fish": "apt-get install fish",

@@ -192,6 +192,19 @@ def test_a_connection_that_stays_is_notified_that_a_header_changed(tmp_path: Pat
         assert heard == [uri]
 
 
+def test_who_listens_to_lists_alone_is_heard_and_hears_nothing(shared: Place) -> None:
+    """Promise M1."""
+
+    async def act(client: Client) -> Any:
+        async with client.listen(tools_list_changed=True) as news:
+            return news.honored
+
+    honored = shared.run(act)
+
+    assert not honored.tools_list_changed
+    assert not honored.resource_subscriptions
+
+
 def test_only_headers_can_be_listened_to(shared: Place) -> None:
     """Promise M1."""
 

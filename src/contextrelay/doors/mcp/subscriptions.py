@@ -81,10 +81,11 @@ class Headers:
     async def listen(
         self, asking: Asking, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Answer with notifications until the client leaves, or the threads are gone."""
+        """Answer with notifications until the client leaves, or the threads are gone.
+
+        Lists of tools and prompts never change here: who listens to them alone hears nothing.
+        """
         wanted = params.notifications.resource_subscriptions or []
-        if not wanted:
-            raise MCPError(types.INVALID_PARAMS, _ONLY_HEADERS)
         if len(wanted) > MCP_SUBSCRIPTIONS_MAX or self._streams >= MCP_STREAMS_MAX:
             raise _too_many()
         threads = {uri: _thread_of(uri) for uri in wanted}
@@ -109,6 +110,8 @@ class Headers:
                 notifications=honored, _meta=meta
             )
             await send(types.SubscriptionsAcknowledgedNotification(params=acknowledged))
+            if not threads:
+                await anyio.sleep_forever()
             async with anyio.create_task_group() as group:
                 for uri in threads:
                     group.start_soon(notify, uri)
