@@ -88,12 +88,12 @@ OUTLINE_SHAPES_CHARS_MAX = 5_000_000
 # Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so much
 # time of a processor; then a part is, for less; then lines. A pack looks so long in all.
 LOOK_INLINE_BYTES_MAX = 4 * KIB
-LOOK_CPU_S_MAX = 1.2
+LOOK_CPU_S_MAX = 0.9
 LOOK_PART_BYTES_MAX = 512 * KIB
-LOOK_PART_CPU_S_MAX = 0.5
+LOOK_PART_CPU_S_MAX = 0.4
 LOOK_PLAIN_BYTES_MAX = 64 * KIB
-SLICE_CPU_S_MAX = 1.6
-INDEX_CPU_S_MAX = 1.6
+SLICE_CPU_S_MAX = 1.4
+INDEX_CPU_S_MAX = 0.9
 INDEX_PART_CPU_S_MAX = 0.3
 LOOKS_S_MAX = 20
 # Such children, their memory besides the body; and waiting for one, its start, its reply, for work.
@@ -454,7 +454,7 @@ PASSAGE_WORDS_MAX = 1_023
 SEARCHED_BYTES_MAX = 4 * MIB
 SEARCHED_PASSAGES_MAX = 20_000
 # Different ones in a body: 4 MiB of prose or code have some 50,000.
-SEARCHED_WORDS_MAX = 120_000
+SEARCHED_WORDS_MAX = 60_000
 SEARCHED_ABOUT_CHARS_MAX = 4_096
 # How long a query may spend on bringing the search index up, and a sweep; and wait for another.
 SEARCH_CATCH_UP_S = 1.0
@@ -596,7 +596,7 @@ DIFF_JSON_BYTES_MAX = MIB
 DIFF_CONTEXT_LINES_MAX = 20
 DIFF_CHANGES_MAX = 50
 # Of a processor for comparing two bodies, and on the clock for reading them.
-DIFF_CPU_S_MAX = 1.9
+DIFF_CPU_S_MAX = 1.6
 DIFF_S_MAX = 10
 
 # Savings: how often what was read is written down, and of how many artifacts and threads at a time.

@@ -276,9 +276,9 @@ class Change:
         execute(
             ADD_POSTING,
             [
-                (chunk, word, _packed(found))
+                (chunk, word, _packed(postings[word]))
                 for chunk, postings in self._postings.items()
-                for word, found in sorted(postings.items())
+                for word in sorted(postings)
             ],
         )
         self._postings, self._lengths = {}, {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -276,73 +277,80 @@ def _read(uri: str) -> types.ReadResourceResult:
     return types.ReadResourceResult(contents=[contents])
 
 
+Ours = Callable[[Asking, Any], Awaitable[Any]]
+_listen = ListenHandler(bus)
+
+
+async def _list_tools(asking: Asking, params: Any, ours: Ours) -> Any:
+    listed = await ours(asking, params)
+    schema: dict[str, Any] = {"type": "object", "properties": {}}
+    more = [types.Tool(name=name, description="A fixture.", input_schema=schema) for name in TOOLS]
+    return listed.model_copy(update={"tools": [*listed.tools, *more]})
+
+
+async def _call_tool(asking: Asking, params: Any, ours: Ours) -> Any:
+    act = TOOLS.get(params.name)
+    return await (act(asking, params) if act else ours(asking, params))
+
+
+async def _list_prompts(asking: Asking, params: Any, ours: Ours) -> Any:
+    listed = await ours(asking, params)
+    more = [
+        types.Prompt(
+            name=name,
+            description="A fixture.",
+            arguments=[
+                types.PromptArgument(name=each, required=True) for each in _TAKEN.get(name, ())
+            ],
+        )
+        for name in PROMPTS
+    ]
+    return listed.model_copy(update={"prompts": [*listed.prompts, *more]})
+
+
+async def _named_prompt(asking: Asking, params: Any, ours: Ours) -> Any:
+    is_ours = params.name not in PROMPTS
+    return await (ours(asking, params) if is_ours else _get_prompt(params))
+
+
+async def _list_resources(asking: Asking, params: Any, ours: Ours) -> Any:
+    listed = await ours(asking, params)
+    more = [types.Resource(uri=uri, name=uri, description="A fixture.") for uri in STATIC]
+    return listed.model_copy(update={"resources": [*listed.resources, *more]})
+
+
+async def _read_resource(asking: Asking, params: Any, ours: Ours) -> Any:
+    is_fixture = params.uri in STATIC or params.uri.startswith("test://template/")
+    return _read(params.uri) if is_fixture else await ours(asking, params)
+
+
+async def _listen_to(asking: Asking, params: Any, ours: Ours) -> Any:
+    wanted = params.notifications
+    is_list = wanted.tools_list_changed or wanted.prompts_list_changed
+    return await (_listen(asking, params) if is_list else ours(asking, params))
+
+
+_METHODS: dict[str, Callable[[Asking, Any, Ours], Awaitable[Any]]] = {
+    "tools/list": _list_tools,
+    "tools/call": _call_tool,
+    "prompts/list": _list_prompts,
+    "prompts/get": _named_prompt,
+    "resources/list": _list_resources,
+    "resources/read": _read_resource,
+    "subscriptions/listen": _listen_to,
+}
+
+
 def add_to(server: Server[Any]) -> None:
     """Serve the fixtures where they are named, and ours everywhere else."""
-    listen = ListenHandler(bus)
-
-    def around(method: str, change: Callable[[Asking, Any, Any], Awaitable[Any]]) -> None:
+    for method, answer in _METHODS.items():
         entry = server.get_request_handler(method)
         assert entry is not None, method
-        ours = entry.handler
-
-        async def handle(asking: Asking, params: Any) -> Any:
-            return await change(asking, params, ours)
-
+        handle = partial(_answered, answer, entry.handler)
         server.add_request_handler(method, entry.params_type, handle)
+    security = RequestStateSecurity(keys=[STATE_KEY])
+    server.middleware.append(RequestStateBoundary(security, default_audience="tests"))
 
-    async def list_tools(asking: Asking, params: Any, ours: Any) -> Any:
-        listed = await ours(asking, params)
-        schema: dict[str, Any] = {"type": "object", "properties": {}}
-        more = [
-            types.Tool(name=name, description="A fixture.", input_schema=schema) for name in TOOLS
-        ]
-        return listed.model_copy(update={"tools": [*listed.tools, *more]})
 
-    async def call_tool(asking: Asking, params: Any, ours: Any) -> Any:
-        act = TOOLS.get(params.name)
-        return await (act(asking, params) if act else ours(asking, params))
-
-    async def list_prompts(asking: Asking, params: Any, ours: Any) -> Any:
-        listed = await ours(asking, params)
-        more = [
-            types.Prompt(
-                name=name,
-                description="A fixture.",
-                arguments=[
-                    types.PromptArgument(name=each, required=True) for each in _TAKEN.get(name, ())
-                ],
-            )
-            for name in PROMPTS
-        ]
-        return listed.model_copy(update={"prompts": [*listed.prompts, *more]})
-
-    async def get_prompt(asking: Asking, params: Any, ours: Any) -> Any:
-        is_ours = params.name not in PROMPTS
-        return await (ours(asking, params) if is_ours else _get_prompt(params))
-
-    async def list_resources(asking: Asking, params: Any, ours: Any) -> Any:
-        listed = await ours(asking, params)
-        more = [types.Resource(uri=uri, name=uri, description="A fixture.") for uri in STATIC]
-        return listed.model_copy(update={"resources": [*listed.resources, *more]})
-
-    async def read_resource(asking: Asking, params: Any, ours: Any) -> Any:
-        is_fixture = params.uri in STATIC or params.uri.startswith("test://template/")
-        return _read(params.uri) if is_fixture else await ours(asking, params)
-
-    async def listen_to(asking: Asking, params: Any, ours: Any) -> Any:
-        wanted = params.notifications
-        if wanted.tools_list_changed or wanted.prompts_list_changed:
-            return await listen(asking, params)
-        return await ours(asking, params)
-
-    around("tools/list", list_tools)
-    around("tools/call", call_tool)
-    around("prompts/list", list_prompts)
-    around("prompts/get", get_prompt)
-    around("resources/list", list_resources)
-    around("resources/read", read_resource)
-    around("subscriptions/listen", listen_to)
-    boundary = RequestStateBoundary(
-        RequestStateSecurity(keys=[STATE_KEY]), default_audience="tests"
-    )
-    server.middleware.append(boundary)
+async def _answered(answer: Any, ours: Any, asking: Asking, params: Any) -> Any:
+    return await answer(asking, params, ours)
