@@ -559,6 +559,8 @@ PUSH_NAMES_MAX = 10
 PUSH_NAMES_BYTES_MAX = 65_536
 GREP_PATTERN_CHARS_MAX = 1_000
 GREP_PATTERNS_MAX = 16
+# Steps of programs that are tried on short texts without a look at the clock.
+GREP_QUICK_STEPS_MAX = 400
 GREP_CONTEXT_LINES_MAX = 100
 # Bodies up to this size are looked into record by record, and of many so many.
 GREP_RECORDS_BYTES_MAX = 2 * MIB

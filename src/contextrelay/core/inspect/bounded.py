@@ -35,7 +35,7 @@ from contextrelay.limits import (
     SLICE_CPU_S_MAX,
 )
 from contextrelay.logic.content.overview import Look, Seen, see, see_lines
-from contextrelay.logic.grep.records import Records, Wanted, records
+from contextrelay.logic.grep.records import Records, Wanted, is_quick, records
 from contextrelay.logic.search.passages import Index, Indexing, index_body
 from contextrelay.logic.slicing.slice import Take, take_from
 from contextrelay.model.inspect import Piece
@@ -106,7 +106,7 @@ def take_within_bounds(asked: Take, read: Read) -> Piece:
 
 def records_within_bounds(asked: Wanted, body: bytes) -> Records:
     """What is found in the records of a body; none where that takes too long."""
-    if len(body) <= LOOK_INLINE_BYTES_MAX:
+    if len(body) <= LOOK_INLINE_BYTES_MAX and is_quick(asked):
         return records(asked, body)
     opened = [(len(body), partial(iter, (body,)))]
     outcome = run("records", asked, opened, GREP_RECORDS_CPU_S_MAX)

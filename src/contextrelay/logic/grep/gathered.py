@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.limits import LINE_MARK_BYTES, MATCH_BYTES_SHOWN
+from contextrelay.limits import GREP_QUICK_STEPS_MAX, LINE_MARK_BYTES, MATCH_BYTES_SHOWN
 from contextrelay.logic.grep.match import Hit, compile_pattern
 from contextrelay.logic.slicing.fit import fit
 from contextrelay.logic.slicing.source import Source, shown, text_of
@@ -26,6 +26,7 @@ ONE_MORE = 100
 # Longer lines are looked at around their matches.
 _LINE_BYTES = 8_192
 _ROOM_TOKENS = 4
+_WHOLE_TRIES = 8
 _SKIPPED_MAX = 100
 
 
@@ -71,10 +72,11 @@ class Gathered:
         """Whether the best are shown, and not the first."""
         self._best: list[tuple[int, int, Source | None, Hit | Match]] = []
         self._order = 0
-        self._searches = [
-            compile_pattern(each, wanted.ignore_case, wanted.is_fixed).search
-            for each in wanted.patterns
+        compiled = [
+            compile_pattern(each, wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
         ]
+        self._searches = [each.search for each in compiled]
+        self._is_quick = sum(each.programsize for each in compiled) <= GREP_QUICK_STEPS_MAX
         self._lines: set[tuple[str, int]] = set()
 
     def skip(self, ref: str, why: str) -> None:
@@ -133,7 +135,7 @@ class Gathered:
 
     def ranks_line(self, source: Source, hit: Hit) -> None:
         """Keep a line by how many of the patterns it has, if it is among the best so far."""
-        if hit.is_folded:
+        if hit.is_folded and self._is_quick:
             raw = source.bytes_of(hit.line_offset, min(hit.offset + _LINE_BYTES, source.size_bytes))
             end = raw.find(b"\n", hit.offset - hit.line_offset)
             if len(raw) < _LINE_BYTES:
@@ -142,7 +144,9 @@ class Gathered:
                 self._lines.add((source.ref, hit.line_offset))
                 text = shown(text_of(raw[:end] if end >= 0 else raw)).removesuffix("\r")
                 hit = replace(hit, text=text)
-        self._rank(score_of(hit.text.encode("utf-8", "replace"), self._searches), source, hit)
+        raw = hit.text.encode("utf-8", "replace")
+        tries = _WHOLE_TRIES if self._is_quick else 1
+        self._rank(score_of(raw, self._searches, tries), source, hit)
 
     def ranks(self, score: int, match: Match) -> None:
         """Keep a record by how many of the patterns it has."""
@@ -169,12 +173,17 @@ class Gathered:
                 return
 
 
-def score_of(raw: bytes, searches: Sequence[Search]) -> int:
-    """How good a match is: by how many patterns are in it, then by how many as whole words."""
+def score_of(raw: bytes, searches: Sequence[Search], tries: int) -> int:
+    """How good a match is: by how many patterns are in it, then by how many as whole words.
+
+    `tries`: how many places of a pattern are looked at for a whole word.
+    """
     score = 0
     for search in searches:
         place, is_there = 0, False
-        while place <= len(raw) and (found := search(raw, place)) is not None:
+        for _ in range(tries):
+            if place > len(raw) or (found := search(raw, place)) is None:
+                break
             start, stop = found.span()
             is_there = True
             if is_whole(raw, start, stop):

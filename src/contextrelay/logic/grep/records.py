@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 import msgspec
 from msgspec import Struct
 
-from contextrelay.limits import GREP_PLACES_MAX, GREP_RECORD_BYTES_MAX
+from contextrelay.limits import GREP_PLACES_MAX, GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
 from contextrelay.logic.grep.gathered import ONE_MORE, is_whole
 from contextrelay.logic.grep.match import compile_pattern
 from contextrelay.logic.grep.shown_record import Showing
@@ -87,6 +87,14 @@ def records(wanted: Wanted, body: bytes) -> Records:
         if left <= 0:
             break
     return Records(found, len(holders))
+
+
+def is_quick(wanted: Wanted) -> bool:
+    """Whether the patterns are looked for so quickly that a small body takes no time."""
+    compiled = [
+        compile_pattern(each, wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
+    ]
+    return sum(each.programsize for each in compiled) <= GREP_QUICK_STEPS_MAX
 
 
 def structured_type(type: ArtifactType, media_type: str, head: bytes) -> ArtifactType | None:

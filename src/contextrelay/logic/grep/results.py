@@ -64,7 +64,7 @@ def find(
             continue
         seeker = Seeker(pattern, is_over, GREP_COUNTED_MAX - gathered.count)
         try:
-            if not _found_records(readable(source), pattern, gathered, by_records):
+            if not _found_records(readable(source), pattern, gathered, by_records, is_over):
                 _look_into(readable(source), seeker, gathered)
         except Invalid as binary:
             gathered.skip(source.ref, binary.message)
@@ -79,7 +79,13 @@ def find(
     return _found(gathered, is_complete, is_one)
 
 
-def _found_records(source: Source, pattern: Any, gathered: Gathered, by_records: ByRecords) -> bool:
+def _found_records(
+    source: Source,
+    pattern: Any,
+    gathered: Gathered,
+    by_records: ByRecords,
+    is_over: Callable[[], bool],
+) -> bool:
     """Look into structured content by its records; False where lines are to be looked at."""
     wanted = gathered.wanted
     if (
@@ -92,10 +98,14 @@ def _found_records(source: Source, pattern: Any, gathered: Gathered, by_records:
     kind = structured_type(source.type, source.media_type, head)
     if kind is None:
         return False
+    # One look for any match, which watches the clock.
+    seeker = Seeker(pattern, is_over, 1)
+    chunks = source.read(0, source.size_bytes)
+    first = next(seeker.hits(blocks_of(chunks, most=seeker.block_bytes_max)), None)
+    if first is None:
+        gathered.looked_at += seeker.is_complete
+        return seeker.is_complete
     body = source.bytes_of(0, source.size_bytes)
-    if pattern.search(body) is None:
-        gathered.looked_at += 1
-        return True
     gathered.record_bodies += 1
     chars = min(max(2 * wanted.tokens_max, _RECORD_CHARS_MIN), _RECORD_CHARS_MAX)
     asked = RecordsWanted(
