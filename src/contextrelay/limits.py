@@ -413,6 +413,8 @@ MCP_OWN_REFS_MAX = 1_000
 MCP_RESOURCE_BYTES_MAX = MIB
 # Of one message over HTTP, which is parsed on the event loop; what is longer is pushed by /push.
 MCP_MESSAGE_BYTES_MAX = 8 * MIB
+# How often a tool that waits reports progress, to a client that asked for it.
+MCP_PROGRESS_S = 5.0
 # What one completion of an argument proposes: the protocol allows no more.
 MCP_COMPLETIONS_MAX = 100
 # Of one client; and streams of news to clients of one server.

@@ -129,3 +129,29 @@ def test_a_fact_with_a_key_takes_the_place_of_the_older_one(stdio: Place) -> Non
     assert [(each["key"], each["value"]) for each in facts] == [("ships", "on Monday")]
     wrong = stdio.call("relay_state_add", **{**named, "kind": "step", "text": "x"})
     assert "a step has no key" in bad(wrong)
+
+
+def test_a_wait_reports_progress_to_a_client_that_wants_it(place: Place) -> None:
+    """Promise M1."""
+    reports: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        reports.append((progress, total, message))
+
+    async def act(client: Client) -> Any:
+        arguments = {"do": "wait", "channel": "c", "timeout_s": 1}
+        return await client.call_tool("relay_channel", arguments, progress_callback=hear)
+
+    assert good(place.run(act))
+    assert [(total, message) for _, total, message in reports] == [(1, "waiting for a signal")]
+
+
+def test_a_wait_that_is_cancelled_holds_up_nobody(place: Place) -> None:
+    """Promise M1."""
+
+    async def act(client: Client) -> Any:
+        with anyio.move_on_after(1):
+            await client.call_tool("relay_channel", {"do": "wait", "channel": "c", "timeout_s": 60})
+        return await client.call_tool("relay_state", {"do": "threads"})
+
+    assert good(place.run(act))

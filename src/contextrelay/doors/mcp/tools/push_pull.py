@@ -236,12 +236,13 @@ async def _bridge(visit: Visit, asked: BridgeTask) -> Answer:
         created_by=visit.by,
     )
     url = relay.transport.url_of(made.ref)
-    while (left_s := deadline_s - time.monotonic()) > 0:
-        page = await relay.wait(asked.done_channel, place, left_s)
-        for signal in page.signals:
-            if signal.ref and await _answers(visit, signal.ref, correlation, url):
-                return await _result(Named(relay, signal.ref))
-        place = page.signals[-1].seq if page.signals else page.gap[1] if page.gap else place
+    async with visit.waiting(asked.timeout, "waiting for the other agent"):
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            page = await relay.wait(asked.done_channel, place, left_s)
+            for signal in page.signals:
+                if signal.ref and await _answers(visit, signal.ref, correlation, url):
+                    return await _result(Named(relay, signal.ref))
+            place = page.signals[-1].seq if page.signals else page.gap[1] if page.gap else place
     raise Unavailable(
         f"no answer came in {asked.timeout} s",
         f"see whether a bridge works on channel {asked.task_channel!r}: relay bridge start."

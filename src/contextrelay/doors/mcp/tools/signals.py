@@ -26,7 +26,8 @@ class WaitForSignals(Struct, frozen=True, kw_only=True):
 
 
 async def _wait(visit: Visit, asked: WaitForSignals) -> Answer:
-    page = await visit.relay.wait(asked.channel, asked.after, asked.timeout_s)
+    async with visit.waiting(asked.timeout_s, "waiting for a signal"):
+        page = await visit.relay.wait(asked.channel, asked.after, asked.timeout_s)
     signals: list[dict[str, Any]] = to_builtins(page.signals)
     for signal in signals:
         if signal.get("ref") is not None:

@@ -6,7 +6,10 @@ schema that models see and the check of what they send are read from it. Nothing
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Protocol, cast
 
 from msgspec import Meta, Struct, ValidationError, convert
@@ -18,6 +21,7 @@ from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import (
     LABEL_CHARS_MAX,
     MCP_OWN_REFS_MAX,
+    MCP_PROGRESS_S,
     MCP_TEXT_BYTES_MAX,
     SOURCE_REFS_MAX,
 )
@@ -52,6 +56,30 @@ class Visit(Struct, frozen=True):
     """Of the relay, as it was given, for tools that open it again."""
     own: OwnRefs | None = None
     """What this client pushed; None over HTTP, where requests are not known to be of one client."""
+    report: Callable[[float, float, str], Awaitable[None]] | None = None
+    """Report progress (how far, of how much, in words) to a client that asked for it."""
+
+    @asynccontextmanager
+    async def waiting(self, seconds_max: float, text: str) -> AsyncGenerator[None]:
+        """Report, while something is waited for, how long it has been."""
+        if self.report is None:
+            yield
+            return
+        task = asyncio.create_task(_report(self.report, seconds_max, text))
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+async def _report(
+    report: Callable[[float, float, str], Awaitable[None]], seconds_max: float, text: str
+) -> None:
+    started_s = time.monotonic()
+    with suppress(Exception):  # The client is gone, which whatever waits learns by itself.
+        while True:
+            await report(min(time.monotonic() - started_s, seconds_max), seconds_max, text)
+            await asyncio.sleep(MCP_PROGRESS_S)
 
 
 class Answer(Struct, frozen=True):
