@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.doors.cli.shell import Shell
+from tests.doors.cli.shell import RELAY, Shell
 
 REVIEW = """\
 name: review
@@ -184,3 +188,44 @@ def test_a_step_is_approved_from_another_terminal(shell: Shell) -> None:
         decided = json.loads(running.line())
 
     assert (decided["status"], decided["by"]) == ("done", "ana")
+
+
+def test_a_run_is_done_again_when_its_file_changes(shell: Shell) -> None:
+    """Promise X4."""
+    file = shell.home / "say.yaml"
+    file.write_text("name: say\nsteps:\n  say: {exec: [echo, one]}\n")
+
+    with shell.started("pipeline", "run", "say.yaml", "--watch") as running:
+        first = [running.line() for _ in range(2)]
+        assert "waiting for a change" in [running.note(), running.note()][1]
+        file.write_text("name: say\nsteps:\n  tell: {exec: [echo, two]}\n")
+        second = [running.line() for _ in range(2)]
+
+    assert first[0].startswith("✔ say")
+    assert second[0].startswith("✔ tell")
+
+
+def test_on_a_terminal_each_step_has_a_line_that_is_redrawn(shell: Shell) -> None:
+    """Promise X4."""
+    (shell.home / "slow.yaml").write_text("name: slow\nsteps:\n  wait: {exec: [sleep, 0.5]}\n")
+    ours, theirs = pty.openpty()
+    running = subprocess.Popen(
+        [*RELAY, "pipeline", "run", "slow.yaml"],
+        env={**shell.env, "TERM": "xterm"},
+        cwd=shell.home,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    drawn = b""
+    with suppress(OSError):  # The end of a terminal.
+        while piece := os.read(ours, 4096):
+            drawn += piece
+    os.close(ours)
+
+    assert running.wait(30) == 0
+    text = drawn.decode()
+    assert any(sign in text for sign in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+    assert "wait  exec running" in text
+    assert "\x1b[A" in text
+    assert "✔ wait  exec done" in text.rpartition("\x1b[J")[2]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from contextrelay import Relay
 from contextrelay.client.thread import Thread
+from contextrelay.doors.pipeline import runs
 from tests.doors.pipeline.running import reason, result, run, statuses
 
 
@@ -317,6 +318,47 @@ steps:
     assert "tokens of 100 are used" in ended.reason
     assert ended.steps["a"].status == "done"
     assert "c" not in ended.steps
+
+
+def test_a_part_that_cannot_begin_fails_and_the_others_go_on(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    (tmp_path / "inner.yaml").write_text(
+        "name: inner\ninputs: {number: {type: integer}}\nsteps:\n"
+        "  say: {exec: [echo, 'number {{inputs.number}}']}\n"
+    )
+
+    ended = run(
+        relay,
+        tmp_path,
+        """\
+steps:
+  each: {pipeline: inner.yaml, foreach: [1, two, 3], inputs: {number: "{{item}}"}, max_parallel: 1}
+  talks: {exec: "echo what is wrong; exit 1"}
+""",
+    )
+
+    assert reason(ended, "each") == ("1 of 3 items failed: number has to be integer, not 'two'")
+    assert result(relay, ended, "each[2]") == "number 3\n"
+    assert reason(ended, "talks") == "sh ended with exit status 1: what is wrong"
+
+
+def test_a_run_past_its_budget_begins_nothing_when_it_is_resumed(
+    relay: Relay, tmp_path: Path
+) -> None:
+    """Promise X4."""
+    text = """\
+budget: {tokens: 10}
+steps:
+  a: {prompt: "one two three", model: echo}
+  b: {exec: [touch, ran], needs: a}
+"""
+    first = run(relay, tmp_path, text)
+
+    again = runs.resume(relay, first.run)
+
+    assert (first.status, again.status) == ("stopped", "stopped")
+    assert not (tmp_path / "ran").exists()
+    assert runs.show(relay, first.run).steps["b"].status == "pending"
 
 
 def test_parallel_steps_run_at_once(relay: Relay, tmp_path: Path) -> None:

@@ -20,8 +20,17 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 _MARK = os.urandom(8).hex()
-BOLD, PLAIN, REDRAW, ERASE = (f"[{_MARK} {name}]" for name in ("bold", "plain", "redraw", "erase"))
-_CODES = {BOLD: "\x1b[1m", PLAIN: "\x1b[0m", REDRAW: "\r", ERASE: "\r\x1b[K"}
+BOLD, PLAIN, REDRAW, ERASE, UP, ERASE_BELOW = (
+    f"[{_MARK} {name}]" for name in ("bold", "plain", "redraw", "erase", "up", "below")
+)
+_CODES = {
+    BOLD: "\x1b[1m",
+    PLAIN: "\x1b[0m",
+    REDRAW: "\r",
+    ERASE: "\r\x1b[K",
+    UP: "\x1b[A",
+    ERASE_BELOW: "\x1b[J",
+}
 # What stands in our own texts: such a text need not be looked through, which costs an import.
 _USUAL = frozenset(map(chr, range(32, 127))) | frozenset("\n\t·…–→✔✗⚠⚑─━“”")
 

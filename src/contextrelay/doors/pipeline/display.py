@@ -9,12 +9,12 @@ from threading import Event, Lock, Thread
 
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
+from contextrelay.doors.cli.terminal import ERASE_BELOW, REDRAW, UP
 from contextrelay.model.runs.pipeline import PipelineRun, StepView
 
 _SIGNS = {"done": "✔", "failed": "✘", "skipped": "–", "waiting": "?", "running": "▶"}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_S = 0.1
-_UP, _ERASE_BELOW = "\x1b[{}A\r", "\x1b[J"
 
 
 def step_line(view: StepView, sign: str = "", elapsed_s: float | None = None) -> str:
@@ -115,7 +115,7 @@ class View:
             elapsed_s = time.monotonic() - self._began_s[view.step] if is_busy else None
             line = step_line(view, frame if is_busy else "", elapsed_s)
             lines.append(line[: size.columns - 1])
-        up = _UP.format(self._lines) if self._lines else ""
-        sys.stdout.write(f"{up}{_ERASE_BELOW}" + "".join(f"{line}\n" for line in lines))
+        above = UP * self._lines + REDRAW + ERASE_BELOW
+        sys.stdout.write(above + "".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
         self._lines = len(lines)

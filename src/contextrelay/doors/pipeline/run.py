@@ -26,7 +26,7 @@ from contextrelay.doors.pipeline.runner import Runner
 from contextrelay.doors.pipeline.steps.task import Outcome, Task
 from contextrelay.doors.pipeline.steps.values import Scope, Values
 from contextrelay.doors.pipeline.views import Spent, next_step, view_of
-from contextrelay.errors import Conflict, RelayError
+from contextrelay.errors import Conflict, Invalid
 from contextrelay.limits import RUN_LOOK_S, SOURCE_REFS_MAX, STEP_REASON_CHARS_MAX
 from contextrelay.logic.document.values import is_object
 from contextrelay.logic.pipeline.condition import holds, values_of
@@ -67,9 +67,11 @@ class Run:
             RelayError: the store does not answer.
         """
         for key, record in self._record.steps.items():
-            self._spent.add(view_of(key, record))
+            self._views[key] = view_of(key, record)
+            self._spent.add(self._views[key])
         try:
             self._begin_graph(self._graph)
+            self._check_budget()
             while True:
                 try:
                     self._open_all()
@@ -185,17 +187,14 @@ class Run:
     def _restore(self, node: Node, before: StepRecord) -> None:
         node.result = _result_of(before)
         node.status = node.result.status
-        self._views[node.key] = view_of(node.key, before)
 
     def _open_all(self) -> None:
         while self._opened and not self._is_stopped:
             graph, node = self._opened.popleft()
             try:
                 self._open(graph, node)
-            except RelayError as error:
-                if isinstance(error, Conflict) or error.status >= _STORE_TROUBLE:
-                    raise
-                self._write_end(Unit(graph, node), Result("failed", reason=str(error)))
+            except Invalid as error:
+                self._write_end(Unit(graph, node), Result("failed", reason=error.message))
         if self._is_stopped:
             self._opened.clear()
 
@@ -235,12 +234,15 @@ class Run:
             return
         unit.node.status = "running"
         step = unit.node.step
-        if step.kind == "approve":
-            self._begin_wait(unit, before)
-        elif step.kind == "pipeline":
-            self._begin_included(unit)
-        else:
-            self._ready.append(unit)
+        try:
+            if step.kind == "approve":
+                self._begin_wait(unit, before)
+            elif step.kind == "pipeline":
+                self._begin_included(unit)
+            else:
+                self._ready.append(unit)
+        except Invalid as error:
+            self._write_end(unit, Result("failed", reason=error.message))
 
     def _begin_wait(self, unit: Unit, before: StepRecord | None) -> None:
         assert unit.node.step.text is not None
@@ -387,9 +389,6 @@ class Run:
     def _heard(self, view: StepView) -> None:
         self._views[view.step] = view
         self._setting.hear(view)
-
-
-_STORE_TROUBLE = 500
 
 
 def _result_of(record: StepRecord) -> Result:

@@ -167,7 +167,12 @@ def show(relay: Relay, run: str) -> PipelineRun:
     Raises:
         NotFound: it is no run of a pipeline.
     """
-    return shown_run(read_record(relay, run))
+    record = read_record(relay, run)
+    shown = shown_run(record)
+    definition = read_started(relay.pull(record.definition)).definition
+    for name, step in definition.pipelines()[definition.main].steps.items():
+        shown.steps.setdefault(name, StepView(step=name, kind=step.kind, status="pending"))
+    return shown
 
 
 def list_runs(relay: Relay, limit: int = 20) -> Sequence[PipelineRun]:

@@ -34,6 +34,7 @@ from contextrelay.limits import (
     BUNDLE_PREVIEWS_MAX,
     LABEL_CHARS_MAX,
     OUTPUT_MEMORY_BYTES,
+    STEP_ERROR_BYTES_KEPT,
 )
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.capability import Invoked
@@ -193,7 +194,9 @@ def _command(
     try:
         ended = run_child(words, env, folder_of(task), place.stop, task.step.timeout_s, take, stdin)
         if ended.exit_status:
-            raise Failed(ended.reason(words[0]), "run it by itself to see more")
+            said = ended.errors or head[-STEP_ERROR_BYTES_KEPT:].decode(errors="replace")
+            reason = ended._replace(errors=said).reason(words[0])
+            raise Failed(reason, "run it by itself to see more")
         if output.trouble is not None:
             raise output.trouble
     except BaseException:
