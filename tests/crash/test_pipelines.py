@@ -21,6 +21,7 @@ from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.logic.document.values import is_list
 from contextrelay.model.ref import is_ref
 from contextrelay.model.runs.pipeline import PipelineRun
+from contextrelay.model.runs.step import FINAL
 from tests.rigs import length, rig
 
 INNER = """\
