@@ -103,6 +103,8 @@ VALUES: dict[str, Any] = {
     "place": "/work",
     "blocks": [{"id": "b1", "content": "one"}],
     "action": "asked a model",
+    "cache_key": "0" * 32,
+    "step": "plan",
 }
 # What else has to be said, so that it is asked rightly.
 SAID: dict[str, dict[str, Any]] = {"Slice": {"lines": "1:2"}, "Invoke": {"args": VALUES["args"]}}

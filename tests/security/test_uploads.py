@@ -34,6 +34,7 @@ READS = {"/mcp", "/render/{thread}"}
 NEEDED = {
     "/v1/threads/{thread}/runs": "?run=r&action=a",
     "/v1/threads/{thread}/calls": "?run=r",
+    "/v1/threads/{thread}/steps": "?step=s",
 }
 
 
