@@ -13,7 +13,8 @@ _TIME = re.compile(
     r"|(?<!\d)\d{6} \d{6}(?!\d)|\d{4}-\d\d-\d\d|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
 )
 _CHARS = 120
-_LINES_MAX = 20_000
+_LINES_MAX = 10_000
+_CLOCK_CHARS = 13
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _NAMED = re.compile(
     r"(\d\d)/([A-Z][a-z]{2})/(\d{4})[: ](\S+)"
@@ -29,20 +30,25 @@ def span(lines: Sequence[str]) -> tuple[str, str] | None:
     if not found:
         return None
     # Times that are written in another way than the first are about something else.
-    keys = [(key, text) for text in found if (key := _key(text))[0] == _key(found[0])[0]]
-    if not keys[0][0][1] and keys[0][0] > keys[-1][0]:
-        return found[0], keys[-1][1]
+    first = found[0]
+    if _NAMED.match(first) is None:
+        same = [text for text in found if len(text) == len(first)]
+        # A clock without a date starts again every day.
+        has_date = len(first) > _CLOCK_CHARS
+        return (min(same), max(same)) if has_date else (first, same[-1])
+    keys = [(key, text) for text in dict.fromkeys(found) if (key := _key(text)) is not None]
+    if not keys[0][0][0] and keys[0][0] > keys[-1][0]:
+        return first, keys[-1][1]
     return min(keys)[1], max(keys)[1]
 
 
-def _key(text: str) -> tuple[str, str, tuple[str, ...]]:
-    """How a time is written, its year if it has one by itself, and what it is ordered by."""
+def _key(text: str) -> tuple[str, ...] | None:
+    """What a time with the name of a month is ordered by: its year, if it has one, comes first."""
     match = _NAMED.match(text)
     if match is None:
-        shape = re.sub(r"\d+", "0", text[:12])
-        return shape, text if len(text) > 14 else "", (text,)
+        return None
     day, month, year, clock = match[1], match[2], match[3], match[4]
     if day is None:
         day, month, year, clock = match[6], match[5], match[8] or "", match[7]
     number = _MONTHS.index(month) if month in _MONTHS else 12
-    return "named", year, (f"{number:02}", day.zfill(2), clock)
+    return year, f"{number:02}", day.zfill(2), clock
