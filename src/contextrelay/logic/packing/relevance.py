@@ -75,6 +75,8 @@ class Relevance:
         self._length_sum = 0
         self._packs: dict[int, int] = {}
         self._table = WordWeights(weights, 1.0)
+        self._last_asked: tuple[str, set[str], dict[str, str]] | None = None
+        """What the last query asks for: it is looked up for every block that is shown."""
         self._vectors = None if embed is None else Vectors(embed)
         self._word_vectors = None if embed is None else Vectors(embed)
         for block in blocks:
@@ -88,6 +90,7 @@ class Relevance:
 
     def add(self, block: Block) -> None:
         """Take a block in, behind those before it; one that is there is replaced where it is."""
+        self._last_asked = None
         old = self._entries.get(block.id)
         if old is not None:
             self._forget_words(old)
@@ -119,6 +122,7 @@ class Relevance:
 
     def remove(self, block_id: str) -> None:
         """Forget a block, if it is there; its neighbours keep their places."""
+        self._last_asked = None
         entry = self._entries.get(block_id)
         if entry is not None:
             self._forget_words(entry)
@@ -190,6 +194,8 @@ class Relevance:
 
     def _asked(self, query: str) -> tuple[set[str], dict[str, str]]:
         """The speakers that a query names, and its other words."""
+        if self._last_asked is not None and self._last_asked[0] == query:
+            return self._last_asked[1:]
         spoken = set(re.findall(r"\w+", query.casefold()))
         speakers = {
             name
@@ -198,7 +204,9 @@ class Relevance:
         }
         names = {stem(word) for name in speakers for word in name.split()}
         asked = query_words(query)
-        return speakers, {word: asked[word] for word in asked if word not in names}
+        others = {word: asked[word] for word in asked if word not in names}
+        self._last_asked = query, speakers, others
+        return speakers, others
 
     # Groups
 
