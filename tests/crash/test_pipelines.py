@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from contextrelay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.doors.pipeline import runs
@@ -71,19 +73,23 @@ def started(folder: Path, *words: str) -> subprocess.Popen[bytes]:
     )
 
 
+KILLS = length(2, 5, 5)
+
+
 @rig
+@pytest.mark.parametrize("batch", range(length(1, 10, 10)))
 def test_a_run_killed_at_random_moments_ends_as_an_undisturbed_one(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    batch: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Promise X4."""
-    chance = random.Random(17)
+    chance = random.Random(17 + batch)
     calm = folder_for(tmp_path / "calm")
     began_s = time.monotonic()
     assert started(calm, "run", "outer.yaml").wait(120) == 0
     duration_s = time.monotonic() - began_s
     expected = shape(calm)
     kills = again = 0
-    for number in range(length(2, 50, 50)):
+    for number in range(KILLS):
         folder = folder_for(tmp_path / f"killed-{number}")
         running = started(folder, "run", "outer.yaml")
         time.sleep(chance.uniform(0.2, 1.0) * duration_s)
