@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from contextrelay import Relay
+from contextrelay import Pipeline, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.doors.cli.command_table import every_command
 from contextrelay.doors.project.init import make_project
@@ -33,9 +33,24 @@ class World:
         with Relay(home / "store") as relay:
             self._fill(relay)
         self._make_project()
+        self._run_a_pipeline()
         for name in ("body.md", "other.md"):
             (home / name).write_text(f"{name}\n{self.body}")
         (home / "patch.json").write_text(json.dumps([_fact("p")]))
+
+    def _run_a_pipeline(self) -> None:
+        steps = {
+            "says": {"exec": ["printf", "%s", "{{inputs.x}}"]},
+            "fails": {"exec": 'printf "%s" {{inputs.x}} >&2; exit 3', "needs": "says"},
+        }
+        about = {"name": f"named {WORD}", "inputs": {"x": HOSTILE}}
+        wrong = {"says": {"exec": ["true"], "needs": HOSTILE}}
+        for name, each in (("steps.yaml", steps), ("wrong.yaml", wrong)):
+            # JSON is YAML, but for characters beyond 16 bits.
+            text = json.dumps({**about, "steps": each}).replace("\\udb40\\udc41", "\\U000e0041")
+            (self.home / name).write_text(text)
+        with Relay(self.home / "store") as relay:
+            self.pipeline_run = Pipeline.load(self.home / "steps.yaml").run(relay, by=WORD).run
 
     def _fill(self, relay: Relay) -> None:
         column = HOSTILE.replace("\r", "")
@@ -143,7 +158,7 @@ Shown = dict[str, list[list[str]]]
 
 def commands(world: World) -> Shown:
     """Every command, with words that make it show what others wrote."""
-    shown = _content(world) | _threads(world) | _agents(world) | _project()
+    shown = _content(world) | _threads(world) | _agents(world) | _project() | _pipelines(world)
     assert {*shown, *LASTING} == {name for name, _ in every_command()}, "say here how to show it"
     return {name: [[*name.split(), *words] for words in several] for name, several in shown.items()}
 
@@ -290,6 +305,23 @@ def _agents(world: World) -> Shown:
         "config get": [["ttl_s"], [HOSTILE]],
         "config set": [["ttl_s", HOSTILE]],
         "config path": [[], ["--store", f"a{HOSTILE}b".replace("\0", "")]],
+    }
+
+
+def _pipelines(world: World) -> Shown:
+    """Pipelines and their runs, by names and texts of others."""
+    run = world.pipeline_run
+    return {
+        "pipeline run": [["steps.yaml"], ["steps.yaml", "--dry-run"], ["wrong.yaml"]],
+        "pipeline validate": [["steps.yaml"], ["wrong.yaml"], ["body.md"], [f"none{HOSTILE}"]],
+        "pipeline graph": [["steps.yaml"], ["steps.yaml", "--mermaid"]],
+        "pipeline list": [[]],
+        "pipeline show": [[run], [HOSTILE]],
+        "pipeline approve": [[run, "fails"], [run, HOSTILE]],
+        "pipeline reject": [[run, "fails", HOSTILE]],
+        "pipeline retry": [[run, "fails"], [run, HOSTILE]],
+        "pipeline resume": [[run]],
+        "pipeline cancel": [[run], [HOSTILE]],
     }
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 _BEFORE = "\n@@@ command {} @@@\n"
 _SPLIT = re.compile(r"\n@@@ command \d+ @@@\n")
 # The codes that we write ourselves: bold, plain, and the line that counts the seconds of long work.
-_OWN = re.compile(r"\x1b\[[01]m|\r\x1b\[K|\r(?=[a-z ]+ … \d+ s)")
+_OWN = re.compile(r"\x1b\[[01]m|\r\x1b\[K|(?:\x1b\[A)*\r\x1b\[J|\r(?=[a-z ]+ … \d+ s)")
 # Everything that acts on a terminal, or hides: C0 but tab and line feed, DEL, C1, bidi, zero-width.
 _HARMFUL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe"

@@ -387,7 +387,7 @@ def test_only_one_file_of_the_product_opens_what_is_below_a_project() -> None:
         *(rooms / "project").rglob("*.py"),
         *(rooms / "cli" / "commands").glob("project*.py"),
         rooms / "cli" / "project_argument.py",
-        rooms / "mcp" / "projects.py",
+        rooms / "mcp" / "tools" / "projects.py",
     ]
     found: list[str] = []
     for source in sources:

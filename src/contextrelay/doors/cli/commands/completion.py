@@ -144,8 +144,9 @@ def _values(action: Action, console: Console) -> Iterator[tuple[str, str]]:
             word = name if _PLAIN_WORD.fullmatch(name) else view.thread_id[:8]
             yield word, display.clean(name) or f"v{view.version}"
     elif is_ref:
-        yield "@last", "what was pushed last here"
-        for artifact in relay.list(_LISTED_MAX).artifacts:
+        for index, artifact in enumerate(relay.list(_LISTED_MAX).artifacts):
+            if index == 0:
+                yield "@last", "what was pushed last here"
             yield artifact.ref[:8], display.clean(artifact.name or artifact.type)
     else:
         for channel in relay.channels(_LISTED_MAX).channels:
