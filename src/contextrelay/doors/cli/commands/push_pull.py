@@ -173,6 +173,9 @@ def about(artifact: Artifact, is_full: bool) -> list[str]:
     preview = artifact.preview
     cut = f" of {preview.line_count} lines" if preview.truncated else ""
     seen = f", defused: {', '.join(preview.patterns)}" if preview.patterns else ""
+    text = preview.text.rstrip("\n")
+    # A body that is shorter than its outline is its own.
+    outline = (artifact.outline or "").rstrip("\n")
     return [
         f"{'ref':10} {artifact.ref}",
         *([f"{'name':10} {display.clean(artifact.name)}"] if artifact.name else []),
@@ -181,7 +184,7 @@ def about(artifact: Artifact, is_full: bool) -> list[str]:
         f"{'media type':10} {artifact.media_type}",
         f"{'sha256':10} {artifact.sha256}",
         *(f"{'made from':10} {ref}" for ref in artifact.provenance.source_refs),
-        *(["--- outline", artifact.outline] if artifact.outline else []),
+        *(["--- outline", outline] if outline not in ("", text) else []),
         f"--- preview{cut}{seen}",
-        preview.text.rstrip("\n"),
+        text,
     ]
