@@ -119,7 +119,7 @@ def test_ten_steps_over_a_document_send_little_of_what_pasting_would(
         ]
     # Each had to look: no first call shows the figure, every second one does.
     for number, (first, second) in enumerate(zip(ours[::2], ours[1::2], strict=True)):
-        assert str(port(number)) not in first
+        assert f"is {port(number)}" not in first
         assert f"is {port(number)}" in second
     assert len(text) >= CONTEXT_BYTES
     share = sum(map(count_tokens, ours)) / sum(map(count_tokens, theirs))
