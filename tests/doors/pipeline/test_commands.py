@@ -134,7 +134,8 @@ def test_a_failed_run_ends_with_1_and_is_retried(shell: Shell) -> None:
     again = shell.run("pipeline", "retry", run, "test")
 
     assert failed.returncode == 1
-    assert f"next: repair it, then: relay pipeline retry {run[:8]} test" in failed.stdout.decode()
+    hint = f"next: repair its cause, then: relay pipeline retry {run[:8]} test"
+    assert hint in failed.stdout.decode()
     assert again.returncode == 0
     assert shell.run("pipeline", "resume", run).returncode == 0
 

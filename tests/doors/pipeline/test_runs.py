@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -53,7 +54,7 @@ def waiting(relay: Relay) -> str:
     return runs.list_runs(relay)[0].run
 
 
-@pytest.mark.parametrize("way", ["command", "signal"])
+@pytest.mark.parametrize("way", ["command", "signal", "text"])
 @pytest.mark.parametrize("is_approved", [True, False])
 def test_a_step_waits_until_somebody_decides_and_says_who(
     relay: Relay, tmp_path: Path, way: str, is_approved: bool
@@ -67,7 +68,8 @@ def test_a_step_waits_until_somebody_decides_and_says_who(
         runs.decided(relay, run_id, "ask", Decision(is_approved, "ana", "looks so"))
     else:
         message = {"step": "ask", "approve": is_approved, "reason": "looks so"}
-        relay.publish("releases", message, by="ana")
+        # `relay publish` sends what it is given as a text.
+        relay.publish("releases", message if way == "signal" else json.dumps(message), by="ana")
     thread.join(30)
 
     assert ended[0].status == ("done" if is_approved else "failed")
@@ -94,6 +96,31 @@ def test_a_step_that_does_not_wait_cannot_be_decided(relay: Relay, tmp_path: Pat
 
     with pytest.raises(NotFound, match="no step 'a' waits"):
         runs.decided(relay, ended.run, "a", Decision(True, "ana"))
+
+
+def test_no_command_runs_where_the_pipeline_is_not(
+    relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise X4."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    text = 'steps:\n  a: {exec: "test -e ready"}\n  b: {exec: "touch ran", needs: a}\n'
+    ended = run(relay, tmp_path / "here", text)
+    (tmp_path / "here").rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "ready").touch()
+
+    again = runs.retry(relay, ended.run, "a")
+
+    assert again.status == "failed"
+    assert "is gone" in again.steps["a"].reason
+    assert not (tmp_path / "elsewhere" / "ran").exists()
+
+
+def test_an_input_that_is_no_text_is_refused(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    with pytest.raises(Invalid, match="cannot be stored"):
+        run(relay, tmp_path, "inputs: {x: a}\nsteps:\n  a: {exec: [echo]}\n", x="\udcff")
 
 
 def test_a_failed_step_is_retried_with_what_depends_on_it(relay: Relay, tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ import time
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from msgspec import DecodeError
+from msgspec.json import decode
+
 from contextrelay.client.relay import Relay
 from contextrelay.doors.pipeline.graph import Unit
 from contextrelay.doors.pipeline.record import RunRecord, StepRecord
@@ -106,6 +109,9 @@ class Waits:
         for signal in page:
             wait.after = signal.seq
             message: Any = signal.message
+            if isinstance(message, str):  # As `relay publish` sends it.
+                with suppress(DecodeError):
+                    message = decode(message)
             if not is_object(message) or message.get("step") != wait.unit.key:
                 continue
             if message.get("run", self._run) == self._run and type(message.get("approve")) is bool:

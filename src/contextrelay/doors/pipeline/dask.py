@@ -99,7 +99,7 @@ def work(task: Task) -> Outcome:
     watch = Thread(target=_watch, args=(relay, task.thread, stop, over), daemon=True)
     watch.start()
     try:
-        return perform(Place(relay, _pool(), stop), task, TRIES)
+        return perform(Place(relay, _pool(), stop, is_elsewhere=True), task, TRIES)
     finally:
         over.set()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET, DecodeError, Struct, ValidationError
-from msgspec.json import decode
+from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from contextrelay.errors import Broken, Invalid, NotFound
@@ -189,6 +189,11 @@ def check_inputs(pipeline: Pipeline, given: Mapping[str, Any]) -> dict[str, Any]
             raise Invalid(f"the input {name} is missing", f"give it: --input {name}=VALUE")
         else:
             inputs[name] = taken.default
+    try:
+        encode(inputs)
+    except (UnicodeEncodeError, TypeError) as error:
+        hint = "give texts in UTF-8, numbers, lists and objects"
+        raise Invalid(f"an input of {pipeline.name} cannot be stored", hint) from error
     return inputs
 
 

@@ -68,11 +68,12 @@ def next_step(status: RunStatus, run: str, failures: list[Node]) -> str:
     short = run[:8]
     match status:
         case "failed":
-            return f"repair it, then: relay pipeline retry {short} {failures[0].key}"
+            again = f"relay pipeline retry {short} {failures[0].key}"
+            return f"repair its cause, then: {again}; a file that was changed is a new run"
         case "cancelled" | "killed":
             return f"go on with: relay pipeline resume {short}"
         case "stopped":
-            return "raise the budget in the file and run it again: what is done is cached"
+            return "raise the budget in the file and run it again: what is cached is not done twice"
         case _:
             return ""
 

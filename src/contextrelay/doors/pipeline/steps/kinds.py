@@ -54,7 +54,7 @@ SYSTEM = f"You do one step of a pipeline, and answer with its result alone. {_RU
 
 def _prompt(place: Place, task: Task, values: Values, complaint: str) -> Made:
     step = task.step
-    system = SYSTEM if step.system is None else f"{values.text(step.system)}\n\n{_RULES}"
+    system = SYSTEM if step.system is None else f"{values.prompt(step.system)}\n\n{_RULES}"
     refs, more = _shown_refs(task, values)
     provider = chosen_provider(place.relay.transport, task.model)
     options = Options(
@@ -192,7 +192,9 @@ def _command(
 
     env = {**_env(task, values, complaint), **(more_env or {})}
     try:
-        ended = run_child(words, env, folder_of(task), place.stop, task.step.timeout_s, take, stdin)
+        ended = run_child(
+            words, env, folder_of(place, task), place.stop, task.step.timeout_s, take, stdin
+        )
         if ended.exit_status:
             said = ended.errors or head[-STEP_ERROR_BYTES_KEPT:].decode(errors="replace")
             reason = ended._replace(errors=said).reason(words[0])
@@ -215,7 +217,9 @@ def _python(place: Place, task: Task, values: Values, complaint: str) -> Made:
     step = task.step
     args: dict[str, Any] = values.document(step.args or {})
     env = _env(task, values, complaint)
-    returned = place.pool.call(step.target, args, env, folder_of(task), place.stop, step.timeout_s)
+    returned = place.pool.call(
+        step.target, args, env, folder_of(place, task), place.stop, step.timeout_s
+    )
     if not returned.has_result:
         return Made()
     return Made(body=returned.body, media_type=returned.media_type)

@@ -116,6 +116,8 @@ class Place(Struct, frozen=True):
     relay: Relay
     pool: PythonPool
     stop: Event
+    is_elsewhere: bool = False
+    """Whether it may be another machine than that of the pipeline's file."""
 
 
 Try = Callable[[Place, Task, Values, str], Made]
@@ -288,7 +290,16 @@ def _fail(place: Place, task: Task, error: RelayError, started_s: float, attempt
     return Outcome(status="failed", reason=reason, hint=error.hint, duration_ms=duration_ms)
 
 
-def folder_of(task: Task) -> Path:
-    """The folder of the pipeline's file; where it is not on this machine, the current one."""
+def folder_of(place: Place, task: Task) -> Path:
+    """The folder of the pipeline's file; on another machine that has none, the current one.
+
+    Raises:
+        NotFound: it is no longer there. A command is never run where it was not meant to.
+    """
     folder = Path(task.folder)
-    return folder if folder.is_dir() else Path.cwd()
+    if folder.is_dir():
+        return folder
+    if place.is_elsewhere:
+        return Path.cwd()
+    hint = "put it back and resume, or run the pipeline from where it is now"
+    raise NotFound(f"the pipeline's folder {folder} is gone", hint)
