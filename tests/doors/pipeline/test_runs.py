@@ -18,6 +18,7 @@ from contextrelay.doors.pipeline import runs
 from contextrelay.doors.pipeline.approval import Decision
 from contextrelay.doors.pipeline.steps.child import end_leftovers
 from contextrelay.model.runs.pipeline import PipelineRun, StepView
+from contextrelay.wire.verbs import FinishStep
 from tests.doors.pipeline.running import result, run, statuses
 from tests.store.engines import until
 
@@ -244,3 +245,25 @@ def test_the_same_graph_is_built_in_code(relay: Relay, tmp_path: Path) -> None:
     ]
     with pytest.raises(Invalid, match="there is no step 'plam'"):
         Pipeline("bad").step("a", exec=["echo", "{{steps.plam.ref}}"]).run(relay)
+
+
+def test_of_two_who_resume_a_run_one_does(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    text = 'steps:\n  a: {exec: "test -e ready"}\n  b: {exec: "echo b >> ran; sleep 3"}\n'
+    ended = run(relay, tmp_path, text)
+    (tmp_path / "ready").touch()
+    (tmp_path / "ran").unlink()
+    for step in ("a", "b"):
+        relay.transport.ask(FinishStep(thread=ended.run, step=step, status="pending"))
+    command = [sys.executable, "-m", "contextrelay", "pipeline", "resume", ended.run]
+    command += ["--store", str(tmp_path / "store")]
+
+    both = [
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    said = [each.communicate(timeout=60)[1].decode() for each in both]
+
+    assert min(each.returncode for each in both) == 0
+    assert [each for each in said if "resumed it" in each or "runs it" in each]
+    assert (tmp_path / "ran").read_text() == "b\n"

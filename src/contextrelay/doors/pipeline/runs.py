@@ -28,7 +28,7 @@ from contextrelay.doors.pipeline.record import (
 )
 from contextrelay.doors.pipeline.steps.child import end_leftovers
 from contextrelay.doors.pipeline.views import shown_run
-from contextrelay.errors import Conflict, NotFound
+from contextrelay.errors import Conflict, NotFound, Refused
 from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, RUN_CANCEL_S_MAX, RUN_LOOK_S
 from contextrelay.logic.pipeline.language import suggestion
 from contextrelay.model.runs.pipeline import PipelineRun, StepView
@@ -61,7 +61,13 @@ def resume(
     models = models_of(relay, checked)
     runner = runner_on(relay, many, on)
     detail = {"runner": plain_runner(), "parallel": many, "on": on}
-    relay.transport.ask(EndThread(run, RESUMED, detail, by, is_over=False))
+    try:
+        # By a key of where the run stood: of two who resume it there, one is refused.
+        verb = EndThread(run, RESUMED, detail, by, is_over=False)
+        relay.transport.ask(verb, key=f"resume {run} {record.seq}")
+    except Refused:
+        hint = f"watch it: relay pipeline show {run[:8]}"
+        raise Conflict("another process resumed it at the same time", hint) from None
     follow(relay, record)
     setting = setting_of(relay, started, checked, many, models)
     return go(relay, record, setting, runner, hear)
