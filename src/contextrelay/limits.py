@@ -600,7 +600,7 @@ DIFF_JSON_BYTES_MAX = MIB
 DIFF_CONTEXT_LINES_MAX = 20
 DIFF_CHANGES_MAX = 50
 # Of a processor for comparing two bodies, and on the clock for reading them.
-DIFF_CPU_S_MAX = 1.6
+DIFF_CPU_S_MAX = 1.8
 DIFF_S_MAX = 10
 
 # Savings: how often what was read is written down, and of how many artifacts and threads at a time.
