@@ -751,7 +751,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/wrap/test_real_agents.py::test_a_real_agent_is_sent_the_bundle_and_its_answer_is_kept",
         missing="exec with 200 KB of output within 5 times an empty Python",
     ),
-    kept(
+    partly(
         "X4",
         "pipelines in YAML: parallel, retried, cached, resumed after a crash",
         "tests/logic/pipeline/test_language.py::test_a_pipeline_is_read_with_all_that_it_says",
@@ -810,6 +810,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/pipeline/test_commands.py::test_on_a_terminal_each_step_has_a_line_that_is_redrawn",
         "tests/doors/pipeline/test_tokens.py::test_ten_steps_over_a_document_send_little_of_what_pasting_would",
         "tests/crash/test_pipelines.py::test_a_run_killed_at_random_moments_ends_as_an_undisturbed_one",
+        missing="retry inside an included pipeline; a ref that is gone ends the run, not its step",
     ),
     kept(
         "X5",
