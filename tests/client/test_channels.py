@@ -159,7 +159,7 @@ def test_who_waits_is_woken_by_another_relay(leg: Leg) -> None:
 
     assert answers == list(range(ROUNDS))
     # Each round has two waits; one that no hint ends looks again after a second.
-    assert time.monotonic() - began < ROUNDS
+    assert time.monotonic() - began < 1.5 * ROUNDS
 
 
 def test_a_subscription_hears_what_another_relay_sends_meanwhile(leg: Leg) -> None:

@@ -141,7 +141,7 @@ def test_a_slow_server_has_only_so_long_in_all(served: Served, stage: str) -> No
     with pytest.raises(Failed, match=r"more than 0\.5 seconds"):
         fetch(served.url("/slow"), to_loopback(seconds_max=0.5))
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_a_name_that_takes_too_long_to_find_is_given_up() -> None:

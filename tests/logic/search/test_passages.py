@@ -109,7 +109,7 @@ def test_no_more_passages_are_cut_than_are_indexed() -> None:
     assert len(indexed.passages) == 3
     assert indexed.is_cut
     # To cut all of it takes 2 s.
-    assert time.process_time() - started < 0.3
+    assert time.process_time() - started < 1
 
 
 def test_of_too_many_different_words_the_first_are_taken_in() -> None:

@@ -161,10 +161,10 @@ def test_a_long_poll_answers_at_once_when_there_is_something(served: Served) -> 
     publish(served, "a", "b")
     began_s = time.monotonic()
     with asking(served) as client:
-        page = client.get("/v1/channels/reviews?after=1&wait=9").json()
+        page = client.get("/v1/channels/reviews?after=1&wait=60").json()
 
     assert [signal["message"] for signal in page["signals"]] == ["b"]
-    assert time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s < 40
 
 
 @pytest.mark.parametrize("after", ["after=1&", ""])
@@ -214,7 +214,7 @@ def test_a_client_and_a_follower_of_one_channel_wait_side_by_side(served: Served
     """Promise S5."""
     publish(served, "a")
     with asking(served) as client, asking(served) as other, ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(other.get, "/v1/channels/reviews?after=1&wait=9")
+        waiting = pool.submit(other.get, "/v1/channels/reviews?after=1&wait=60")
         until(lambda: served.door.hub.listeners == 1, "the long-poll to wait")
         with client.stream("GET", EVENTS) as reply:
             publish(served, "b")
@@ -235,7 +235,7 @@ def test_a_server_that_closes_ends_every_wait_at_once(tmp_path: Path) -> None:
 
         assert json.loads(polled.result())["signals"] == []
         assert streamed.result() == "id: 0\n\n"
-    assert took_s < 8
+    assert took_s < 40
 
 
 def _get(served: Served, path: str) -> str:
