@@ -149,6 +149,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "codecs",
         "contextrelay.logic.untrusted.hidden_chars",
     ),
+    "doors/http/app.py": ("contextrelay.doors.a2a",),
     "doors/http/metrics.py": ("fcntl",),
     "doors/wrap/output.py": ("tempfile",),
     "doors/wrap/exec_start.py": ("contextrelay.doors.wrap.exec_finish",),

@@ -1030,7 +1030,16 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/mcp/test_toolset.py::test_the_tools_cost_a_model_little",
         missing="the conformance suite of 2025-11-25: sampling and elicitation need sessions",
     ),
-    not_yet("M2", "A2A: card, messages, streams, tasks, artifacts by ref; conformant"),
+    partly(
+        "M2",
+        "A2A: card, messages, streams, tasks, artifacts by ref; conformant",
+        "tests/doors/a2a/test_serving.py::test_each_agent_has_a_card_and_the_first_one_is_at_the_well_known_place",
+        "tests/doors/a2a/test_serving.py::test_a_message_becomes_a_task_which_is_a_thread_of_that_kind",
+        "tests/doors/a2a/test_serving.py::test_words_are_streamed_and_are_one_artifact_in_the_end",
+        "tests/doors/a2a/test_serving.py::test_a_long_answer_is_a_ref_to_those_who_know_refs_and_plain_to_others",
+        "tests/doors/a2a/test_serving.py::test_a_task_is_there_after_a_restart_and_one_whose_agent_died_has_failed",
+        missing="the compatibility kit in CI, asking others, gRPC",
+    ),
     kept(
         "M3",
         "OpenAPI 3.1 of everything, with a page; problem+json errors; 401 in the seeds' words, 403",

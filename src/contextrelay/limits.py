@@ -484,6 +484,41 @@ FETCH_ADDRESSES_MAX = 8
 FETCH_NAMES_AT_ONCE_MAX = 32
 URL_CHARS_MAX = 8_192
 
+# A2A. One request, which is parsed on the event loop, and what is in it.
+A2A_MESSAGE_BYTES_MAX = 8 * MIB
+A2A_PARTS_MAX = 100
+A2A_EXTENSIONS_MAX = 16
+A2A_TASKS_PAGE_DEFAULT = 50
+A2A_TASKS_PAGE_MAX = 100
+# The newest tasks that one listing looks through.
+A2A_TASKS_LISTED_MAX = 1_000
+# A part up to this size is in the event itself; a longer one is an artifact, and goes out as a ref
+# to those who know our extension, else whole up to the second size.
+A2A_PART_BYTES_KEPT = KIB
+A2A_PARTS_BYTES_KEPT_MAX = 8 * KIB
+A2A_PART_BYTES_SENT_MAX = 4 * MIB
+A2A_PREVIEW_CHARS = 300
+# A text up to this size is said to the agent; a longer one is a ref that it looks into.
+A2A_WORDS_BYTES_MAX = 16 * KIB
+# Words of an agent that come faster than they are written go together, up to this.
+A2A_PIECE_CHARS_MAX = 8 * KIB
+A2A_PIECES_WAITING_MAX = 64
+# What one task may come to, how long it may take, and how many run at once in one process.
+A2A_ANSWER_BYTES_MAX = 8 * MIB
+A2A_UPDATES_MAX = 10_000
+A2A_MESSAGES_MAX = 1_000
+A2A_TASK_S_MAX = 3_600
+A2A_TASKS_AT_ONCE_MAX = 256
+A2A_RECORDS_KEPT_MAX = 2_000
+A2A_AGENTS_MAX = 32
+A2A_CARD_S = 300
+# Webhooks of one task, and how often one is tried: after 1, 2, 4 ... seconds.
+A2A_HOOKS_MAX = 16
+A2A_HOOK_TRIES_MAX = 5
+A2A_HOOK_S_MAX = 10
+A2A_HOOK_ANSWER_BYTES_MAX = 64 * KIB
+A2A_HOOKS_WAITING_MAX = 1_000
+
 # Project files
 PROJECT_FILE_BYTES_MAX = 8 * MIB
 # The journal holds each of the four files before and after, with its quotes and line ends escaped.
@@ -691,6 +726,8 @@ assert SIGNAL_KEPT_S_DEFAULT < TOMBSTONE_S
 assert SIGNALS_KEPT_DEFAULT < SIGNALS_KEPT_MAX
 assert CHANNEL_CHARS_MAX + 2 <= LOG_CHARS_MAX
 assert LISTENERS_MAX < CONNECTIONS_MAX
+# JSON may write a character as six.
+assert 6 * max(A2A_PARTS_BYTES_KEPT_MAX, A2A_PIECE_CHARS_MAX) < EVENT_BYTES_MAX
 assert 2 * SERVER_WORKERS_MAX < WORKERS_MAX
 assert RECONNECT_S_MIN < RECONNECT_S_MAX
 assert MESSAGE_BYTES_MAX < TAIL_BYTES_MAX < TAILS_BYTES_MAX

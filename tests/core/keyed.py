@@ -105,6 +105,7 @@ VALUES: dict[str, Any] = {
     "action": "asked a model",
     "cache_key": "0" * 32,
     "step": "plan",
+    "hook": {"url": "https://example.org/"},
 }
 # What else has to be said, so that it is asked rightly.
 SAID: dict[str, dict[str, Any]] = {"Slice": {"lines": "1:2"}, "Invoke": {"args": VALUES["args"]}}

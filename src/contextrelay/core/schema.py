@@ -100,9 +100,6 @@ def split_log(log: str) -> tuple[str | None, str]:
     return tenant, rest
 
 
-# Row kinds
-
-
 class Kind:
     """The kinds of rows. What each one holds is in LOGS."""
 
@@ -122,6 +119,7 @@ class Kind:
     HANDOFF = "handoff"
     HOLD = "hold"
     HOLDER = "holder"
+    HOOK = "hook"
     IDLE = "idle"
     KEPT = "kept"
     KEY = "key"
@@ -383,6 +381,7 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.ENDED, ONLY, "when its work ended", "threads/events", "when it goes on"),
             Rows(Kind.STEP, "step", "how a step ended", "runs/steps", "when it is retried"),
             Rows(Kind.ACCEPTED, "ref, who", "a handoff was accepted", "packing/handoffs"),
+            Rows(Kind.HOOK, "id", "where its updates go", "threads/events", _REMOVED),
             _AGAIN,
         ),
     ),
@@ -394,6 +393,6 @@ COUNTERS: dict[str, str] = {
     f"{KEY_COUNTERS}<id>": "requests and bytes of a key (access/keys.py, access/quotas.py)",
     f"{PULL_COUNTERS}<type>/<size>": "packed as refs, and then read (accounting/pull_rates.py)",
     SAVINGS: "tokens sent and kept out of prompts, in all (accounting/usage.py)",
-    f"{SAVINGS}/<thread>": "the same, of a thread's artifacts (accounting/usage.py)",
+    f"{SAVINGS}/<thread>": "the same, of a thread's artifacts",
     "<name>@<id>": "any of these, as a limited key counted them (access/visibility.py)",
 }

@@ -127,6 +127,18 @@ def fetch(url: str, ways: Ways) -> Fetched:
     )
 
 
+def post(url: str, body: bytes, headers: dict[str, str], ways: Ways) -> None:
+    """Send a body to a URL; what it answers is looked at for its status alone.
+
+    Raises:
+        As `fetch`; Refused also where it leads elsewhere: a redirect is not followed.
+    """
+    parts = checked_url(url)
+    answer = _ask(parts, ways, Deadline(ways.seconds_max), (body, headers))
+    if isinstance(answer, str):
+        raise Refused(f"{plain_url(parts)} leads elsewhere", "name that URL itself")
+
+
 # Asking
 
 
@@ -163,8 +175,13 @@ class _Reads(io.RawIOBase):
         return self._sock.recv_into(buffer)
 
 
-def _ask(parts: SplitResult, ways: Ways, deadline: Deadline) -> Fetched | str:
-    """Ask for one URL: what came back, or where it leads to."""
+def _ask(
+    parts: SplitResult,
+    ways: Ways,
+    deadline: Deadline,
+    sent: tuple[bytes, dict[str, str]] | None = None,
+) -> Fetched | str:
+    """Ask for one URL, or send it something: what came back, or where it leads to."""
     from http.client import HTTPConnection, HTTPException
 
     host, port = host_of(parts)
@@ -176,7 +193,7 @@ def _ask(parts: SplitResult, ways: Ways, deadline: Deadline) -> Fetched | str:
                 connection = HTTPConnection(host, port)
                 connection.auto_open = 0
                 connection.sock = _Line(sock, deadline)
-                return _answer(_asked(connection, parts, host), parts, ways)
+                return _answer(_asked(connection, parts, host, sent), parts, ways)
     except TimeoutError as error:
         raise deadline.over() from error
     except (OSError, HTTPException, UnicodeError, zlib.error) as error:
@@ -216,19 +233,31 @@ def _secured(sock: socket.socket, host: str, ways: Ways, deadline: Deadline) -> 
     return context.wrap_socket(sock, server_hostname=host)
 
 
-def _asked(connection: HTTPConnection, parts: SplitResult, host: str) -> HTTPResponse:
+def _asked(
+    connection: HTTPConnection,
+    parts: SplitResult,
+    host: str,
+    sent: tuple[bytes, dict[str, str]] | None,
+) -> HTTPResponse:
     path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
     query = "?" + quote(parts.query, safe="/?%:@!$&'()*+,;=~-._[]") if parts.query else ""
     named = f"[{host}]" if ":" in host else host
     port = parts.port
-    connection.putrequest("GET", path + query, skip_host=True, skip_accept_encoding=True)
+    method = "GET" if sent is None else "POST"
+    connection.putrequest(method, path + query, skip_host=True, skip_accept_encoding=True)
     is_usual = port is None or port == PORTS[parts.scheme]
     connection.putheader("Host", named if is_usual else f"{named}:{port}")
     connection.putheader("User-Agent", _AGENT)
     connection.putheader("Accept", "*/*")
     connection.putheader("Accept-Encoding", "gzip")
     connection.putheader("Connection", "close")
-    connection.endheaders()
+    if sent is None:
+        connection.endheaders()
+    else:
+        body, headers = sent
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            connection.putheader(name, value)
+        connection.endheaders(body)
     return connection.getresponse()
 
 

@@ -120,6 +120,9 @@ GROUPS = {
         ),
         "send": Entry("bridge", "TASK... [--wait]", "give a task to the agent behind a bridge"),
     },
+    "a2a": {
+        "serve": Entry("serve", "[--agent NAME=KIND:WHAT]", "serve agents to other agents, by A2A"),
+    },
     "bench": {
         "context": Entry("bench", "[--out FOLDER]", "packing, measured against the article's way"),
     },

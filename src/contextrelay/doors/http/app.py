@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.json import encode
 
@@ -46,6 +46,9 @@ from contextrelay.wire.problems import MEDIA_TYPE, problem
 from contextrelay.wire.routes import routes
 from contextrelay.wire.verbs import ReadEvents, ReadSignals, Verb
 
+if TYPE_CHECKING:
+    from contextrelay.doors.a2a.http_binding import Mounted as Agents
+
 log = logging.getLogger("contextrelay.http")
 
 UNKNOWN = 401
@@ -66,7 +69,12 @@ class Door:
     """What every handler works with."""
 
     def __init__(
-        self, local: AsyncLocal, guard: Guard, figures: str = "", needs_token: bool = False
+        self,
+        local: AsyncLocal,
+        guard: Guard,
+        figures: str = "",
+        needs_token: bool = False,
+        a2a: tuple[str, ...] | None = None,
     ) -> None:
         self.relay = local
         """The owner's; a request has its own as `exchange.relay`."""
@@ -83,9 +91,19 @@ class Door:
         for route in routes():
             handler = _WAITING.get(route.verb) or v1.answering(route)
             self.paths.add(route.method, route.path, handler)
+        self.a2a = None if a2a is None else _a2a(self, a2a)
         self.metrics = Metrics(self.paths, figures)
         self.hub.counted = partial(self.metrics.add, SUBSCRIBERS)
         self.spans = open_spans()
+
+
+def _a2a(door: Door, specs: tuple[str, ...]) -> Agents:
+    """The agents of a server, answering on its paths."""
+    from contextrelay.doors.a2a import http_binding
+
+    agents = http_binding.Mounted(door.hub, specs)
+    agents.mount(door)
+    return agents
 
 
 class App:
@@ -164,6 +182,8 @@ class App:
             self.door.hub.start()
             self.door.callers.start()
             sweeping = loop.create_task(_sweep(self.door.relay))
+            if self.door.a2a is not None:
+                self.door.a2a.start(self.door.relay)
             quick = Quick(self.door)
             self.quick = quick if quick.is_possible else None
         except RelayError as error:
@@ -175,6 +195,8 @@ class App:
         self.door.hub.stop()
         await self.door.callers.stop()
         await self.door.mcp.stop()
+        if self.door.a2a is not None:
+            await self.door.a2a.stop()
         await self.door.relay.close()
         self.door.metrics.close()
         if self.door.spans is not None:
@@ -207,7 +229,7 @@ def _handler(place: Place, method: str) -> Handler:
 
 async def _visitor(exchange: Exchange, place: Place | None) -> Visitor:
     """The caller; the owner on paths that need no token."""
-    if place is not None and place.path in OPEN:
+    if place is not None and (place.path in OPEN or place.is_open):
         return exchange.door.callers.owner
     token = token_in(exchange.scope["headers"])
     if token is None and place is not None and place.takes_token:

@@ -71,6 +71,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Whether a key is needed also on loopback; elsewhere it always is."""
     first_key: KeptKey | None = None
     """A key to make, for a store that is gone with its process."""
+    a2a: tuple[str, ...] | None = None
+    """Agents to serve by A2A, NAME=KIND:WHAT; () for the usual one, None for no A2A."""
     bounds: ServerBounds = ServerBounds()
     figures: str = ""
     """The folder in which several processes count together; `run` makes it."""
@@ -109,7 +111,7 @@ def application(options: Options) -> App:
             with suppress(Stale):  # It exists.
                 keep(stores, options.first_key)
         needs_token = options.needs_token or not is_loopback(options.host)
-        return Door(AsyncLocal(stores), watch, options.figures, needs_token)
+        return Door(AsyncLocal(stores), watch, options.figures, needs_token, options.a2a)
 
     return App(open_door, _affordable(options.bounds))
 

@@ -202,6 +202,24 @@ class AddEvent(Verb[Numbered], frozen=True):
     by: Label = "you"
 
 
+class PutHook(Verb[None], frozen=True):
+    """Keep where the updates of a task go, under an id; None forgets it. Nobody else sees it."""
+
+    traits = Traits(needs="owner", answered_in="threads.events")
+
+    thread: Ref
+    id: Label
+    hook: dict[str, Any] | None
+
+
+class ListHooks(Verb[list[dict[str, Any]]], frozen=True):
+    """Where the updates of a task go."""
+
+    traits = Traits(needs="owner", answered_in="threads.events")
+
+    thread: Ref
+
+
 class MakeCheckpoint(Verb[Numbered], frozen=True):
     """Label the newest version of the state, to find it again."""
 

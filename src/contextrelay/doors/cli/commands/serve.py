@@ -36,7 +36,7 @@ _WORKERS = whole(
 )
 
 
-@takes(
+_SERVES = (
     arg("--host", default="127.0.0.1", help="where to listen (127.0.0.1)"),
     arg("--port", type=_PORTS, default=PORT, help=f"the port ({PORT}); 0 for any that is free"),
     arg("--public-url", default="", metavar="URL", help="how it is called, if not by its address"),
@@ -54,7 +54,18 @@ _WORKERS = whole(
         choices=("auto",),
         help="auto: make an admin key if there is none, and print its token once",
     ),
+    arg(
+        "--agent",
+        action="append",
+        default=[],
+        metavar="NAME=KIND:WHAT",
+        help="an agent to serve by A2A: cli:BIN, model:PROVIDER, py:MODULE:FUNCTION,"
+        " bridge:CHANNEL; may be repeated",
+    ),
 )
+
+
+@takes(*_SERVES, arg("--a2a", action="store_true", help="serve agents by A2A, too"))
 def serve(args: Namespace, console: Console) -> None:
     """Serve a store over HTTP until Ctrl-C or SIGTERM; what was begun is answered first.
 
@@ -63,6 +74,20 @@ def serve(args: Namespace, console: Console) -> None:
     A caller beyond this machine needs a key, also one that comes by a proxy (--public-url,
     --allow-host): see relay keys new, or --token auto.
     """
+    _serve(args, console, tuple(args.agent) if args.a2a or args.agent else None)
+
+
+@takes(*_SERVES)
+def a2a_serve(args: Namespace, console: Console) -> None:
+    """Serve agents by A2A 1.0, and the store that their tasks are kept in, as relay serve does.
+
+    Each has its card and its root under /a2a/NAME; the card of the first is also at the well-known
+    place. Without --agent, tasks go to the agent behind relay bridge start.
+    """
+    _serve(args, console, tuple(args.agent))
+
+
+def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) -> None:
     address = _store_address(args, console)
     needs_token = args.require_token or args.token is not None or _reaches_others(args)
     _door("uvloop", "the server", "server")
@@ -76,7 +101,10 @@ def serve(args: Namespace, console: Console) -> None:
         allowed_hosts=tuple(args.allow_host),
         workers=args.workers,
         needs_token=needs_token,
+        a2a=agents,
     )
+    if agents is not None:
+        _door("contextrelay.doors.a2a.agents", "A2A", "server").open_agents(agents)
     listener: socket.socket = serving.listen(options)
     with listener:
         port: int = listener.getsockname()[1]

@@ -75,7 +75,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 class Place:
     """One path: what can be done there."""
 
-    __slots__ = ("has_text_errors", "methods", "path", "takes_token", "unknown")
+    __slots__ = ("has_text_errors", "is_open", "methods", "path", "takes_token", "unknown")
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -86,6 +86,8 @@ class Place:
         """The error text for a missing or wrong token, where it is not the usual one."""
         self.takes_token = False
         """Whether the token may be in the query."""
+        self.is_open = False
+        """Whether it needs no token."""
 
     def allowed(self) -> str:
         """The value of an Allow header."""

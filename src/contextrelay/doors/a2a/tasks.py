@@ -1,0 +1,287 @@
+"""Tasks: made, found, followed and worked on; each is a thread of kind `task`.
+
+Rule: what happened to a task is in its log before anybody hears of it, so a server that is killed
+loses nothing that was seen. A task whose agent died with its server fails when it is next read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
+
+from contextrelay.client.relay import AsyncRelay
+from contextrelay.client.thread import AsyncThread
+from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.core.schema import thread_log
+from contextrelay.doors.a2a.asked import asked_of
+from contextrelay.doors.a2a.output import Writer, said_by_agent
+from contextrelay.doors.a2a.parts import check_parts, keep_message
+from contextrelay.doors.a2a.record import ASKED, RUNS, STATUS, KeptMessage, TaskRecord, Update
+from contextrelay.doors.a2a.work import Agent
+from contextrelay.doors.pipeline.record import plain_runner
+from contextrelay.errors import Gone, Limited, NotFound, RelayError
+from contextrelay.limits import (
+    A2A_MESSAGES_MAX,
+    A2A_TASK_S_MAX,
+    A2A_TASKS_AT_ONCE_MAX,
+    A2A_TASKS_LISTED_MAX,
+    LIST_ITEMS_MAX,
+    WAIT_S_MAX,
+)
+from contextrelay.model.ref import is_ref
+from contextrelay.model.thread import ThreadView
+from contextrelay.wire.a2a import (
+    CANCELED,
+    FAILED,
+    INTERRUPTED,
+    WORKING,
+    Message,
+    ProtocolError,
+    TaskState,
+)
+from contextrelay.wire.verbs import AddEvent, EndThread, ListThreads, NewThread, ReadEvents
+from contextrelay.wire.verbs import ShowThread as Show
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.streams.hub import Hub
+
+log = logging.getLogger("contextrelay.a2a")
+
+Heard = Callable[[AsyncLocal, TaskRecord, Update], None]
+_BY = "a2a/"
+_DIED = "the server that worked on it ended; send the message again"
+
+
+class Tasks:
+    """The tasks of one server process."""
+
+    def __init__(self, hub: Hub, agents: dict[str, Agent]) -> None:
+        self.hub = hub
+        self.agents = agents
+        self.heard: Heard = lambda local, record, update: None
+        """Called with each update of a task that this process works on."""
+        self._working: dict[str, asyncio.Task[None]] = {}
+
+    # Finding
+
+    async def find(self, local: AsyncLocal, agent: str, task: str) -> TaskRecord:
+        """A task of an agent, as it stands.
+
+        Raises:
+            ProtocolError: there is none that the caller may see.
+        """
+        record = None
+        if is_ref(task):
+            with suppress(NotFound, Gone):
+                record = await self._read(local, await local.ask(Show(task)), agent)
+        if record is None:
+            raise ProtocolError("TaskNotFound", f"there is no task {task[:80]!r}")
+        await self._end_if_dead(local, record)
+        return record
+
+    async def _read(self, local: AsyncLocal, view: ThreadView, agent: str) -> TaskRecord | None:
+        """What the log of a task says; None where it is no task of that agent."""
+        if view.kind != "task" or view.created_by != _BY + agent:
+            return None
+        record = TaskRecord(view.thread_id, view.name or "", agent)
+        await catch_up(local, record)
+        return record if record.status is not None else None
+
+    async def newest(self, local: AsyncLocal, agent: str, context: str) -> list[TaskRecord]:
+        """The tasks of an agent among the newest of all, those of one context if it is named."""
+        found: list[TaskRecord] = []
+        seen, after = 0, ""
+        while seen < A2A_TASKS_LISTED_MAX:
+            page = await local.ask(ListThreads(LIST_ITEMS_MAX, after, "task"))
+            for view in page.threads:
+                if context in ("", view.name):
+                    with suppress(NotFound, Gone):
+                        record = await self._read(local, view, agent)
+                        found += [] if record is None else [record]
+            seen, after = seen + len(page.threads), page.next
+            if not after:
+                break
+        return found
+
+    # Asking
+
+    async def ask(self, local: AsyncLocal, agent: str, message: Message) -> TaskRecord:
+        """Take a message in, and begin to work on it.
+
+        Raises:
+            ProtocolError: there is no such task, or it takes no message now.
+            Limited: too many tasks are worked on.
+        """
+        check_parts(message.parts)
+        if message.role != "ROLE_USER":
+            raise ProtocolError("InvalidParams", "the message is not the user's")
+        if len(self._working) >= A2A_TASKS_AT_ONCE_MAX:
+            raise Limited(f"{A2A_TASKS_AT_ONCE_MAX} tasks are worked on", "try again later")
+        if message.task_id:
+            record = await self._continued(local, agent, message)
+        else:
+            name = message.context_id or local.stores.new_ref()
+            view = await local.ask(NewThread(name, _BY + agent, "task"))
+            record = TaskRecord(view.thread_id, name, agent)
+            record.seq = view.events
+        thread = AsyncThread(AsyncRelay.over(local), record.id)
+        kept = await keep_message(thread, message, "a2a")
+        detail = {"message": to_builtins(kept), "runner": plain_runner()}
+        record.take(await local.ask(AddEvent(record.id, ASKED, detail, _BY + agent)))
+        self._begin(local, record, kept)
+        return record
+
+    async def _continued(self, local: AsyncLocal, agent: str, message: Message) -> TaskRecord:
+        record = await self.find(local, agent, message.task_id)
+        if message.context_id not in ("", record.context):
+            raise ProtocolError("InvalidParams", "the task is of another context")
+        if record.is_over:
+            raise ProtocolError(
+                "UnsupportedOperation", f"task {record.id} is over", "send it without a task id"
+            )
+        if record.id in self._working or record.state == WORKING:
+            raise ProtocolError(
+                "UnsupportedOperation", "the agent still works on the last message", "wait for it"
+            )
+        if len(record.history) >= A2A_MESSAGES_MAX:
+            raise ProtocolError("UnsupportedOperation", f"{A2A_MESSAGES_MAX} messages are all")
+        return record
+
+    def _begin(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> None:
+        own = TaskRecord(record.id, record.context, record.agent)
+        working = asyncio.create_task(self._work(local, own, kept), name=f"task {record.id}")
+        self._working[record.id] = working
+        working.add_done_callback(lambda done: self._working.pop(record.id, None))
+
+    # Working
+
+    async def _work(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> None:
+        """Let the agent work on a message, and write down what comes of it."""
+        agent = self.agents[record.agent]
+        writer = Writer(local, record, _BY + record.agent, self.heard)
+        try:
+            await catch_up(local, record)
+            asked = await in_thread(lambda: asked_of(local, record, kept))
+            async with (
+                asyncio.timeout(A2A_TASK_S_MAX),
+                aclosing(agent.work(asked)) as made,
+            ):
+                async for each in made:
+                    await writer.put(each)
+            await writer.end()
+        except asyncio.CancelledError:
+            # Canceled: the log says so. The server ends: an agent elsewhere goes on.
+            if not agent.lives_elsewhere:
+                await self._fail(writer, "the server was stopped")
+            raise
+        except TimeoutError:
+            await self._fail(writer, f"it took more than {A2A_TASK_S_MAX} s")
+        except RelayError as error:
+            await self._fail(writer, error.message)
+        except Exception as error:
+            log.exception("agent %s failed", record.agent)
+            await self._fail(writer, f"{type(error).__name__}: {error}")
+
+    async def _fail(self, writer: Writer, why: str) -> None:
+        try:
+            await writer.say(FAILED, why[:500])
+        except RelayError as error:
+            log.warning("cannot note why a task failed: %s", error)
+
+    async def done(self, local: AsyncLocal, record: TaskRecord) -> None:
+        """Wait until a task is over or waits for its user; the record is then as it stands."""
+        working = self._working.get(record.id)
+        if working is not None:
+            await asyncio.wait([working])
+            await catch_up(local, record)
+        async for _ in self.follow(local, record, until=INTERRUPTED):
+            pass
+
+    async def follow(
+        self, local: AsyncLocal, record: TaskRecord, until: frozenset[TaskState] = frozenset()
+    ) -> AsyncIterator[Update]:
+        """The updates of a task behind what its record has seen, to its end or a state."""
+        while not record.is_over and record.state not in until:
+            if updates := await catch_up(local, record):
+                for update in updates:
+                    yield update
+            elif self.hub.is_closing:
+                return
+            elif not await self.hub.wait_for(
+                local.stores, thread_log(record.id), record.seq, WAIT_S_MAX
+            ):
+                await self._end_if_dead(local, record)
+
+    async def cancel(self, local: AsyncLocal, record: TaskRecord) -> None:
+        """End a task; its agent is stopped, as far as it can be.
+
+        Raises:
+            ProtocolError: it is over.
+        """
+        if record.is_over:
+            raise ProtocolError("TaskNotCancelable", f"task {record.id} is over")
+        await self._finish(local, record, CANCELED, "")
+        working = self._working.get(record.id)
+        if working is not None:
+            working.cancel()
+
+    # Ending
+
+    async def _end_if_dead(self, local: AsyncLocal, record: TaskRecord) -> None:
+        """Fail a task whose agent died with its server; one that lives elsewhere is awaited."""
+        if record.state != WORKING or record.id in self._working or record.runner is None:
+            return
+        if not record.runner.is_here or record.runner.is_alive:
+            return
+        if not self.agents[record.agent].lives_elsewhere:
+            await self._finish(local, record, FAILED, _DIED)
+            return
+        # Of several processes that see it, one goes on with it: the one that says so first.
+        once = f"a2a {record.id} {record.runner.pid} {record.runner.began}"
+        detail = {"runner": plain_runner(), "note": record.note}
+        event = await local.ask(AddEvent(record.id, RUNS, detail, _BY + record.agent), key=once)
+        record.take(event)
+        if event.event.detail.get("runner") == plain_runner():
+            self._begin(local, record, record.history[-1])
+
+    async def _finish(
+        self, local: AsyncLocal, record: TaskRecord, state: TaskState, why: str
+    ) -> None:
+        detail = {"state": state}
+        if why:
+            detail["message"] = to_builtins(said_by_agent(local.stores.new_ref(), why))
+        await local.ask(EndThread(record.id, STATUS, detail, _BY + record.agent))
+        for update in await catch_up(local, record):
+            self.heard(local, record, update)
+
+    async def resume(self, local: AsyncLocal) -> None:
+        """Look after tasks that a server before this one left behind."""
+        for agent in self.agents:
+            try:
+                for record in await self.newest(local, agent, ""):
+                    await self._end_if_dead(local, record)
+            except RelayError as error:
+                log.warning("cannot look after old tasks: %s", error)
+
+    async def stop(self) -> None:
+        """End all work; in the event loop, before the store is closed."""
+        working = list(self._working.values())
+        for each in working:
+            each.cancel()
+        if working:
+            await asyncio.wait(working)
+
+
+async def catch_up(local: AsyncLocal, record: TaskRecord) -> list[Update]:
+    """Follow what is new in a task's log."""
+    updates: list[Update] = []
+    while page := (await local.ask(ReadEvents(record.id, record.seq, LIST_ITEMS_MAX))).events:
+        updates += [update for each in page if (update := record.take(each)) is not None]
+        if len(page) < LIST_ITEMS_MAX:
+            break
+    return updates

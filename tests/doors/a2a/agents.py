@@ -1,0 +1,60 @@
+"""Agents for tests: Python functions, named as `py:tests.doors.a2a.agents:NAME`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Iterator
+from hashlib import sha256
+
+from contextrelay.doors.a2a.work import Asked, Made, Output, Say
+from contextrelay.wire.a2a import INPUT_REQUIRED, Part
+
+GOES_ON = threading.Event()
+"""What `waits` waits for."""
+LONG_BODY = "a long line of an answer\n" * 2_000
+
+
+def echo(asked: Asked) -> str:
+    """Says what was said."""
+    return asked.text
+
+
+def counts(asked: Asked) -> Iterator[str]:
+    """Counts to three, word by word."""
+    yield from ("one ", "two ", "three")
+
+
+async def awaited(asked: Asked) -> AsyncIterator[Made]:
+    """Is awaited."""
+    yield "awaited "
+    yield asked.text
+
+
+def fails(asked: Asked) -> str:
+    """Fails."""
+    raise ValueError("there is no such order")
+
+
+def long(asked: Asked) -> str:
+    """Answers at length."""
+    return LONG_BODY
+
+
+def waits(asked: Asked) -> Iterator[Made]:
+    """Says a word, then waits."""
+    yield "first "
+    while not GOES_ON.wait(0.02):
+        yield ""
+    yield "second"
+
+
+def asks_back(asked: Asked) -> Made:
+    """Wants a second message."""
+    if len(asked.thread.events(limit=100)) and asked.text == "which?":
+        return Say(state=INPUT_REQUIRED, text="that one or this one?")
+    return Output(parts=[Part(text=f"so: {asked.text}")], name="choice")
+
+
+def hashes(asked: Asked) -> dict[str, list[str]]:
+    """The hash of the body of every part."""
+    return {"sha256": [sha256(asked.read(part)).hexdigest() for part in asked.parts]}
