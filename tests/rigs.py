@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TypeVar
 from xml.etree import ElementTree
@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import pytest
 
 Amount = TypeVar("Amount")
+Case = TypeVar("Case")
 
 LENGTH = os.environ.get("RELAY_RIGS", "thin")
 assert LENGTH in ("thin", "long", "full"), f"RELAY_RIGS={LENGTH}: it is thin, long or full"
@@ -29,6 +30,12 @@ rig = pytest.mark.rig
 def length(thin: Amount, long: Amount, full: Amount) -> Amount:
     """The amount for this run."""
     return {"thin": thin, "long": long, "full": full}[LENGTH]
+
+
+def some(cases: Iterable[Case], thin: int) -> list[Case]:
+    """All cases of a rig, or in a thin run so many of them, from the first to the last."""
+    every = list(cases)
+    return every if LENGTH != "thin" else every[:: -(-len(every) // thin)]
 
 
 def page(report: str) -> Iterator[str]:

@@ -22,6 +22,7 @@ from contextrelay.project import Project
 from tests.doors.cli.shell import Shell
 from tests.doors.mcp.connecting import connecting, text_of
 from tests.parts import has_command, needs
+from tests.rigs import rig, some
 from tests.security.clones import LINKS, SECRET, Clone, everything
 
 COMMANDS = (
@@ -52,8 +53,9 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path)
 
 
+@rig
 @pytest.mark.parametrize("has_descriptors", [True, False], ids=["", "as-on-windows"])
-@pytest.mark.parametrize("attack", LINKS)
+@pytest.mark.parametrize("attack", some(LINKS, 17))
 def test_whatever_is_a_link_nothing_outside_is_read_written_or_deleted(
     clone: Clone,
     attack: str,
@@ -206,8 +208,9 @@ PLACES = (
 )
 
 
+@rig
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder"])
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", some(PLACES, 3))
 def test_what_is_no_file_makes_nobody_wait(clone: Clone, name: str, kind: str) -> None:
     """Promise J6."""
     script = (

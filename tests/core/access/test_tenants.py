@@ -30,6 +30,7 @@ from tests.core.keyed import (
     owner,
     stores_of,
 )
+from tests.rigs import length, rig
 
 NAMES = st.sampled_from(["plan", "x/beta/a", "a/b", "release", "x"])
 ACTS = st.lists(
@@ -81,8 +82,9 @@ class Victim:
                 self.threads.append(self.relay.new_thread(f"{name}-{word}").id)
 
 
+@rig
 @settings(
-    max_examples=25,
+    max_examples=length(thin=4, long=25, full=100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

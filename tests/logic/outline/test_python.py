@@ -12,7 +12,7 @@ import pytest
 
 from contextrelay.logic.outline.code.python import read
 from tests.logic.outline.drawing import outlined
-from tests.rigs import length, rig
+from tests.rigs import length, rig, some
 
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 SIZE = length(thin=1 << 19, long=4 << 20, full=4 << 20)
@@ -50,11 +50,12 @@ def defined(body: list[ast.stmt]) -> Iterator[tuple[str, int, int]]:
             yield from defined(node.body)
 
 
+@rig
 @pytest.mark.filterwarnings("ignore")
 def test_all_that_a_parser_finds_in_the_standard_library_is_found_at_its_lines() -> None:
     """Promise L1."""
     files = 0
-    for path in sorted(LIBRARY.glob("*.py")):
+    for path in some(sorted(LIBRARY.glob("*.py")), 50):
         text = path.read_text("utf-8")
         tree = ast.parse(text)
         outline, everything = read(text), read(text, "")
@@ -69,7 +70,7 @@ def test_all_that_a_parser_finds_in_the_standard_library_is_found_at_its_lines()
         imports = [each for node in tree.body for each in imported(node)]
         assert imports == outline.imports, path.name
         files += 1
-    assert files > 100
+    assert files > 40
 
 
 def imported(node: ast.stmt) -> list[str]:
