@@ -156,6 +156,8 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "doors/mcp/http_transport.py": (
         "contextrelay.doors.mcp.server",
         "contextrelay.doors.mcp.tools.tool",
+        "mcp.server.auth.middleware.bearer_auth",
+        "mcp.server.auth.provider",
         "mcp.server.streamable_http_manager",
     ),
     "doors/pipeline/dask.py": ("distributed",),

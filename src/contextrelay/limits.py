@@ -420,6 +420,9 @@ MCP_COMPLETIONS_MAX = 100
 # Of one client; and streams of news to clients of one server.
 MCP_SUBSCRIPTIONS_MAX = 32
 MCP_STREAMS_MAX = 1_000
+# Sessions of clients of the older protocol, in one process; and how long one may be unused.
+MCP_SESSIONS_MAX = 1_000
+MCP_SESSION_IDLE_S = 3_600.0
 SUMMARY_CHARS_MAX = 1_000
 ENTRY_CHARS_MAX = 4_000
 

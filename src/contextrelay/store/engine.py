@@ -34,6 +34,8 @@ class Engine(Struct, frozen=True):
     """The folder of an embedded store."""
     is_read_only: bool = False
     """Whether nothing can be written here: reads work, and are not counted."""
+    is_shared: bool = False
+    """Whether processes of other machines may use it, too."""
 
     def close(self) -> None:
         self.ledger.close()
@@ -134,4 +136,4 @@ def _redis(url: str) -> Engine:
     prefix = options.pop("prefix", "relay")
     client = connect(f"{plain}?{urlencode(options)}" if options else plain)
     shown = without_password(url) + ("" if prefix == "relay" else f"?prefix={prefix}")
-    return Engine(shown, RedisLedger(client, prefix), RedisBlobs(client, prefix))
+    return Engine(shown, RedisLedger(client, prefix), RedisBlobs(client, prefix), is_shared=True)

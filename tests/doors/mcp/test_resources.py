@@ -45,6 +45,7 @@ def test_artifacts_and_headers_are_listed_and_read(place: Place) -> None:
         "ctx://{ref}/outline",
         "ctx://{ref}/lines/{start}-{stop}",
         "ctx://thread/{thread}/header",
+        "ctx://channel/{channel}",
         "ctx://thread/{thread}/state/{version}",
     ]
     assert content.text == "content"
@@ -165,9 +166,12 @@ def test_a_stream_is_notified_that_a_header_changed(tmp_path: Path, transport: A
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-def test_a_connection_that_stays_is_notified_that_a_header_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ["process", "http"])
+def test_a_connection_that_stays_is_notified_that_a_header_changed(
+    tmp_path: Path, transport: Any
+) -> None:
     """Promise M1."""
-    with connecting(tmp_path / "store", "process", "legacy") as place:
+    with connecting(tmp_path / "store", transport, "legacy") as place:
         with Relay(place.store) as relay:
             thread = relay.new_thread("release")
         uri = f"ctx://thread/{thread.id}/header"
@@ -205,7 +209,26 @@ def test_who_listens_to_lists_alone_is_heard_and_hears_nothing(shared: Place) ->
     assert not honored.resource_subscriptions
 
 
-def test_only_headers_can_be_listened_to(shared: Place) -> None:
+def test_signals_of_a_channel_are_read_and_listened_to(shared: Place) -> None:
+    """Promise M1."""
+    uri = "ctx://channel/review%20notes"
+
+    async def act(client: Client) -> tuple[str, Any]:
+        async with client.listen(resource_subscriptions=[uri]) as news:
+            with Relay(shared.address) as relay:
+                await anyio.to_thread.run_sync(lambda: relay.publish("review notes", "ready"))
+            with anyio.fail_after(20):
+                event = await anext(aiter(news))
+        assert isinstance(event, ResourceUpdated)
+        return event.uri, (await client.read_resource(uri)).contents[0]
+
+    heard, content = shared.run(act)
+
+    assert heard == uri
+    assert json.loads(content.text)["signals"][0]["message"] == "ready"
+
+
+def test_only_headers_and_channels_can_be_listened_to(shared: Place) -> None:
     """Promise M1."""
 
     async def act(client: Client) -> str:
@@ -214,7 +237,7 @@ def test_only_headers_can_be_listened_to(shared: Place) -> None:
                 pass
         return refused.value.message
 
-    assert "ctx://thread/<id>/header" in shared.run(act)
+    assert "ctx://thread/<id>/header or ctx://channel/<name>" in shared.run(act)
 
 
 def test_pieces_and_old_states_are_resources(place: Place) -> None:

@@ -34,7 +34,7 @@ from contextrelay.doors.http.server.auth import (
 from contextrelay.doors.http.server.bounds import IncomingBodies, ServerBounds
 from contextrelay.doors.http.server.hosts import Guard
 from contextrelay.doors.http.server.request import TEXT, ClientLeft, Exchange, Receive, Scope, Send
-from contextrelay.doors.http.server.router import Handler, Paths, Place
+from contextrelay.doors.http.server.router import Handler, NotAllowed, Paths, Place
 from contextrelay.doors.http.server.slow_pool import SlowPool
 from contextrelay.doors.http.spans import open_spans
 from contextrelay.doors.http.streams import signals, thread_events
@@ -59,12 +59,6 @@ _WAITING: dict[type[Verb[Any]], Handler] = {
 }
 
 
-class NotAllowed(RelayError):
-    """The path is there, but not for this method."""
-
-    code, status = "method_not_allowed", 405
-
-
 class Door:
     """What every handler works with."""
 
@@ -85,7 +79,7 @@ class Door:
         self.slow_pool = SlowPool()
         self.large_json = asyncio.Semaphore(LARGE_JSON_AT_ONCE_MAX)
         self.paths = Paths()
-        self.mcp = Mounted()
+        self.mcp = Mounted(has_sessions=not figures and not local.stores.engine.is_shared)
         for endpoint in ENDPOINTS:
             self.paths.add_endpoint(endpoint)
         for route in routes():

@@ -1,4 +1,8 @@
-"""MCP over HTTP: `/mcp` of a server, stateless: every request stands for itself.
+"""MCP over HTTP: `/mcp` of a server.
+
+Every request stands for itself, as the newest protocol has it. Clients of the older one get a
+session where one process serves the store alone; elsewhere, and past a number of them, they are
+served without: no balancer has to bring them to the same process.
 
 The SDK is loaded with the first request. Its transport reads and answers through the exchange, so
 that authentication, limits and metrics are those of every other path.
@@ -9,18 +13,26 @@ Rule: a server asks no other server for its callers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct
+from msgspec.json import decode
 
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncBody, AsyncLocal, brought, in_thread
 from contextrelay.doors.http.routes.v1 import ask
-from contextrelay.doors.http.server.request import Exchange, Receive, Scope, Send
-from contextrelay.doors.http.server.router import SERVER, Endpoint
+from contextrelay.doors.http.server.request import ClientLeft, Exchange, Receive, Scope, Send
+from contextrelay.doors.http.server.router import SERVER, Endpoint, NotAllowed
+from contextrelay.doors.http.streams.signals import unless_left
 from contextrelay.errors import NotFound, RelayError
-from contextrelay.limits import MCP_MESSAGE_BYTES_MAX, WAIT_S_MAX
+from contextrelay.limits import (
+    MCP_MESSAGE_BYTES_MAX,
+    MCP_SESSION_IDLE_S,
+    MCP_SESSIONS_MAX,
+    WAIT_S_MAX,
+)
 from contextrelay.wire.problems import MEDIA_TYPE
 from contextrelay.wire.verbs import Verb
 
@@ -29,6 +41,7 @@ Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
+SESSION_HEADER = "mcp-session-id"
 # The relay of a request, in its scope, where the server finds it again.
 RELAY = "contextrelay.relay"
 
@@ -57,11 +70,55 @@ async def answer(exchange: Exchange) -> None:
 
     One JSON-RPC message in, its answer out, or a stream of events with it.
     """
-    scope = {**exchange.scope, "headers": _checked(exchange)}
-    handle = await exchange.door.mcp.ready()
+    headers = _checked(exchange)
+    mounted = await exchange.door.mcp.ready()
     body = await exchange.whole(MCP_MESSAGE_BYTES_MAX, None)
-    scope[RELAY] = AsyncRelay.over(Here(exchange))
-    await handle(scope, _replaying(exchange, body), _answering(exchange))
+    in_session = mounted.has_sessions and (
+        exchange.header(SESSION_HEADER) != "" or (_begins(body) and mounted.has_room)
+    )
+    handle = mounted.sessions if in_session else mounted.stateless
+    await handle(_scope(exchange, headers), _receiving(exchange, body), _answering(exchange))
+
+
+async def listen(exchange: Exchange) -> None:
+    """What an MCP server sends by itself in a session, as server-sent events."""
+    await _in_session(exchange)
+
+
+async def leave(exchange: Exchange) -> None:
+    """End a session of an MCP client."""
+    await _in_session(exchange)
+
+
+async def _in_session(exchange: Exchange) -> None:
+    mounted = await exchange.door.mcp.ready()
+    if not mounted.has_sessions or not exchange.header(SESSION_HEADER):
+        raise NotAllowed(
+            f"{exchange.method} is for a session, and this request names none",
+            "send each message with POST",
+            {"allow": "POST"},
+        )
+    scope = _scope(exchange, list(exchange.scope["headers"]))
+    await mounted.sessions(scope, _receiving(exchange, None), _answering(exchange))
+
+
+def _begins(body: bytes) -> bool:
+    """Whether a message begins a session, as clients of the older protocol do."""
+    with suppress(MsgspecError, UnicodeDecodeError):
+        return b"initialize" in body and decode(body, type=Message).method == "initialize"
+    return False
+
+
+def _scope(exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> Scope:
+    """The request as the SDK sees it, with the relay that answers it."""
+    from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+    from mcp.server.auth.provider import AccessToken
+
+    scope = {**exchange.scope, "headers": headers, RELAY: AsyncRelay.over(Here(exchange))}
+    key = exchange.visitor.key
+    if key is not None:  # A session is for the key that began it.
+        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=key.id, scopes=[]))
+    return scope
 
 
 def _checked(exchange: Exchange) -> list[tuple[bytes, bytes]]:
@@ -79,14 +136,22 @@ def _checked(exchange: Exchange) -> list[tuple[bytes, bytes]]:
     return [*kept, (b"accept", f"{JSON}, {EVENTS}".encode())]
 
 
-def _replaying(exchange: Exchange, body: bytes) -> Receive:
-    """The body once, then nothing until the client leaves."""
-    parts = [body]
+def _receiving(exchange: Exchange, body: bytes | None) -> Receive:
+    """The body once, then nothing until the client leaves.
+
+    Without a body it is a stream that would never end: it does when the server ends.
+    """
+    parts = [body or b""]
+    closing = exchange.door.hub.closing
 
     async def receive() -> MutableMapping[str, Any]:
         if parts:
             return {"type": "http.request", "body": parts.pop(), "more_body": False}
-        await exchange.until_left()
+        if body is None:
+            with suppress(ClientLeft):
+                await unless_left(exchange, closing.wait())
+        else:
+            await exchange.until_left()
         return {"type": "http.disconnect"}
 
     return receive
@@ -121,35 +186,58 @@ class Here(AsyncLocal):
         return await self._exchange.door.hub.wait_for(self.stores, log, after, wait_s)
 
 
-class Mounted:
-    """The SDK's transport, from the first request to the end of the server."""
+class Managers(Struct, frozen=True):
+    """The SDK's transports: for requests that stand for themselves, and for sessions."""
 
-    def __init__(self) -> None:
+    stateless: Handle
+    sessions: Handle
+    has_sessions: bool
+    open_sessions: Mapping[str, Any]
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more session can begin; without one, a client is served as well."""
+        return len(self.open_sessions) < MCP_SESSIONS_MAX
+
+
+class Mounted:
+    """The SDK's transports, from the first request to the end of the server."""
+
+    def __init__(self, has_sessions: bool) -> None:
+        self._has_sessions = has_sessions
         self._running: asyncio.Task[None] | None = None
-        self._handle: asyncio.Future[Handle] | None = None
+        self._managers: asyncio.Future[Managers] | None = None
         self._ended = asyncio.Event()
 
-    async def ready(self) -> Handle:
-        """The SDK's handler, started where it is not yet.
+    async def ready(self) -> Managers:
+        """The SDK's handlers, started where they are not yet.
 
         Raises:
             NotFound: the SDK is not installed.
         """
-        if self._handle is None:
+        if self._managers is None:
             loop = asyncio.get_running_loop()
-            self._handle = loop.create_future()
-            self._running = loop.create_task(self._run(self._handle))
-        return await asyncio.shield(self._handle)
+            self._managers = loop.create_future()
+            self._running = loop.create_task(self._run(self._managers))
+        return await asyncio.shield(self._managers)
 
-    async def _run(self, handle: asyncio.Future[Handle]) -> None:
+    async def _run(self, managers: asyncio.Future[Managers]) -> None:
         try:
-            manager = await in_thread(_manager)
-            async with manager.run():
-                handle.set_result(manager.handle_request)
+            stateless = await in_thread(lambda: _manager(has_sessions=False))
+            sessions = await in_thread(lambda: _manager(has_sessions=True))
+            async with stateless.run(), sessions.run():
+                managers.set_result(
+                    Managers(
+                        stateless.handle_request,
+                        sessions.handle_request,
+                        self._has_sessions,
+                        sessions._server_instances,  # The SDK has no other count of them.
+                    )
+                )
                 await self._ended.wait()
         except ImportError as error:
-            self._handle = None
-            handle.set_exception(
+            self._managers = None
+            managers.set_exception(
                 NotFound(
                     f"this server has no MCP: {error.name} is not installed",
                     "pip install 'contextrelay[mcp]'",
@@ -163,7 +251,7 @@ class Mounted:
             await self._running
 
 
-def _manager() -> Any:
+def _manager(has_sessions: bool) -> Any:
     """The SDK's transport; loading it takes most of a second."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
@@ -174,13 +262,16 @@ def _manager() -> Any:
         assert asking.request is not None, "every request comes over HTTP"
         return Visit(asking.request.scope[RELAY])
 
-    server, _ = make_server(visit, keeps_connections=False)
     return StreamableHTTPSessionManager(
-        server, stateless=True, max_request_body_size=MCP_MESSAGE_BYTES_MAX
+        make_server(visit, stays=has_sessions),
+        stateless=not has_sessions,
+        session_idle_timeout=MCP_SESSION_IDLE_S,
+        max_request_body_size=MCP_MESSAGE_BYTES_MAX,
+        max_sessions=None,  # Ours is looked at before.
     )
 
 
-# Without sessions there is nothing to GET or DELETE: 405, as the protocol has it.
+_FAILS = (400, 404, 406, 409, 415)
 ENDPOINTS = [
     Endpoint(
         http="POST /mcp",
@@ -192,7 +283,21 @@ ENDPOINTS = [
         also={
             200: (EVENTS,),
             202: (),
-            **dict.fromkeys((400, 404, 406, 415), (JSON, MEDIA_TYPE, "text/plain")),
+            **dict.fromkeys(_FAILS, (JSON, MEDIA_TYPE, "text/plain")),
         },
-    )
+    ),
+    Endpoint(
+        http="GET /mcp",
+        handler=listen,
+        id="mcpListen",
+        tag=SERVER,
+        also={200: (EVENTS,), **dict.fromkeys((*_FAILS, 405), (JSON, MEDIA_TYPE, "text/plain"))},
+    ),
+    Endpoint(
+        http="DELETE /mcp",
+        handler=leave,
+        id="mcpLeave",
+        tag=SERVER,
+        also={200: (JSON,), **dict.fromkeys((*_FAILS, 405), (JSON, MEDIA_TYPE, "text/plain"))},
+    ),
 ]

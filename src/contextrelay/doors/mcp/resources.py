@@ -1,4 +1,4 @@
-"""Resources: artifacts as `ctx://<ref>` and pieces of them, and states of threads.
+"""Resources: artifacts as `ctx://<ref>` and pieces of them, states of threads, and channels.
 
 Rule: one read brings a bounded number of bytes; a larger one is refused, with how to read in parts.
 Nothing here knows the SDK.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from datetime import UTC, datetime
+from urllib.parse import unquote
 
 from msgspec import Struct
 from msgspec.json import encode
@@ -23,7 +24,7 @@ from contextrelay.logic.untrusted.pieces import fenced_piece
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import REF_PATTERN
 from contextrelay.model.thread import HeaderView
-from contextrelay.wire.verbs import Outline, Pull, ReadHeader, ReadState, Slice
+from contextrelay.wire.verbs import Outline, Pull, ReadHeader, ReadSignals, ReadState, Slice
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -34,6 +35,8 @@ _ARTIFACT = re.compile(
 )
 _HEADER = re.compile(rf"{SCHEME}thread/(?P<thread>{_REF})/header")
 _STATE = re.compile(rf"{SCHEME}thread/(?P<thread>{_REF})/state/(?P<version>\d{{1,15}})")
+_CHANNEL = re.compile(rf"{SCHEME}channel/(?P<channel>[^/?#\s]{{1,768}})")
+_SIGNALS = 20
 _LISTED = 50
 _LISTED_THREADS = 20
 
@@ -72,6 +75,12 @@ TEMPLATES = (
         f"{SCHEME}thread/{{thread}}/header",
         "header of a thread",
         "The bounded view of a thread's state; can be subscribed to.",
+        JSON,
+    ),
+    Entry(
+        f"{SCHEME}channel/{{channel}}",
+        "signals of a channel",
+        f"The last {_SIGNALS} signals of a channel; can be subscribed to.",
         JSON,
     ),
     Entry(
@@ -130,6 +139,12 @@ def header_of(uri: str) -> str | None:
     return match["thread"] if match else None
 
 
+def channel_of(uri: str) -> str | None:
+    """The name of the channel, if the URI is of one."""
+    match = _CHANNEL.fullmatch(uri)
+    return unquote(match["channel"]) if match else None
+
+
 async def read(visit: Visit, uri: str) -> Contents:
     """The text or bytes of a resource.
 
@@ -139,6 +154,10 @@ async def read(visit: Visit, uri: str) -> Contents:
     ask = visit.relay.transport.ask
     if (thread := header_of(uri)) is not None:
         return Contents(labelled_header(await ask(ReadHeader(thread))), JSON)
+    if (channel := channel_of(uri)) is not None:
+        head = (await ask(ReadSignals(channel, limit=1))).head
+        page = await ask(ReadSignals(channel, max(0, head - _SIGNALS), _SIGNALS))
+        return Contents(_labelled(encode(page)), JSON)
     if match := _STATE.fullmatch(uri):
         view = await ask(ReadState(match["thread"], int(match["version"])))
         state = _labelled(bytes(view.state))

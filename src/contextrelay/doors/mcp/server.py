@@ -7,6 +7,7 @@ logged, and reported without details.
 from __future__ import annotations
 
 import logging
+import time
 from base64 import b64encode
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -20,9 +21,9 @@ from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
 
 import contextrelay
-from contextrelay.doors.mcp import prompts, resources
+from contextrelay.doors.mcp import log_messages, prompts, resources
 from contextrelay.doors.mcp.resources import Entry
-from contextrelay.doors.mcp.subscriptions import Headers
+from contextrelay.doors.mcp.subscriptions import Subscriptions
 from contextrelay.doors.mcp.tools.hints import for_tools
 from contextrelay.doors.mcp.tools.tool import Answer, Offered, Visit
 from contextrelay.doors.mcp.tools.toolset import EVERY, Toolset, toolset
@@ -52,20 +53,24 @@ _CACHE_HINTS: dict[CacheableMethod, CacheHint] = {
 
 
 def make_server(
-    visit_of: Callable[[Asking], Visit], keeps_connections: bool, tools: str | None = None
-) -> tuple[Server[Any], Headers]:
-    """A server that serves each request as the visit that `visit_of` gives, and its subscriptions.
+    visit_of: Callable[[Asking], Visit],
+    *,
+    stays: bool,
+    has_files: bool = False,
+    tools: str | None = None,
+) -> Server[Any]:
+    """A server that serves each request as the visit that `visit_of` gives.
 
-    `keeps_connections`: whether a client stays connected, so that notifications can be sent later.
+    `stays`: whether clients stay connected, so that notifications can be sent later.
+    `has_files`: whether the client started us, on the machine that its files are on.
     `tools`: the groups that it offers tool by tool; None where the address of a request says that.
     """
-    # A client that stays connected is one that started us, on the machine that its files are on.
-    handlers = _Handlers(visit_of, keeps_connections, tools)
-    headers = Headers(handlers.visit)
+    handlers = _Handlers(visit_of, has_files, tools)
+    subscriptions = Subscriptions(handlers.visit)
     legacy: dict[str, Any] = {}
-    if keeps_connections:
-        legacy["on_subscribe_resource"] = headers.subscribe
-        legacy["on_unsubscribe_resource"] = headers.unsubscribe
+    if stays:
+        legacy["on_subscribe_resource"] = subscriptions.subscribe
+        legacy["on_unsubscribe_resource"] = subscriptions.unsubscribe
     server: Server[Any] = Server(
         NAME,
         version=contextrelay.__version__,
@@ -81,10 +86,15 @@ def make_server(
         on_list_prompts=handlers.list_prompts,
         on_get_prompt=handlers.get_prompt,
         on_completion=handlers.complete,
-        on_subscriptions_listen=headers.listen,
+        on_subscriptions_listen=subscriptions.listen,
         **legacy,
     )
-    return server, headers
+    if stays:
+        # By its name, as the SDK's own argument warns that the newest protocol has no such request.
+        server.add_request_handler(
+            "logging/setLevel", types.SetLevelRequestParams, log_messages.set_level
+        )
+    return server
 
 
 class _Handlers:
@@ -127,14 +137,21 @@ class _Handlers:
             raise MCPError(
                 types.INVALID_PARAMS, f"there is no tool {params.name[:80]!r}; there are: {names}"
             )
+        begun_s = time.monotonic()
+        about: dict[str, Any] = {"tool": tool.name}
         try:
-            return _result(await tool.run(self.visit(asking), params.arguments or {}))
+            result = _result(await tool.run(self.visit(asking), params.arguments or {}))
         except RelayError as error:
+            await log_messages.send(asking, "warning", {**about, "error": error.code})
             return _failed(tool, error, offered)
         except Exception:
             log.exception("a bug in the tool %s", tool.name)
             error = RelayError("something went wrong here", "see the server's log")
+            await log_messages.send(asking, "error", {**about, "error": "a fault of the server"})
             return _failed(tool, error, offered)
+        about["ms"] = round(1_000 * (time.monotonic() - begun_s))
+        await log_messages.send(asking, "debug", about)
+        return result
 
     async def list_resources(
         self, asking: Asking, params: types.PaginatedRequestParams | None

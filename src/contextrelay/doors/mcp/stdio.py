@@ -70,13 +70,12 @@ async def serve(
 ) -> None:
     """Answer what one client sends, until it sends no more."""
     host = _Host(address)
-    server, subscribed = make_server(host.visit, keeps_connections=True, tools=tools)
+    server = make_server(host.visit, stays=True, has_files=True, tools=tools)
     try:
         await server.run(
             _Validated(messages, replies), replies, server.create_initialization_options()
         )
     finally:
-        subscribed.close()
         await host.close()
 
 

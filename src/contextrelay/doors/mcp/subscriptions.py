@@ -1,4 +1,4 @@
-"""Subscriptions: notifications when the header of a thread changes; artifacts never do.
+"""Subscriptions: notifications of new versions of a thread's header, and of signals on a channel.
 
 Two versions of the protocol subscribe in two ways: `resources/subscribe`, on a connection that
 stays, and `subscriptions/listen`, whose reply is a stream of notifications.
@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 import mcp_types as types
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import (
@@ -22,24 +23,30 @@ from mcp.shared.subscriptions import (
     ResourceUpdated,
     event_to_notification,
 )
+from msgspec import Struct
 
-from contextrelay.core.schema import thread_log
+from contextrelay.core.schema import channel_log, thread_log
 from contextrelay.doors.mcp import resources
 from contextrelay.doors.mcp.tools.tool import Visit
 from contextrelay.errors import RelayError
 from contextrelay.limits import MCP_STREAMS_MAX, MCP_SUBSCRIPTIONS_MAX, WAIT_S_MAX
-from contextrelay.model.thread import ThreadView
-from contextrelay.wire.verbs import ShowThread
+from contextrelay.wire.verbs import ReadSignals, ShowThread
 
 Asking = ServerRequestContext[Any, Any]
+Subscribed = dict[str, asyncio.Task[None]]
+_STATE = "contextrelay.subscriptions"
 
 
-class Headers:
+def connection_of(asking: Asking) -> Connection:
+    """The connection of a request; the SDK gives its handlers no other way to it."""
+    return asking.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
+class Subscriptions:
     """The subscriptions of one server."""
 
     def __init__(self, visit_of: Callable[[Asking], Visit]) -> None:
         self._visit_of = visit_of
-        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._streams = 0
 
     # On a connection that stays
@@ -49,47 +56,42 @@ class Headers:
     ) -> types.EmptyResult:
         """Notify this client of changes from now on."""
         uri = params.uri
-        thread = _thread_of(uri)
-        if uri not in self._tasks:
-            if len(self._tasks) >= MCP_SUBSCRIPTIONS_MAX:
+        subscribed = _of_connection(asking)
+        if uri not in subscribed:
+            if len(subscribed) >= MCP_SUBSCRIPTIONS_MAX:
                 raise _too_many()
-            visit, head = await self._begun(asking, thread)
+            watched = await self._watched(asking, uri)
 
             async def notify() -> None:
                 with suppress(RelayError):  # The thread or the store is gone.
-                    async for _ in _changes(visit, thread, head):
+                    async for _ in watched.changes():
                         await asking.session.send_resource_updated(uri)
 
-            self._tasks[uri] = asyncio.get_running_loop().create_task(notify())
+            subscribed[uri] = asyncio.get_running_loop().create_task(notify())
         return types.EmptyResult()
 
     async def unsubscribe(
         self, asking: Asking, params: types.UnsubscribeRequestParams
     ) -> types.EmptyResult:
         """End a subscription, if there is one."""
-        task = self._tasks.pop(params.uri, None)
+        task = _of_connection(asking).pop(params.uri, None)
         if task is not None:
             task.cancel()
         return types.EmptyResult()
-
-    def close(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
 
     # As a stream of its own
 
     async def listen(
         self, asking: Asking, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Answer with notifications until the client leaves, or the threads are gone.
+        """Answer with notifications until the client leaves, or what it listens to is gone.
 
         Lists of tools and prompts never change here: who listens to them alone hears nothing.
         """
         wanted = params.notifications.resource_subscriptions or []
         if len(wanted) > MCP_SUBSCRIPTIONS_MAX or self._streams >= MCP_STREAMS_MAX:
             raise _too_many()
-        threads = {uri: _thread_of(uri) for uri in wanted}
-        begun = {uri: await self._begun(asking, thread) for uri, thread in threads.items()}
+        watched = {uri: await self._watched(asking, uri) for uri in wanted}
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: asking.request_id}
 
         async def send(notification: types.ServerNotification) -> None:
@@ -98,54 +100,98 @@ class Headers:
             )
 
         async def notify(uri: str) -> None:
-            visit, head = begun[uri]
             with suppress(RelayError):
-                async for _ in _changes(visit, threads[uri], head):
+                async for _ in watched[uri].changes():
                     await send(event_to_notification(ResourceUpdated(uri), meta))
 
         self._streams += 1
         try:
-            honored = types.SubscriptionFilter(resource_subscriptions=list(threads))
+            honored = types.SubscriptionFilter(resource_subscriptions=list(watched))
             acknowledged = types.SubscriptionsAcknowledgedNotificationParams(
                 notifications=honored, _meta=meta
             )
             await send(types.SubscriptionsAcknowledgedNotification(params=acknowledged))
-            if not threads:
+            if not watched:
                 await anyio.sleep_forever()
             async with anyio.create_task_group() as group:
-                for uri in threads:
+                for uri in watched:
                     group.start_soon(notify, uri)
         finally:
             self._streams -= 1
         return types.SubscriptionsListenResult(_meta=meta)
 
-    async def _begun(self, asking: Asking, thread: str) -> tuple[Visit, ThreadView]:
+    async def _watched(self, asking: Asking, uri: str) -> _Watched:
+        """What a URI stands for, as it is now.
+
+        Raises:
+            MCPError: nothing of this name changes, or the caller may not read it.
+        """
         visit = self._visit_of(asking)
+        thread, channel = resources.header_of(uri), resources.channel_of(uri)
         try:
-            return visit, await visit.relay.transport.ask(ShowThread(thread))
+            if thread is not None:
+                watched = _Watched(visit, thread_log(thread), thread=thread)
+            elif channel is not None:
+                watched = _Watched(visit, channel_log(channel), channel=channel)
+            else:
+                raise MCPError(types.INVALID_PARAMS, _NOTHING_ELSE)
+            await watched.look()
         except RelayError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from error
+        return watched
 
 
-async def _changes(visit: Visit, thread: str, head: ThreadView) -> AsyncIterator[None]:
-    """Yield whenever the state of a thread has a new version."""
-    transport = visit.relay.transport
-    while True:
-        await transport.wait_for(thread_log(thread), head.events, WAIT_S_MAX)
-        now = await transport.ask(ShowThread(thread))
-        if now.version != head.version:
-            yield
-        head = now
+class _Watched(Struct):
+    """A thread's header, or a channel, and how far it was seen."""
+
+    visit: Visit
+    log: str
+    thread: str = ""
+    channel: str = ""
+    seq: int = 0
+    """The last fact of its log that was seen."""
+    mark: int = 0
+    """What is another one when the resource is another one: a version, or the last signal."""
+
+    async def look(self) -> bool:
+        """See how far it is now; whether it changed."""
+        before = self.mark
+        ask = self.visit.relay.transport.ask
+        if self.thread:
+            view = await ask(ShowThread(self.thread))
+            self.seq, self.mark = view.events, view.version
+        else:
+            page = await ask(ReadSignals(self.channel, limit=1))
+            self.seq = self.mark = page.head
+        return self.mark != before
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield whenever it has changed."""
+        while True:
+            await self.visit.relay.transport.wait_for(self.log, self.seq, WAIT_S_MAX)
+            if await self.look():
+                yield
 
 
-_ONLY_HEADERS = "only headers of threads change here: subscribe to ctx://thread/<id>/header"
+_NOTHING_ELSE = (
+    "only headers of threads and channels change here:"
+    " subscribe to ctx://thread/<id>/header or ctx://channel/<name>"
+)
 
 
-def _thread_of(uri: str) -> str:
-    thread = resources.header_of(uri)
-    if thread is None:
-        raise MCPError(types.INVALID_PARAMS, _ONLY_HEADERS)
-    return thread
+def _of_connection(asking: Asking) -> Subscribed:
+    """The subscriptions of the connection; they end with it."""
+    connection = connection_of(asking)
+    if _STATE not in connection.state:
+        subscribed: Subscribed = {}
+        connection.state[_STATE] = subscribed
+
+        def end() -> None:
+            for task in subscribed.values():
+                task.cancel()
+
+        connection.exit_stack.callback(end)
+    return connection.state[_STATE]
 
 
 def _too_many() -> MCPError:

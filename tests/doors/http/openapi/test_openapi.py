@@ -112,6 +112,7 @@ def test_its_lines_are_right_as_printed_once_capitals_are_filled_in(served: Serv
 NEEDS_MORE = {
     *("noChannel", "RevokeKey", "ReadUsage", "PushMany", "ImportThread", "Restore", "Pack"),
     *("AcceptHandoff", "ReturnHandoff", "ShowHandoff", "EndThread", "FindResult", "KeepResult"),
+    *("mcpListen", "mcpLeave"),
 }
 
 

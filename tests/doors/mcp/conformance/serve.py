@@ -13,9 +13,9 @@ make_server = server.make_server
 
 
 def with_fixtures(*words: Any, **named: Any) -> Any:
-    made, headers = make_server(*words, **named)
+    made = make_server(*words, **named)
     add_to(made)
-    return made, headers
+    return made
 
 
 if __name__ == "__main__":

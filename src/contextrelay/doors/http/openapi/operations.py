@@ -24,6 +24,7 @@ STATUSES = {
     402: "The quota of the key is used up; what is stored can still be read.",
     403: "The key is not for this, or a page of another origin asks.",
     404: "There is no such thing.",
+    405: "The path is there, but not for this method.",
     406: "The client does not accept what there is.",
     408: "The client stopped in the middle of its request.",
     409: "Others changed it meanwhile, or a condition does not hold.",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from contextrelay.errors import RelayError
 from contextrelay.wire.routes import FROM_HEADER, KEY_HEADER
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ UNKNOWN = "invalid or missing API token"
 """Seed 002's error text for a missing or wrong token."""
 WRITES = (KEY_HEADER, FROM_HEADER)
 """The headers of requests that write."""
+
+
+class NotAllowed(RelayError):
+    """The path is there, but not for this method."""
+
+    code, status = "method_not_allowed", 405
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):

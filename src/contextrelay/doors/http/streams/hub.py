@@ -96,6 +96,7 @@ class Hub:
         self._loop = asyncio.get_running_loop()
         self._some_heard = asyncio.Event()
         self._unsure = asyncio.Event()
+        self.closing = asyncio.Event()
         self._stop_listening = self._stores.ledger.listen(self._hear)
         self._tasks = [
             self._loop.create_task(self._attend()),
@@ -116,6 +117,7 @@ class Hub:
 
     def _end_waits(self) -> None:
         self.is_closing = True
+        self.closing.set()
         for watch in self._watched.values():
             for follower in watch.idle:
                 follower.wake()
