@@ -150,6 +150,10 @@ STEP_BACKOFF_S_MAX = 30.0
 STEP_GRACE_S = 5.0
 # How often a run looks whether it was cancelled, or a step of it approved.
 RUN_LOOK_S = 0.3
+# A step that takes longer is written down as running, for those who look; a run that waits says
+# daily that it goes on, so that it is not taken for one that was killed.
+STEP_SHOWN_S = 1.0
+RUN_ALIVE_S = 86_400
 RUN_CANCEL_S_MAX = 30.0
 WATCH_S = 0.3
 DASK_CONNECT_S_MAX = 10

@@ -18,7 +18,7 @@ import pytest
 from contextrelay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.doors.pipeline import runs
-from contextrelay.doors.pipeline.steps.child import end_leftovers
+from contextrelay.doors.pipeline.steps.leftovers import end_leftovers
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.logic.document.values import is_list
 from contextrelay.model.ref import is_ref

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.doors.cli.shell import RELAY, Shell
+from tests.store.engines import until
 
 REVIEW = """\
 name: review
@@ -53,8 +54,9 @@ def test_a_run_prints_a_line_a_step_and_its_end(shell: Shell) -> None:
 
 def test_a_run_reports_events_as_json_and_last_the_run(shell: Shell) -> None:
     """Promise X4."""
-    *steps, end = lines(shell, "run", "review.yaml")
+    first, *steps, end = lines(shell, "run", "review.yaml")
 
+    assert (first["run"], first["status"]) == (end["run"], "running")
     assert [(each["step"], each["status"]) for each in steps[:2]] == [
         ("plan", "running"),
         ("plan", "done"),
@@ -183,12 +185,15 @@ def test_a_step_is_approved_from_another_terminal(shell: Shell) -> None:
     )
 
     with shell.started("pipeline", "run", "ask.yaml", "--json") as running:
+        run = json.loads(running.line())["run"]
         assert json.loads(running.line())["status"] == "waiting"
-        run = shell.run("pipeline", "list").stdout.decode().strip()
-        shell.run("pipeline", "approve", run, "ok", "--by", "ana")
+        said = shell.run("pipeline", "approve", run, "ok", "--by", "ana").stdout
         decided = json.loads(running.line())
 
     assert (decided["status"], decided["by"]) == ("done", "ana")
+    assert said == b"approved ok, by ana\n"
+    shown = shell.run("pipeline", "show", run, human=True).stdout.decode()
+    assert "✔ ok  approve done  by ana" in shown
 
 
 def test_a_run_is_done_again_when_its_file_changes(shell: Shell) -> None:
@@ -204,6 +209,100 @@ def test_a_run_is_done_again_when_its_file_changes(shell: Shell) -> None:
 
     assert first[0].startswith("✔ say")
     assert second[0].startswith("✔ tell")
+
+
+def test_a_broken_save_is_reported_and_watched_until_it_is_repaired(shell: Shell) -> None:
+    """Promise X4."""
+    file = shell.home / "say.yaml"
+    file.write_text("name: say\nsteps:\n  say: {exec: [echo, one]}\n")
+
+    with shell.started("pipeline", "run", "say.yaml", "--watch") as running:
+        first = [running.line() for _ in range(2)]
+        assert "waiting for a change" in [running.note(), running.note()][1]
+        file.write_text("name: say\nsteps:\n  say: {exec: [\n")
+        assert "no YAML" in running.note()
+        assert "repair the line" in running.note()
+        assert "waiting for a change" in running.note()
+        file.write_text("name: say\nsteps:\n  repaired: {exec: [echo, two]}\n")
+        second = [running.line() for _ in range(2)]
+
+    assert first[0].startswith("✔ say")
+    assert second[0].startswith("✔ repaired")
+
+
+def test_a_run_whose_lines_nobody_reads_goes_on_to_its_end(shell: Shell) -> None:
+    """Promise X4."""
+    (shell.home / "three.yaml").write_text(
+        "name: three\nsteps:\n  a: {exec: [echo]}\n  b: {exec: [sleep, 0.5], needs: a}\n"
+        "  c: {exec: [touch, ran], needs: b}\n"
+    )
+
+    for more in ([], ["--json"]):
+        with subprocess.Popen(
+            [*RELAY, "pipeline", "run", "three.yaml", *more],
+            env=shell.env,
+            cwd=shell.home,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as running:
+            assert running.stdout is not None
+            running.stdout.readline()
+            running.stdout.close()
+            running.wait(60)
+        assert (shell.home / "ran").exists()
+        (shell.home / "ran").unlink()
+
+    assert {each["status"] for each in lines(shell, "list")[0]["runs"]} == {"done"}
+
+
+def test_a_run_past_its_budget_says_the_command_that_goes_on(shell: Shell) -> None:
+    """Promise X4."""
+    (shell.home / "small.yaml").write_text(
+        "name: small\nbudget: {tokens: 10}\nsteps:\n"
+        "  a: {prompt: one two, model: echo}\n  b: {exec: [echo], needs: a}\n"
+    )
+    stopped = shell.run("pipeline", "run", "small.yaml")
+    command = stopped.stdout.decode().rpartition("relay ")[2].split()
+
+    assert stopped.returncode == 1
+    assert command[:2] == ["pipeline", "resume"]
+    assert command[-2] == "--budget"
+    assert shell.run(*command).returncode == 0
+    wrong = shell.run(*command[:-1], "tokens=many")
+    assert wrong.returncode == 2
+
+
+def test_what_is_under_way_is_shown_as_running_until_the_run_is_cancelled(shell: Shell) -> None:
+    """Promise X4."""
+    (shell.home / "long.yaml").write_text(
+        "name: long\nsteps:\n  a: {exec: [sleep, 1000]}\n"
+        "  each: {foreach: [1], exec: [sleep, 1000]}\n  b: {exec: [echo], needs: a}\n"
+    )
+
+    with shell.started("pipeline", "run", "long.yaml", "--json") as running:
+        run = json.loads(running.line())["run"]
+
+        def standing() -> dict[str, str]:
+            steps = lines(shell, "show", run)[0]["steps"]
+            return {name: view["status"] for name, view in steps.items()}
+
+        until(lambda: len(standing()) == 4, "the steps that last")
+        assert standing() == {
+            "a": "running",
+            "each[0]": "running",
+            "each": "running",
+            "b": "pending",
+        }
+        cancelled = shell.run("pipeline", "cancel", run).stdout.decode()
+        end = json.loads(running.ended()[1].splitlines()[-1])
+
+    assert "1 running" not in cancelled
+    assert cancelled.count("next: go on with: relay pipeline resume") == 1
+    assert {name: view["status"] for name, view in end["steps"].items()} == {
+        "a": "pending",
+        "each[0]": "pending",
+    }
+    assert set(standing().values()) == {"pending"}
 
 
 def test_on_a_terminal_each_step_has_a_line_that_is_redrawn(shell: Shell) -> None:

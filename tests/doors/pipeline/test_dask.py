@@ -15,7 +15,7 @@ import pytest
 
 from contextrelay import Pipeline, Relay
 from contextrelay.doors.pipeline import runs
-from contextrelay.doors.pipeline.steps.child import end_leftovers
+from contextrelay.doors.pipeline.steps.leftovers import end_leftovers
 from contextrelay.model.runs.pipeline import PipelineRun
 from tests.doors.pipeline.running import result
 from tests.store.engines import free_port, until

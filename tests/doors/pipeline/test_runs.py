@@ -16,7 +16,7 @@ import pytest
 from contextrelay import Conflict, Invalid, NotFound, Pipeline, Relay
 from contextrelay.doors.pipeline import runs
 from contextrelay.doors.pipeline.approval import Decision
-from contextrelay.doors.pipeline.steps.child import end_leftovers
+from contextrelay.doors.pipeline.steps.leftovers import end_leftovers
 from contextrelay.model.runs.pipeline import PipelineRun, StepView
 from contextrelay.wire.verbs import FinishStep
 from tests.doors.pipeline.running import result, run, statuses
@@ -120,7 +120,7 @@ def test_no_command_runs_where_the_pipeline_is_not(
 
 def test_an_input_that_is_no_text_is_refused(relay: Relay, tmp_path: Path) -> None:
     """Promise X4."""
-    with pytest.raises(Invalid, match="cannot be stored"):
+    with pytest.raises(Invalid, match="not UTF-8"):
         run(relay, tmp_path, "inputs: {x: a}\nsteps:\n  a: {exec: [echo]}\n", x="\udcff")
 
 

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from contextrelay.errors import Invalid
-from contextrelay.logic.pipeline.language import Pipeline, json_schema, read_pipeline
+from contextrelay.logic.pipeline.editor_schema import json_schema
+from contextrelay.logic.pipeline.language import Pipeline, read_pipeline
 from contextrelay.logic.pipeline.template import Value
 
 REVIEW = """\
@@ -147,6 +148,8 @@ def steps(text: str) -> str:
         ),
         (steps("  a: {python: os.system}"), "3:15", "names no function", "module:function"),
         (steps("  a: {exec: []}"), "3:13", "an empty command", "program"),
+        (steps("  a: {exec: ' '}"), "3:13", "an empty command", "program"),
+        (steps("  a: {exec: [sh, -c, 'x {{run.id}}']}"), "3:13", "run as code", "argument"),
         (steps("  a: {cap: c, out: {schema: {type: nothing}}}"), "3:15", "", ""),
         (steps("  a: {exec: [x], env: {'A B': c}}"), "3:23", "no name of a variable", ""),
     ],

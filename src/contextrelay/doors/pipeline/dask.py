@@ -17,9 +17,10 @@ from contextrelay.doors.pipeline.record import CANCEL
 from contextrelay.doors.pipeline.runner import Done
 from contextrelay.doors.pipeline.steps.kinds import TRIES
 from contextrelay.doors.pipeline.steps.python_pool import PythonPool
-from contextrelay.doors.pipeline.steps.task import Outcome, Place, Task, perform
+from contextrelay.doors.pipeline.steps.task import Place, Task, perform
 from contextrelay.errors import Invalid, RelayError, Unavailable
 from contextrelay.limits import DASK_CONNECT_S_MAX, LIST_ITEMS_MAX, RUN_LOOK_S
+from contextrelay.model.runs.pipeline import StepView
 from contextrelay.wire.verbs import AddEvent, ReadEvents, ShowThread
 
 SCHEME = "dask://"
@@ -74,9 +75,9 @@ class Dask:
         self._client.close()
 
 
-def _outcome(future: Any) -> Outcome | BaseException:
+def _outcome(future: Any) -> StepView | BaseException:
     if future.cancelled():
-        return Outcome(status="cancelled", reason="the scheduler dropped it")
+        return StepView(step="", kind="", status="cancelled", reason="the scheduler dropped it")
     try:
         return future.result()
     except RelayError as error:
@@ -91,7 +92,7 @@ def _outcome(future: Any) -> Outcome | BaseException:
 # On a worker
 
 
-def work(task: Task) -> Outcome:
+def work(task: Task) -> StepView:
     """Do a task on a worker."""
     assert task.address is not None
     relay = _relay(task.address)

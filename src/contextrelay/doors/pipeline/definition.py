@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET, DecodeError, Struct, ValidationError
-from msgspec.json import decode, encode
+from msgspec.json import decode
 from msgspec.structs import replace
 
 from contextrelay.errors import Broken, Invalid, NotFound
-from contextrelay.limits import PIPELINE_BYTES_MAX, PIPELINE_FILES_DEEP_MAX
+from contextrelay.limits import PIPELINE_BYTES_MAX, PIPELINE_FILES_DEEP_MAX, STEP_JSON_BYTES_MAX
+from contextrelay.logic.document.bounds import check_json
 from contextrelay.logic.pipeline.language import (
+    Budget,
     Input,
     Pipeline,
     Step,
@@ -21,7 +24,7 @@ from contextrelay.logic.pipeline.language import (
     read_pipeline,
     suggestion,
 )
-from contextrelay.logic.pipeline.yaml_nodes import refuse
+from contextrelay.logic.pipeline.yaml_nodes import place_behind, refuse
 from contextrelay.model.runs.pipeline import StepView
 
 Hear = Callable[[StepView], object]
@@ -80,6 +83,9 @@ class Setting(Struct, frozen=True, kw_only=True):
     """For each model that steps name, "" for none: the one that answers, as PROVIDER:MODEL."""
     address: str | None
     hear: Hear
+    budget: Budget
+    has_own_budget: bool
+    """Whether the budget was given when the run was gone on with: it is then the only one."""
 
 
 def load(path: str | os.PathLike[str]) -> Definition:
@@ -90,29 +96,42 @@ def load(path: str | os.PathLike[str]) -> Definition:
         Invalid: something in one of them is wrong; with file, line and column.
     """
     main = Path(path)
-    reader = _Reader(_text)
+    reader = _Reader(read_text)
     reader.read(main)
     return Definition(str(main), reader.files, os.getcwd())
 
 
 def with_included(made: Definition) -> Definition:
     """A definition that was made in code, with the files that it includes."""
-    reader = _Reader(lambda path: made.files.get(str(path)) or _text(path))
+    reader = _Reader(lambda path: made.files.get(str(path)) or read_text(path))
     reader.read(Path(made.main))
     return replace(made, files=reader.files)
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """What a file says; of one that is too long the beginning.
+
+    Raises:
+        NotFound: there is no such file.
+        Invalid: it cannot be read, or is no text.
+    """
     try:
-        with path.open("rb") as file:
+        # A pipe would be waited for.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise Invalid(f"{path} is no file", "give the path of a pipeline")
             raw = file.read(PIPELINE_BYTES_MAX + 1)
-        return raw.decode()
     except FileNotFoundError as error:
         raise NotFound(f"there is no file {path}", "give the path of a pipeline") from error
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{path} is no UTF-8: {error}", "save it as UTF-8") from error
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror}", "check the path") from error
+    if len(raw) > PIPELINE_BYTES_MAX:
+        return raw.decode(errors="replace")  # Too long, which the reader of it says.
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        place = place_behind(raw[: error.start].decode())
+        refuse(str(path), place, f"no UTF-8: {error.reason}", "save it as UTF-8")
 
 
 class _Reader:
@@ -189,11 +208,7 @@ def check_inputs(pipeline: Pipeline, given: Mapping[str, Any]) -> dict[str, Any]
             raise Invalid(f"the input {name} is missing", f"give it: --input {name}=VALUE")
         else:
             inputs[name] = taken.default
-    try:
-        encode(inputs)
-    except (UnicodeEncodeError, TypeError) as error:
-        hint = "give texts in UTF-8, numbers, lists and objects"
-        raise Invalid(f"an input of {pipeline.name} cannot be stored", hint) from error
+    check_json(inputs, f"an input of {pipeline.name}", STEP_JSON_BYTES_MAX)
     return inputs
 
 
@@ -201,6 +216,11 @@ def typed_input(taken: Input | None, text: str) -> Any:
     """A value as somebody types it, read as the input's type; what cannot be is left a text."""
     if taken is None or taken.type in ("text", "ref"):
         return text
+    return typed(text)
+
+
+def typed(text: str) -> Any:
+    """A value as somebody types it: JSON, or else a text."""
     try:
         return decode(text)
     except (DecodeError, RecursionError):

@@ -11,6 +11,7 @@ from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.terminal import ERASE_BELOW, REDRAW, UP
 from contextrelay.model.runs.pipeline import PipelineRun, StepView
+from contextrelay.model.runs.step import FINAL
 
 _SIGNS = {"done": "✔", "failed": "✘", "skipped": "–", "waiting": "?", "running": "▶"}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -31,6 +32,8 @@ def step_line(view: StepView, sign: str = "", elapsed_s: float | None = None) ->
         parts.append(price(view.price))
     if view.ref:
         parts.append(display.short(view.ref))
+    if view.kind == "approve" and view.status in FINAL:
+        parts.append(f"by {display.clean(view.by)}")
     if view.reason:
         parts.append(display.clean(view.reason.splitlines()[0]))
     return "  ".join(parts)
@@ -55,7 +58,7 @@ def summary(run: PipelineRun) -> list[str]:
     lines = [f"{name} {display.short(run.run)}  {run.status}: {steps}{time_taken}{spent}"]
     if run.reason:
         lines.append(f"  {display.clean(run.reason.splitlines()[0])}")
-    if run.hint:
+    if run.hint and run.status != "running":
         lines.append(f"  next: {run.hint}")
     return lines
 
@@ -71,6 +74,7 @@ class View:
         self._began_s: dict[str, float] = {}
         self._lines = 0
         self._over = Event()
+        self._is_read = True
         self._ticker = Thread(target=self._tick, daemon=True) if self._is_live else None
 
     def __enter__(self) -> View:
@@ -84,15 +88,28 @@ class View:
             self._ticker.join()
             self._draw()
 
+    def begin(self, run: str, name: str) -> None:
+        """Say which run it is, to those who read lines."""
+        if self._console.is_json:
+            self._line(PipelineRun(run=run, name=name, status="running", steps={}), "")
+
     def hear(self, view: StepView) -> None:
         """Take in how a step stands now."""
         with self._lock:
             self._views[view.step] = view
             self._began_s.setdefault(view.step, time.monotonic())
         if self._console.is_json:
-            self._console.line(view, "")
+            self._line(view, "")
         elif not self._is_live and view.status != "running":
-            self._console.line(view, step_line(view))
+            self._line(view, step_line(view))
+
+    def _line(self, value: object, human: str) -> None:
+        """Print a line; where nobody reads them any more (`| head`), the run goes on without."""
+        if self._is_read:
+            try:
+                self._console.line(value, human)
+            except OSError:
+                self._is_read = False
 
     def _tick(self) -> None:
         while not self._over.wait(_TICK_S):

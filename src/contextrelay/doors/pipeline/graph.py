@@ -6,10 +6,13 @@ one have the name of that step in front of theirs.
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
+from contextrelay.doors.pipeline.spent import Over, Spent
 from contextrelay.doors.pipeline.steps.values import Known, Scope
-from contextrelay.logic.pipeline.language import Pipeline, Step
+from contextrelay.logic.pipeline.language import Budget, Pipeline, Step
+from contextrelay.model.runs.pipeline import StepView
 from contextrelay.model.runs.step import FINAL, StepStatus
 
 
@@ -20,6 +23,7 @@ class Result(NamedTuple):
     ref: str | None = None
     by: str = ""
     reason: str = ""
+    hint: str = ""
 
 
 class Node:
@@ -47,10 +51,12 @@ class Node:
         """How a fan-out ends whose items are all over: their refs, in order, are its result."""
         results = [self.results[index] for index in range(len(self.items))]
         failed = [each for each in results if each.status == "failed"]
-        if failed and (self.step.on_failure == "stop" or len(failed) == len(results)):
+        reason = ""
+        if failed:
             reason = f"{len(failed)} of {len(results)} items failed: {failed[0].reason}"
-            return Result("failed", reason=reason), None
-        return Result("done"), [each.ref for each in results]
+        if failed and (self.step.on_failure == "stop" or len(failed) == len(results)):
+            return Result("failed", reason=reason, hint=failed[0].hint), None
+        return Result("done", reason=reason), [each.ref for each in results]
 
     def unit_key(self, index: int | None) -> str:
         return self.key if index is None else f"{self.key}[{index}]"
@@ -60,10 +66,16 @@ class Graph:
     """The steps of one pipeline in a run."""
 
     def __init__(
-        self, pipeline: Pipeline, inputs: dict[str, Any], prefix: str, parent: Unit | None
+        self,
+        pipeline: Pipeline,
+        inputs: dict[str, Any],
+        prefix: str,
+        parent: Unit | None,
+        budget: Budget,
     ) -> None:
         self.pipeline, self.inputs, self.parent = pipeline, inputs, parent
         self.prefix = prefix
+        self.budget, self.spent, self.began_s = budget, Spent(), time.monotonic()
         self.nodes = {name: Node(step, prefix) for name, step in pipeline.steps.items()}
         self.followers: dict[str, list[str]] = {name: [] for name in self.nodes}
         self.open_needs = {name: len(step.needs) for name, step in pipeline.steps.items()}
@@ -89,12 +101,36 @@ class Graph:
     def ended(self) -> tuple[Result, dict[str, str | None] | None]:
         """How the step ends that includes this pipeline: with what its last steps gave."""
         if failures := self.failures():
-            reason = f"{failures[0].key} failed: {failures[0].result.reason}"
-            return Result("failed", reason=reason), None
+            first = failures[0].result
+            reason = f"{failures[0].key} failed: {first.reason}"
+            return Result("failed", reason=reason, hint=first.hint), None
         leaves = self.leaves()
         if len(leaves) == 1:
             return Result("done", leaves[0].result.ref), None
         return Result("done"), {node.step.name: node.result.ref for node in leaves}
+
+    def spend(self, view: StepView) -> None:
+        """Count what a step took, here and in the pipelines that this one is in."""
+        self.spent.add(view)
+        if self.parent is not None:
+            self.parent.graph.spend(view)
+
+    def over(self) -> Over | None:
+        """What of a budget is used up: of this pipeline, or of one that it is in."""
+        if over := self.spent.over(self.budget):
+            return self._named(over)
+        above = None if self.parent is None else self.parent.graph.over()
+        return self.time_is_up() or above
+
+    def time_is_up(self) -> Over | None:
+        time_s = self.budget.time_s
+        if time_s is None or time.monotonic() - self.began_s <= time_s:
+            return None
+        return self._named(Over("time", f"its time is up: {time_s:g} s", f"{2 * time_s:g}s"))
+
+    def _named(self, over: Over) -> Over:
+        name = f"{self.prefix[:-1]}: " if self.prefix else ""
+        return over._replace(text=name + over.text)
 
     def failures(self) -> list[Node]:
         """The steps because of which the pipeline failed."""

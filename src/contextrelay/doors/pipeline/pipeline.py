@@ -37,6 +37,7 @@ from contextrelay.limits import (
     PIPELINE_PARALLEL_DEFAULT,
     PIPELINE_PARALLEL_MAX,
 )
+from contextrelay.logic.pipeline.language import Budget
 from contextrelay.logic.pipeline.language import Pipeline as Checked
 from contextrelay.logic.pipeline.yaml_nodes import refuse
 from contextrelay.logic.prices import price
@@ -73,6 +74,8 @@ class Pipeline:
         """Add a step: one of prompt, cli, exec, cap, python, pipeline, approve, and its fields."""
         if self._definition is not None:
             raise Invalid("this pipeline is a file's", "add the step to the file")
+        if name in self._document["steps"]:
+            raise Invalid(f"there is a step {name!r} already", "give this one another name")
         self._document["steps"][name] = fields
         return self
 
@@ -176,10 +179,14 @@ def setting_of(
     pipelines: dict[str, Checked],
     parallel: int,
     models: dict[str, str],
+    own_budget: Budget | None = None,
 ) -> Setting:
+    main = pipelines[started.definition.main]
     return Setting(
         pipelines=pipelines,
-        main=pipelines[started.definition.main],
+        main=main,
+        budget=own_budget or main.budget,
+        has_own_budget=own_budget is not None,
         folder=started.definition.folder,
         inputs=started.inputs,
         parallel=parallel,
@@ -209,14 +216,17 @@ def check_parallel(parallel: int) -> None:
         raise Invalid(f"{parallel} steps at once", f"take 1 to {PIPELINE_PARALLEL_MAX}")
 
 
-def models_of(relay: Relay, pipelines: Mapping[str, Checked]) -> dict[str, str]:
+def models_of(
+    relay: Relay, pipelines: Mapping[str, Checked], own_budget: Budget | None = None
+) -> dict[str, str]:
     """The models that answer, as PROVIDER:MODEL, by what steps name.
 
     Raises:
         Invalid: there is no such provider; or the budget is a price, and that of one is not known.
     """
     models: dict[str, str] = {}
-    has_price = any(each.budget.price is not None for each in pipelines.values())
+    budgets = [own_budget] if own_budget else [each.budget for each in pipelines.values()]
+    has_price = any(each.price is not None for each in budgets)
     prices = prices_here(os.environ)
     for pipeline in pipelines.values():
         for step in pipeline.steps.values():

@@ -18,7 +18,7 @@ from contextrelay.model.runs.step import FINAL, STEP_EVENT
 from contextrelay.model.thread import Event, Numbered
 from contextrelay.wire.verbs import ReadEvents
 
-STARTED, RESUMED = "pipeline.started", "pipeline.resumed"
+STARTED, RESUMED, ALIVE = "pipeline.started", "pipeline.resumed", "pipeline.alive"
 CANCEL, FINISHED = "pipeline.cancel", "pipeline.finished"
 
 
@@ -95,6 +95,12 @@ class RunRecord:
         self.started_at: datetime | None = None
         self.end: dict[str, Any] = {}
         self.is_cancel_asked = False
+        self.budget: dict[str, Any] = {}
+        """What it was gone on with instead of the budget in its file."""
+        self.used_s = 0.0
+        """How long it ran, until it was last stopped."""
+        self._since: datetime | None = None
+        self._last: datetime | None = None
 
     def take(self, numbered: Numbered) -> None:
         """Follow one event."""
@@ -106,6 +112,9 @@ class RunRecord:
             case "pipeline.started" | "pipeline.resumed":
                 self.status, self.end, self.is_cancel_asked = "running", {}, False
                 self.runner = _runner(event.detail.get("runner"))
+                self._stopped()
+                self._since, self._last = event.at, None
+                self.budget = {**self.budget, **(event.detail.get("budget") or {})}
                 if event.type == STARTED:
                     self.name = str(event.detail.get("name", ""))
                     self.definition = str(event.detail.get("definition", ""))
@@ -115,14 +124,25 @@ class RunRecord:
                 self.is_cancel_asked = True
             case "pipeline.finished":
                 self.status, self.end = event.detail.get("status", "failed"), event.detail
+                self._stopped()
+                if "duration_ms" in event.detail:
+                    self.used_s = event.detail["duration_ms"] / 1000
             case _:
                 return
+
+    def _stopped(self) -> None:
+        """Count the time of a process that ended: of one that was killed until its last event."""
+        if self._since is not None and self._last is not None:
+            self.used_s += (self._last - self._since).total_seconds()
+        self._since = self._last = None
 
     def _take_step(self, event: Event) -> None:
         key, status = str(event.detail.get("step", "")), str(event.detail.get("status", ""))
         if status == "pending":
             self.steps.pop(key, None)
             return
+        if "decided_by" not in event.detail:  # A decision may come when nothing runs.
+            self._last = event.at
         self.steps[key] = StepRecord(
             status=status,
             ref=event.detail.get("ref"),

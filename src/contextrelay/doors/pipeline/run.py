@@ -13,27 +13,35 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from msgspec.json import encode
 from msgspec.structs import replace
 
 from contextrelay.client.relay import Relay
 from contextrelay.client.run.tally import since_ms
 from contextrelay.doors.pipeline.approval import Waits
 from contextrelay.doors.pipeline.definition import Setting, check_inputs, included_path
+from contextrelay.doors.pipeline.ends import (
+    OF_THE_STORE,
+    Lasting,
+    failed,
+    result_of,
+    write_end,
+    write_run_end,
+)
 from contextrelay.doors.pipeline.graph import Graph, Node, Result, Unit
-from contextrelay.doors.pipeline.record import CANCEL, FINISHED, RunRecord, StepRecord, follow
+from contextrelay.doors.pipeline.record import CANCEL, RunRecord, StepRecord, follow
 from contextrelay.doors.pipeline.runner import Runner
-from contextrelay.doors.pipeline.steps.task import Outcome, Task
+from contextrelay.doors.pipeline.spent import Over
+from contextrelay.doors.pipeline.steps.task import Task
 from contextrelay.doors.pipeline.steps.values import Scope, Values
-from contextrelay.doors.pipeline.views import Spent, next_step, view_of
-from contextrelay.errors import Conflict, Invalid
-from contextrelay.limits import RUN_LOOK_S, SOURCE_REFS_MAX, STEP_REASON_CHARS_MAX
-from contextrelay.logic.document.values import is_object
-from contextrelay.logic.pipeline.condition import holds, values_of
+from contextrelay.doors.pipeline.views import left, next_step, view_of
+from contextrelay.errors import Conflict, RelayError
+from contextrelay.limits import RUN_LOOK_S
+from contextrelay.logic.pipeline.language import Budget
 from contextrelay.logic.pipeline.schedule import never_runs
 from contextrelay.model.runs.pipeline import PipelineRun, RunStatus, StepView
-from contextrelay.model.runs.step import FINAL, StepStatus
-from contextrelay.wire.verbs import EndThread, FinishStep
+from contextrelay.model.runs.step import StepStatus
+
+WHEN = "when: does not hold"
 
 
 class Run:
@@ -42,20 +50,24 @@ class Run:
     def __init__(self, relay: Relay, record: RunRecord, setting: Setting, runner: Runner) -> None:
         self._relay, self._record, self._setting = relay, record, setting
         self._runner = runner
-        self._reports: SimpleQueue[tuple[Unit, Outcome | BaseException]] = SimpleQueue()
+        self._reports: SimpleQueue[tuple[Unit, StepView | BaseException]] = SimpleQueue()
         self._ready: deque[Unit] = deque()
         self._opened: deque[tuple[Graph, Node]] = deque()
         self._under_way = 0
         self._waits = Waits(relay, record.run)
-        self._began_s = time.monotonic()
+        self._lasting = Lasting(relay, record.run)
         self._looked_s = time.monotonic()
         self._is_stopped = False
         """Whether nothing new is begun any more."""
+        self._is_cancelled = False
         self._end: tuple[RunStatus, str] | None = None
+        self._over: Over | None = None
         self._error: BaseException | None = None
-        self._spent = Spent()
+        self._hear_error: Exception | None = None
         self._views: dict[str, StepView] = {}
-        self._graph = Graph(setting.main, setting.inputs, "", None)
+        self._graph = Graph(setting.main, setting.inputs, "", None, setting.budget)
+        self._graph.began_s -= record.used_s
+        self._timed: list[Graph] = []
 
     # The loop
 
@@ -65,13 +77,13 @@ class Run:
         Raises:
             Conflict: another process has taken this run over.
             RelayError: the store does not answer.
+            Exception: what `hear` raised; the run went on to its end without it.
         """
         for key, record in self._record.steps.items():
-            self._views[key] = view_of(key, record)
-            self._spent.add(self._views[key])
+            if record.status != "running":
+                self._views[key] = view_of(key, record)
         try:
             self._begin_graph(self._graph)
-            self._check_budget()
             while True:
                 try:
                     self._open_all()
@@ -81,14 +93,18 @@ class Run:
                     self._take_report()
                     self._look()
                 except KeyboardInterrupt:
-                    if self._is_stopped:
+                    if self._is_cancelled:
                         raise
                     self.cancel("interrupted")
         finally:
             self._runner.close()
         if self._error is not None:
             raise self._error
-        return self._finish()
+        result = self._finish()
+        if self._hear_error is not None:
+            self._hear_error.add_note(f"run {result.run} went on without it: {result.status}")
+            raise self._hear_error
+        return result
 
     def _is_over(self) -> bool:
         if self._under_way or self._opened:
@@ -109,15 +125,14 @@ class Run:
             self._under_way -= 1
             self._take(unit, outcome)
 
-    def _take(self, unit: Unit, outcome: Outcome | BaseException) -> None:
+    def _take(self, unit: Unit, outcome: StepView | BaseException) -> None:
+        self._lasting.ended(unit)
         if isinstance(outcome, Conflict):
             # Somebody was faster, as a worker that was taken for lost: what they wrote counts.
             follow(self._relay, self._record)
             before = self._record.steps.get(unit.key)
             if before is not None and before.is_final:
-                self._heard(view_of(unit.key, before))
-                self._ended(unit, _result_of(before))
-                return
+                outcome = view_of(unit.key, before)
         if isinstance(outcome, BaseException):
             # The store, or another runner: what is not written down is not done.
             self._error = self._error or outcome
@@ -126,19 +141,12 @@ class Run:
         if outcome.status == "cancelled":
             self._stop()
             return
-        view = replace(
-            self._view(unit, outcome.status, outcome.ref, reason=outcome.reason),
-            hint=outcome.hint,
-            is_cached=outcome.is_cached,
-            tokens_in=outcome.tokens_in,
-            tokens_out=outcome.tokens_out,
-            price=outcome.price,
-            duration_ms=outcome.duration_ms,
-        )
-        self._spent.add(view)
-        self._heard(view)
-        self._ended(unit, Result(outcome.status, outcome.ref, reason=outcome.reason))
-        self._check_budget()
+        unit.graph.spend(outcome)
+        self._heard(outcome)
+        status: Any = outcome.status
+        result = Result(status, outcome.ref, outcome.by, outcome.reason, outcome.hint)
+        self._ended(unit, result)
+        self._check_budget(unit.graph)
 
     def _look(self) -> None:
         """Now and then: has somebody cancelled or decided, is the time up?"""
@@ -149,18 +157,19 @@ class Run:
             if numbered.event.type == CANCEL:
                 self.cancel(f"cancelled by {numbered.event.by}")
         for unit, decided in self._waits.decided(self._record):
-            result = _result_of(decided)
-            self._heard(self._view(unit, decided.status, None, decided.by, result.reason))
-            self._ended(unit, result)
-        time_s = self._setting.main.budget.time_s
-        if time_s is not None and time.monotonic() - self._began_s > time_s:
-            self._end = self._end or ("stopped", f"its time is up: {time_s:g} s")
-            self._stop()
+            self._heard(view_of(unit.key, decided))
+            self._ended(unit, result_of(decided))
+        for graph in self._timed:
+            if graph.left and (over := graph.time_is_up()):
+                self._past(over)
+                self._runner.stop()
+        self._lasting.show()
         self._looked_s = time.monotonic()
 
     def cancel(self, reason: str) -> None:
         """End the run: what is under way is ended, and may be done again by a resume."""
         self._end = self._end or ("cancelled", reason)
+        self._is_cancelled = True
         self._stop()
 
     def _stop(self) -> None:
@@ -171,6 +180,12 @@ class Run:
 
     def _begin_graph(self, graph: Graph) -> None:
         """Take what is over from the record, and look at the rest."""
+        if graph.budget.time_s is not None:
+            self._timed.append(graph)
+        if not graph.prefix or graph.budget != Budget():
+            for key, record in self._record.steps.items():
+                if key.startswith(graph.prefix):
+                    graph.spent.add(view_of(key, record))
         for name, node in graph.nodes.items():
             before = self._record.steps.get(node.key)
             if before is not None and before.is_final:
@@ -181,22 +196,26 @@ class Run:
         for name, node in graph.nodes.items():
             if node.status == "pending" and not graph.open_needs[name]:
                 self._opened.append((graph, node))
+        self._check_budget(graph)
         if not graph.left:
             self._graph_over(graph)
 
     def _restore(self, node: Node, before: StepRecord) -> None:
-        node.result = _result_of(before)
+        node.result = result_of(before)
         node.status = node.result.status
 
     def _open_all(self) -> None:
-        while self._opened and not self._is_stopped:
+        while self._opened:
             graph, node = self._opened.popleft()
             try:
-                self._open(graph, node)
-            except Invalid as error:
-                self._write_end(Unit(graph, node), Result("failed", reason=error.message))
-        if self._is_stopped:
-            self._opened.clear()
+                if node.status == "running":
+                    self._fill(graph, node)
+                elif node.status == "pending" and not self._is_stopped:
+                    self._open(graph, node)
+            except OF_THE_STORE:
+                raise
+            except RelayError as error:
+                self._write_end(Unit(graph, node), failed(error))
 
     def _open(self, graph: Graph, node: Node) -> None:
         """All that a step needs is over: begin it, or skip it."""
@@ -204,11 +223,9 @@ class Run:
         needs = {need: graph.nodes[need].status for need in step.needs}
         reason = never_runs(step, graph.pipeline, needs)
         values = self._values(Unit(graph, node))
-        if not reason and step.when is not None:
-            known = values.known(values_of(step.when))
-            reason = "" if holds(step.when, known) else "when: does not hold"
-        if reason:
-            self._write_end(Unit(graph, node), Result("skipped", reason=reason))
+        if reason or not (step.is_filtered or values.hold(step.when)):
+            result = Result("skipped", reason=reason or WHEN)
+            self._write_end(Unit(graph, node), result)
             return
         if step.foreach is None:
             self._begin_unit(Unit(graph, node))
@@ -220,29 +237,33 @@ class Run:
     def _fill(self, graph: Graph, node: Node) -> None:
         """Begin as many items as may be under way; those that are over are taken as they are."""
         most = node.step.max_parallel or len(node.items)
-        while node.begun < len(node.items) and node.under_way < most:
+        while node.begun < len(node.items) and node.under_way < most and not self._is_stopped:
             unit = Unit(graph, node, node.begun)
             node.begun += 1
             self._begin_unit(unit)
-        if len(node.results) == len(node.items) and node.status == "running":
+        if len(node.results) == len(node.items):
             self._write_end(Unit(graph, node), *node.joined())
 
     def _begin_unit(self, unit: Unit) -> None:
         before = self._record.steps.get(unit.key)
         if unit.item_index is not None and before is not None and before.is_final:
-            unit.node.results[unit.item_index] = _result_of(before)
+            unit.node.results[unit.item_index] = result_of(before)
             return
         unit.node.status = "running"
         step = unit.node.step
         try:
-            if step.kind == "approve":
+            if step.is_filtered and not self._values(unit).hold(step.when):
+                self._write_end(unit, Result("skipped", reason=WHEN))
+            elif step.kind == "approve":
                 self._begin_wait(unit, before)
             elif step.kind == "pipeline":
                 self._begin_included(unit)
             else:
                 self._ready.append(unit)
-        except Invalid as error:
-            self._write_end(unit, Result("failed", reason=error.message))
+        except OF_THE_STORE:
+            raise
+        except RelayError as error:
+            self._write_end(unit, failed(error))
 
     def _begin_wait(self, unit: Unit, before: StepRecord | None) -> None:
         assert unit.node.step.text is not None
@@ -256,7 +277,8 @@ class Run:
         given: dict[str, Any] = self._values(unit).document(unit.node.step.args or {})
         inputs = check_inputs(pipeline, given)
         self._heard(self._view(unit, "running", None))
-        self._begin_graph(Graph(pipeline, inputs, f"{unit.key}/", unit))
+        budget = Budget() if self._setting.has_own_budget else pipeline.budget
+        self._begin_graph(Graph(pipeline, inputs, f"{unit.key}/", unit, budget))
 
     def _values(self, unit: Unit) -> Values:
         return Values(self._relay, self._scope(unit))
@@ -281,10 +303,11 @@ class Run:
                 model=self._setting.models.get(step.model or "") if step.kind == "prompt" else None,
             )
             self._under_way += 1
+            self._lasting.begin(unit)
             self._heard(self._view(unit, "running", None))
             self._runner.submit(task, partial(self._report, unit))
 
-    def _report(self, unit: Unit, outcome: Outcome | BaseException) -> None:
+    def _report(self, unit: Unit, outcome: StepView | BaseException) -> None:
         """Take note of the end of a task, in the thread that did it."""
         self._reports.put((unit, outcome))
 
@@ -295,10 +318,7 @@ class Run:
         graph, node = unit.graph, unit.node
         if unit.item_index is not None:
             node.results[unit.item_index] = result
-            if not self._is_stopped:
-                self._fill(graph, node)
-            elif len(node.results) == len(node.items):
-                self._write_end(Unit(graph, node), *node.joined())
+            self._opened.append((graph, node))
             return
         node.status, node.result = result.status, result
         graph.left -= 1
@@ -316,36 +336,23 @@ class Run:
 
     def _write_end(self, unit: Unit, result: Result, body: Any = None) -> None:
         """Write the end of what this thread itself decides, and go on from it."""
-        step = unit.node.step
-        detail: dict[str, Any] = {"kind": step.kind}
-        if result.reason:
-            detail["reason"] = result.reason[:STEP_REASON_CHARS_MAX]
-        refs = body.values() if is_object(body) else body or ()
-        detail["refs_in"] = [ref for ref in refs if ref][:SOURCE_REFS_MAX]
-        verb = FinishStep(
-            thread=self._record.run,
-            step=unit.key,
-            status=result.status,
-            detail=detail,
-            ref=result.ref,
-            has_result=body is not None,
-            name=step.out.name or (f"{step.name} results" if body is not None else None),
-            media_type=None if body is None else "application/json",
-            by="pipeline",
-        )
-        finished = self._relay.transport.ask(verb, b"" if body is None else encode(body))
-        ref = None if finished.artifact is None else finished.artifact.ref
-        self._heard(self._view(unit, result.status, ref, reason=result.reason))
-        self._ended(unit, Result(result.status, ref, result.by, result.reason))
+        ended = write_end(self._relay, self._record.run, unit, result, body)
+        view = self._view(unit, ended.status, ended.ref, ended.by, ended.reason)
+        self._heard(replace(view, hint=ended.hint))
+        self._ended(unit, ended)
 
     # What it takes
 
-    def _check_budget(self) -> None:
-        """Past its budget a run begins nothing more; what is under way comes to its end."""
-        over = self._spent.over(self._setting.main.budget)
+    def _check_budget(self, graph: Graph) -> None:
+        """Past a budget a run begins nothing more; what is under way comes to its end."""
+        over = graph.over()
         if over and (self._ready or self._opened or self._under_way or self._waits):
-            self._end = self._end or ("stopped", over)
-            self._is_stopped = True
+            self._past(over)
+
+    def _past(self, over: Over) -> None:
+        self._over = self._over or over
+        self._end = self._end or ("stopped", over.text)
+        self._is_stopped = True
 
     def _finish(self) -> PipelineRun:
         """Write how the run ended, and what it took."""
@@ -353,29 +360,18 @@ class Run:
         status, reason = self._end or ("done", "")
         if self._end is None and failures:
             status, reason = "failed", f"{failures[0].key}: {failures[0].result.reason}"
-        counts: dict[str, int] = {}
-        for node in self._graph.nodes.values():
-            name = node.status if node.status in FINAL else "pending"
-            counts[name] = counts.get(name, 0) + 1
         result = PipelineRun(
             run=self._record.run,
             name=self._setting.main.name,
             status=status,
             reason=reason,
-            hint=next_step(status, self._record.run, failures),
-            steps=self._views,
-            **self._spent.fields(),
-            duration_ms=since_ms(self._began_s),
+            hint=next_step(status, self._record.run, failures, self._over),
+            steps={key: left(view) for key, view in self._views.items()},
+            **self._graph.spent.fields(),
+            duration_ms=since_ms(self._graph.began_s),
             started_at=self._record.started_at,
         )
-        detail = {
-            "status": status,
-            "reason": reason[:STEP_REASON_CHARS_MAX],
-            "steps": counts,
-            **self._spent.fields(),
-            "duration_ms": result.duration_ms,
-        }
-        self._relay.transport.ask(EndThread(self._record.run, FINISHED, detail, "pipeline"))
+        write_run_end(self._relay, result, self._graph)
         return result
 
     # What is shown
@@ -388,9 +384,9 @@ class Run:
 
     def _heard(self, view: StepView) -> None:
         self._views[view.step] = view
-        self._setting.hear(view)
-
-
-def _result_of(record: StepRecord) -> Result:
-    status: Any = record.status
-    return Result(status, record.ref, record.by, str(record.detail.get("reason", "")))
+        if self._hear_error is None:
+            try:
+                self._setting.hear(view)
+            except Exception as error:
+                # It is somebody's own code, and no reason to leave steps half done.
+                self._hear_error = error

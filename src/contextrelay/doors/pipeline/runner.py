@@ -12,10 +12,12 @@ from typing import Protocol
 
 from contextrelay.client.relay import Relay
 from contextrelay.doors.pipeline.steps.kinds import TRIES
+from contextrelay.doors.pipeline.steps.leftovers import end_leftovers
 from contextrelay.doors.pipeline.steps.python_pool import PythonPool
-from contextrelay.doors.pipeline.steps.task import Outcome, Place, Task, perform
+from contextrelay.doors.pipeline.steps.task import Place, Task, perform
+from contextrelay.model.runs.pipeline import StepView
 
-Done = Callable[[Outcome | BaseException], None]
+Done = Callable[[StepView | BaseException], None]
 
 
 class Runner(Protocol):
@@ -38,11 +40,14 @@ class Threads:
     def __init__(self, relay: Relay, parallel: int) -> None:
         self._place = Place(relay, PythonPool(), Event())
         self._threads = ThreadPoolExecutor(parallel, "relay-step")
+        self._run: str | None = None
 
     def submit(self, task: Task, done: Done) -> None:
+        self._run = task.thread
+
         def work() -> None:
             try:
-                outcome: Outcome | BaseException = perform(self._place, task, TRIES)
+                outcome: StepView | BaseException = perform(self._place, task, TRIES)
             except BaseException as error:
                 outcome = error
             done(outcome)
@@ -56,3 +61,5 @@ class Threads:
         self._place.stop.set()
         self._threads.shutdown()
         self._place.pool.close()
+        if self._run is not None:
+            end_leftovers(self._run)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contextrelay.client.relay import Relay
+from contextrelay.doors.pipeline.again import run_again
 from contextrelay.doors.pipeline.approval import Decision, decide
 from contextrelay.doors.pipeline.definition import Hear, read_started
 from contextrelay.doors.pipeline.pipeline import (
@@ -26,11 +28,11 @@ from contextrelay.doors.pipeline.record import (
     plain_runner,
     read_record,
 )
-from contextrelay.doors.pipeline.steps.child import end_leftovers
-from contextrelay.doors.pipeline.views import shown_run
+from contextrelay.doors.pipeline.steps.leftovers import end_leftovers
+from contextrelay.doors.pipeline.views import next_step, shown_run
 from contextrelay.errors import Conflict, NotFound, Refused
 from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, RUN_CANCEL_S_MAX, RUN_LOOK_S
-from contextrelay.logic.pipeline.language import suggestion
+from contextrelay.logic.pipeline.language import read_budget
 from contextrelay.model.runs.pipeline import PipelineRun, StepView
 from contextrelay.wire.verbs import AddEvent, EndThread, FinishStep, ReadEvents
 
@@ -42,25 +44,30 @@ def resume(
     parallel: int | None = None,
     on: str | None = None,
     is_forced: bool = False,
+    budget: Mapping[str, Any] | None = None,
     by: str = "you",
     hear: Hear | None = None,
 ) -> PipelineRun:
     """Go on with a run that was killed, cancelled or stopped: only what is not over is run.
 
+    `budget` has the fields of a file's, which it replaces; those of included files end with it.
+
     Raises:
         NotFound: it is no run of a pipeline.
         Conflict: another process runs it.
+        Invalid: that is no budget.
     """
     record = read_record(relay, run)
     _check_free(record, is_forced)
-    end_leftovers(run)
     started = read_started(relay.pull(record.definition))
     checked = started.definition.pipelines()
     many = parallel or record.parallel or PIPELINE_PARALLEL_DEFAULT
     check_parallel(many)
-    models = models_of(relay, checked)
+    own = read_budget({**record.budget, **(budget or {})}, checked[started.definition.main].budget)
+    models = models_of(relay, checked, own)
+    end_leftovers(run)
     runner = runner_on(relay, many, on)
-    detail = {"runner": plain_runner(), "parallel": many, "on": on}
+    detail = {"runner": plain_runner(), "parallel": many, "on": on, "budget": dict(budget or {})}
     try:
         # By a key of where the run stood: of two who resume it there, one is refused.
         verb = EndThread(run, RESUMED, detail, by, is_over=False)
@@ -69,7 +76,7 @@ def resume(
         hint = f"watch it: relay pipeline show {run[:8]}"
         raise Conflict("another process resumed it at the same time", hint) from None
     follow(relay, record)
-    setting = setting_of(relay, started, checked, many, models)
+    setting = setting_of(relay, started, checked, many, models, own)
     return go(relay, record, setting, runner, hear)
 
 
@@ -90,32 +97,18 @@ def _check_free(record: RunRecord, is_forced: bool) -> None:
 
 
 def retry(relay: Relay, run: str, step: str, *, by: str = "you", **options: Any) -> PipelineRun:
-    """Run a step again, and all that depends on it, then what else is left."""
+    """Run a step again, and all that depends on it, then what else is left.
+
+    Raises:
+        NotFound: there is no such step, or no such part of one.
+    """
     record = read_record(relay, run)
     _check_free(record, options.get("is_forced", False))
-    started = read_started(relay.pull(record.definition))
-    main = started.definition.pipelines()[started.definition.main]
-    top = step.partition("/")[0].partition("[")[0]
-    if top not in main.steps:
-        raise NotFound(f"there is no step {step!r}", suggestion(top, main.steps))
-    again = {top}
-    for name, each in main.steps.items():  # in order: what it needs was looked at
-        if again.intersection(each.needs):
-            again.add(name)
-    for key in record.steps:
-        name = key.partition("/")[0].partition("[")[0]
-        is_inside = name == top and step != top
-        # Of a step with parts the one that is named, those that failed, and what holds them.
-        if name not in again or (is_inside and not _is_around(step, key, record)):
-            continue
+    definition = read_started(relay.pull(record.definition)).definition
+    pipelines = definition.pipelines()
+    for key in run_again(step, pipelines[definition.main], pipelines, record.steps):
         relay.transport.ask(FinishStep(thread=run, step=key, status="pending", by=by))
     return resume(relay, run, by=by, **options)
-
-
-def _is_around(step: str, key: str, record: RunRecord) -> bool:
-    """Whether a part is the one that is named, in it, around it, or not done."""
-    is_near = key.startswith(step) or step.startswith(key)
-    return is_near or record.steps[key].status != "done"
 
 
 def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
@@ -138,7 +131,8 @@ def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
         time.sleep(RUN_LOOK_S)
     if record.status == "running":
         end_leftovers(run)
-        detail = {"status": "cancelled", "reason": f"cancelled by {by}"}
+        hint = next_step("cancelled", run, [])
+        detail = {"status": "cancelled", "reason": f"cancelled by {by}", "hint": hint}
         relay.transport.ask(EndThread(run, FINISHED, detail, by))
         follow(relay, record)
     return shown_run(record)
@@ -176,8 +170,12 @@ def show(relay: Relay, run: str) -> PipelineRun:
     record = read_record(relay, run)
     shown = shown_run(record)
     definition = read_started(relay.pull(record.definition)).definition
+    begun = {re.split(r"[\[/]", key)[0] for key in shown.steps}  # Those with parts that are there.
     for name, step in definition.pipelines()[definition.main].steps.items():
-        shown.steps.setdefault(name, StepView(step=name, kind=step.kind, status="pending"))
+        if name not in shown.steps:
+            is_begun = shown.status == "running" and name in begun
+            status = "running" if is_begun else "pending"
+            shown.steps[name] = StepView(step=name, kind=step.kind, status=status)
     return shown
 
 

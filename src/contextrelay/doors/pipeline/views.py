@@ -2,47 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any
+from msgspec.structs import replace
 
-from contextrelay.client.run.tally import spell_price
 from contextrelay.doors.pipeline.graph import Node
 from contextrelay.doors.pipeline.record import RunRecord, StepRecord
-from contextrelay.logic.pipeline.language import Budget
+from contextrelay.doors.pipeline.spent import Over, Spent
 from contextrelay.model.runs.pipeline import PipelineRun, RunStatus, StepView
-
-
-class Spent:
-    """What a run took so far."""
-
-    def __init__(self) -> None:
-        self.tokens_in = self.tokens_out = 0
-        self.price: Decimal | None = Decimal(0)
-
-    def add(self, view: StepView) -> None:
-        self.tokens_in += view.tokens_in
-        self.tokens_out += view.tokens_out
-        known = self.price is not None and view.price is not None
-        self.price = (self.price or 0) + Decimal(view.price or 0) if known else None
-
-    def fields(self) -> dict[str, Any]:
-        return {
-            "tokens_in": self.tokens_in,
-            "tokens_out": self.tokens_out,
-            "price": spell_price(self.price),
-        }
-
-    def over(self, budget: Budget) -> str:
-        """What of a budget is used up, in words; empty where nothing is."""
-        tokens = self.tokens_in + self.tokens_out
-        if budget.tokens is not None and tokens > budget.tokens:
-            return f"{tokens:,} tokens of {budget.tokens:,} are used"
-        if budget.price is None or self.price == 0:
-            return ""
-        if self.price is None:
-            return f"what was spent of ${budget.price:g} is not known"
-        is_over = self.price > Decimal(str(budget.price))
-        return f"${spell_price(self.price)} of ${budget.price:g} is used" if is_over else ""
 
 
 def view_of(key: str, record: StepRecord) -> StepView:
@@ -64,16 +29,18 @@ def view_of(key: str, record: StepRecord) -> StepView:
     )
 
 
-def next_step(status: RunStatus, run: str, failures: list[Node]) -> str:
+def next_step(status: RunStatus, run: str, failures: list[Node], over: Over | None = None) -> str:
+    """What to do after a run ended so."""
     short = run[:8]
     match status:
-        case "failed":
+        case "failed" if failures:
             again = f"relay pipeline retry {short} {failures[0].key}"
             return f"repair its cause, then: {again}; a file that was changed is a new run"
         case "cancelled" | "killed":
             return f"go on with: relay pipeline resume {short}"
         case "stopped":
-            return "raise the budget in the file and run it again: what is cached is not done twice"
+            more = f"{over.field if over else 'tokens'}={over.more if over else 'MORE'}"
+            return f"go on with a larger budget: relay pipeline resume {short} --budget {more}"
         case _:
             return ""
 
@@ -82,6 +49,8 @@ def shown_run(record: RunRecord) -> PipelineRun:
     """A run by its events."""
     end = record.end
     views = {key: view_of(key, step) for key, step in record.steps.items()}
+    if record.state != "running":
+        views = {key: left(view) for key, view in views.items()}
     spent = Spent()
     for view in views.values():
         spent.add(view)
@@ -90,9 +59,14 @@ def shown_run(record: RunRecord) -> PipelineRun:
         name=record.name,
         status=record.state,
         reason=str(end.get("reason", "")),
-        hint="",
+        hint=str(end.get("hint", "")) or next_step(record.state, record.run, []),
         steps=views,
         **spent.fields(),
         duration_ms=int(end.get("duration_ms", 0)),
         started_at=record.started_at,
     )
+
+
+def left(view: StepView) -> StepView:
+    """A step of a run that nobody runs: what was under way is to be done again."""
+    return replace(view, status="pending") if view.status == "running" else view

@@ -17,6 +17,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.document.values import shown
 from contextrelay.logic.pipeline.condition import Expression, parse_condition
+from contextrelay.logic.pipeline.shell import check_words, quoting
 from contextrelay.logic.pipeline.template import Template, parse_template
 from contextrelay.model.artifact import ArtifactType
 
@@ -78,10 +79,13 @@ def words(value: Any) -> tuple[str, ...]:
 
 def command(value: Any) -> Template | tuple[Template, ...]:
     """A list of words, or one line for the shell."""
-    if isinstance(value, str):
-        return parse_template(value)
-    if not (read := templates(value)):
+    read = parse_template(value) if isinstance(value, str) else templates(value)
+    if not read or (isinstance(value, str) and not value.strip()):
         raise Invalid("an empty command", "name the program first")
+    if isinstance(read, Template):
+        quoting(read)
+    else:
+        check_words(read)
     return read
 
 

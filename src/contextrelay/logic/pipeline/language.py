@@ -1,7 +1,7 @@
 """The pipeline language: what a file may say, and the values that it becomes.
 
-Every field is in one of the tables below, with its JSON Schema and the function that reads it; the
-schema for editors (`json_schema`) is made of the same tables.
+Every field is in one of the tables of `fields.py`, with its JSON Schema and the function that reads
+it; the schema for editors (`editor_schema.py`) is made of the same tables.
 
 Rule: a pipeline that is read can be run: names, types, references and the graph were checked, and
 what is wrong is refused with file, line and column and with what was meant.
@@ -30,7 +30,6 @@ from contextrelay.model.artifact import ArtifactType
 Kind = Literal["prompt", "cli", "exec", "cap", "python", "pipeline", "approve"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 InputType = Literal["text", "number", "integer", "boolean", "list", "object", "ref"]
-SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Input(Struct, frozen=True, kw_only=True):
@@ -90,6 +89,11 @@ class Step(Struct, frozen=True, kw_only=True):
     out: Out = Out()
     on_failure: Literal["stop", "continue"] = "stop"
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether `when` is asked for each item of a fan-out by itself."""
+        return self.when is not None and any(each.root == "item" for each in values_of(self.when))
+
 
 class Pipeline(Struct, frozen=True, kw_only=True):
     """A graph of steps, checked; `steps` in an order in which they can be run."""
@@ -130,6 +134,23 @@ def read_pipeline(text: str, file: str) -> Pipeline:
         budget=Budget(**budget),
         steps={name: steps[name] for name in in_order},
     )
+
+
+def read_budget(given: Mapping[str, Any], before: Budget) -> Budget | None:
+    """A budget whose fields stand instead of those of another one; None where none is given.
+
+    Raises:
+        Invalid: there is no such field, or its value is none.
+    """
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in fields.BUDGET:
+            raise Invalid(f"a budget has no {shown(name)}", suggestion(name, fields.BUDGET))
+        try:
+            read[name] = fields.BUDGET[name].read(value)
+        except Invalid as error:
+            raise Invalid(f"budget {name}: {error.message}", error.hint) from error
+    return replace(before, **_renamed(read)) if read else None
 
 
 class _Mapping:
@@ -352,34 +373,3 @@ def _check_names(
             wrong(f"{{{{{value}}}}} is not known", "there are {{run.id}} and {{run.name}}")
     if step.max_parallel is not None and step.foreach is None:
         wrong("max_parallel without foreach:", "add foreach:, or leave it out")
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a pipeline file, for editors."""
-
-    def mapping(table: Mapping[str, fields.Field], **parts: Any) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "additionalProperties": False,
-            "required": [name for name, field in table.items() if field.is_required],
-            "properties": {
-                name: {"description": field.meaning, **parts.get(name, field.schema)}
-                for name, field in table.items()
-            },
-        }
-
-    def named(schema: dict[str, Any]) -> dict[str, Any]:
-        names = {"pattern": fields.NAME.pattern}
-        return {"type": "object", "propertyNames": names, "additionalProperties": schema}
-
-    out = mapping(fields.OUT)
-    kinds = [mapping({**fields.KINDS[kind], **fields.STEP}, out=out) for kind in KINDS]
-    taken: dict[str, Any] = {"anyOf": [mapping(fields.INPUT), {"not": {"type": "object"}}]}
-    top = mapping(
-        fields.TOP,
-        inputs=named(taken),
-        defaults=mapping(fields.DEFAULTS),
-        budget=mapping(fields.BUDGET),
-        steps=named({"oneOf": kinds}),
-    )
-    return {"$schema": SCHEMA_ID, "title": "A pipeline of Context Relay", **top}

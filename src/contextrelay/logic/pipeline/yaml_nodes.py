@@ -70,8 +70,16 @@ def refuse(file: str, place: Place, message: str, hint: str) -> NoReturn:
     Raises:
         Invalid: always; the message begins with file, line and column.
     """
-    where = {"file": file, "line": place.line, "column": place.column}
-    raise Invalid(f"{file}:{place.line}:{place.column}: {message}", hint, where)
+    raise Invalid(f"{file}:{place.line}:{place.column}: {message}", hint, _where(file, place))
+
+
+def _where(file: str, place: Place) -> dict[str, object]:
+    return {"file": file, "line": place.line, "column": place.column}
+
+
+def place_behind(text: str) -> Place:
+    """The place behind a text that a file begins with."""
+    return Place(text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
 def read_yaml(text: str, file: str) -> Node:
@@ -81,8 +89,14 @@ def read_yaml(text: str, file: str) -> Node:
         Invalid: it is no YAML, or has what is refused here; with file, line and column.
         TooLarge: it is too long, too deep or has too many values.
     """
-    if len(text.encode(errors="replace")) > PIPELINE_BYTES_MAX:
-        raise TooLarge(f"{file} is longer than {PIPELINE_BYTES_MAX:,} bytes", "make it two files")
+    raw = text.encode(errors="replace")
+    if len(raw) > PIPELINE_BYTES_MAX:
+        place = place_behind(raw[:PIPELINE_BYTES_MAX].decode(errors="ignore"))
+        raise TooLarge(
+            f"{file}:{place.line}:{place.column}: longer than {PIPELINE_BYTES_MAX:,} bytes",
+            "make it two files",
+            _where(file, place),
+        )
     try:
         node = _Builder(file).build(_parse(text, yaml.CSafeLoader))
     except yaml.YAMLError as error:
@@ -132,6 +146,7 @@ class _Builder:
                 f"{self._file}:{place.line}:{place.column}: deeper than {PIPELINE_DEPTH_MAX}, "
                 f"or more than {PIPELINE_NODES_MAX:,} values",
                 "make it two pipelines",
+                _where(self._file, place),
             )
         self._refuse_marks(event, place)
         match event:

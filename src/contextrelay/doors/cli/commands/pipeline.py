@@ -15,7 +15,7 @@ from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import LIMIT, arg, by, one_of, pair, takes, whole
 from contextrelay.doors.pipeline import runs
 from contextrelay.doors.pipeline.approval import Decision
-from contextrelay.doors.pipeline.definition import check_inputs, typed_input
+from contextrelay.doors.pipeline.definition import check_inputs, read_text, typed, typed_input
 from contextrelay.doors.pipeline.display import View, step_line, summary
 from contextrelay.doors.pipeline.pipeline import Begun, Pipeline
 from contextrelay.errors import Invalid, NotFound
@@ -59,33 +59,47 @@ def pipeline_run(args: Namespace, console: Console) -> None:
     if args.dry_run:
         _show_plan(args, console)
         return
+    pipeline = Pipeline.load(args.file)
+    seen = pipeline.definition().files
     while True:
-        pipeline = Pipeline.load(args.file)
-        files = _changed(pipeline)
-        given = _inputs(args, console, pipeline.check())
-        begun = Begun(
-            console.relay, pipeline, given, parallel=args.parallel, on=args.on, by=args.by
-        )
-        console.note(f"run {display.short(begun.run)}")
-        with _ended_politely(), View(console) as view:
-            result = begun.go(view.hear)
-        _show_end(console, result)
+        result = _run_once(args, console, pipeline)
         if not args.watch or result.status == "cancelled":
             return
-        console.note("waiting for a change; Ctrl-C ends it")
-        try:
-            while _changed(pipeline) == files:
-                time.sleep(WATCH_S)
-        except KeyboardInterrupt:
-            return
+        pipeline = None
+        while pipeline is None:
+            console.note("waiting for a change; Ctrl-C ends it")
+            try:
+                while (now := {name: _now(name) for name in seen}) == seen:
+                    time.sleep(WATCH_S)
+            except KeyboardInterrupt:
+                return
+            seen = now
+            try:
+                pipeline = Pipeline.load(args.file)
+                _inputs(args, console, pipeline.check())
+                seen = pipeline.definition().files
+            except (Invalid, NotFound) as error:  # The next change may repair it.
+                pipeline = None
+                console.fail(error)
 
 
-def _changed(pipeline: Pipeline) -> list[tuple[str, int]]:
-    """When each file of a pipeline was last changed."""
-    return [
-        (name, path.stat().st_mtime_ns if (path := Path(name)).exists() else 0)
-        for name in pipeline.definition().files
-    ]
+def _run_once(args: Namespace, console: Console, pipeline: Pipeline) -> PipelineRun:
+    given = _inputs(args, console, pipeline.check())
+    begun = Begun(console.relay, pipeline, given, parallel=args.parallel, on=args.on, by=args.by)
+    console.note(f"run {display.short(begun.run)}")
+    with _ended_politely(), View(console) as view:
+        view.begin(begun.run, pipeline.check().name)
+        result = begun.go(view.hear)
+    _show_end(console, result)
+    return result
+
+
+def _now(name: str) -> str | None:
+    """What a file of a pipeline says now; None where it cannot be read."""
+    try:
+        return read_text(Path(name))
+    except (Invalid, NotFound):
+        return None
 
 
 @contextmanager
@@ -143,6 +157,7 @@ def _show_end(console: Console, result: PipelineRun) -> None:
         console.line(result, "")
     else:
         console.show("\n".join(summary(result)))
+    console.exit_code = 0
     if result.status != "done":
         console.exit_code = 130 if result.reason == "interrupted" else 1
 
@@ -206,10 +221,7 @@ def pipeline_list(args: Namespace, console: Console) -> None:
 def pipeline_show(args: Namespace, console: Console) -> None:
     """Show a run: every step, how it stands, what it took and the ref of its result."""
     run = runs.show(console.relay, _run(console, args))
-    lines = [*(step_line(view) for view in run.steps.values()), *summary(run)]
-    if run.status == "killed":
-        lines.append(f"  next: relay pipeline resume {display.short(run.run)}")
-    console.answer(run, lines)
+    console.answer(run, [*(step_line(view) for view in run.steps.values()), *summary(run)])
 
 
 def _run(console: Console, args: Namespace) -> str:
@@ -224,6 +236,14 @@ def _run(console: Console, args: Namespace) -> str:
 
 
 _GOING_ON = (
+    arg(
+        "--budget",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="tokens, price or time instead of the file's",
+    ),
     arg("--parallel", type=_many, default=None, help="steps at once (as it was begun)"),
     _ON,
     _FORCE,
@@ -246,10 +266,12 @@ def pipeline_retry(args: Namespace, console: Console) -> None:
 def _go_on(args: Namespace, console: Console, step: str | None = None) -> None:
     run = _run(console, args)
     with _ended_politely(), View(console) as view:
+        view.begin(run, "")
         options: dict[str, Any] = {
             "parallel": args.parallel,
             "on": args.on,
             "is_forced": args.force,
+            "budget": {name: typed(text) for name, text in args.budget},
             "by": args.by,
             "hear": view.hear,
         }
@@ -264,7 +286,7 @@ def _go_on(args: Namespace, console: Console, step: str | None = None) -> None:
 def pipeline_cancel(args: Namespace, console: Console) -> None:
     """End a run: what is under way is ended politely, then by force. It can be resumed."""
     run = runs.cancel(console.relay, _run(console, args), args.by)
-    console.answer(run, [*summary(run), f"  next: relay pipeline resume {display.short(run.run)}"])
+    console.answer(run, summary(run))
 
 
 @takes(_RUN, _STEP, by("who approves it"))
@@ -283,7 +305,7 @@ def _decide(args: Namespace, console: Console, decision: Decision) -> None:
     run = _run(console, args)
     view = runs.decided(console.relay, run, args.step, decision)
     what = "approved" if decision.is_approved else "rejected"
-    lines = [f"{what} {display.clean(args.step)}"]
+    lines = [f"{what} {display.clean(args.step)}, by {display.clean(view.by)}"]
     if runs.show(console.relay, run).status == "killed":
         lines.append(f"  next: relay pipeline resume {display.short(run)}")
     console.answer(view, lines)

@@ -1,6 +1,7 @@
 """Commands of steps: run in a group of their own, bounded in time, their output kept as it comes.
 
-Rule: when a step is over, so is its group: what it left behind is ended politely, then by force.
+Rule: when a step is over, so is its group, and what left that with its key in its environment: what
+it left behind is ended politely, then by force.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
+from contextrelay.doors.pipeline.steps.leftovers import KEY_VARIABLE, end_step
 from contextrelay.doors.wrap.child_process import KILLED, not_started
 from contextrelay.errors import Failed, RelayError
 from contextrelay.limits import STEP_ERROR_BYTES_KEPT, STEP_GRACE_S
 
 _READ_BYTES = 64 * 1024
 _LOOK_S = 0.1
-KEY_VARIABLE = "RELAY_STEP_KEY"
 
 
 class Cancelled(RelayError):
@@ -83,6 +84,7 @@ def run_child(
             code = running.wait()
     finally:
         end_group(running.pid, running.poll)
+        end_step(env.get(KEY_VARIABLE, ""))
     said = bytes(errors[-STEP_ERROR_BYTES_KEPT:]).decode(errors="replace")
     return Ended(KILLED - code if code < 0 else code, said)
 
@@ -169,20 +171,3 @@ def end_group(pid: int, poll: Callable[[], int | None] = lambda: None) -> None:
             except (ProcessLookupError, PermissionError):
                 return
             time.sleep(_LOOK_S / 10)
-
-
-def end_leftovers(run: str) -> int:
-    """End what a killed runner left behind on this machine, found by its key; how many groups.
-
-    Only where processes show their environment, as on Linux.
-    """
-    mark = f"{KEY_VARIABLE}={run}/".encode()
-    groups: set[int] = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError):
-            if mark in (folder / "environ").read_bytes():
-                groups.add(os.getpgid(int(folder.name)))
-    own = os.getpgid(0)
-    for group in groups - {own}:
-        end_group(group)
-    return len(groups - {own})

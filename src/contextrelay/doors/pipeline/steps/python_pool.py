@@ -6,10 +6,12 @@ functions really run at once; a process takes the next function when it is done 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event, Lock, Thread
@@ -19,6 +21,7 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 
 from contextrelay.doors.pipeline.steps.child import Deadline, end_group
+from contextrelay.doors.pipeline.steps.leftovers import KEY_VARIABLE, end_step, last_process
 from contextrelay.doors.pipeline.steps.python_worker import read_message, write_message
 from contextrelay.errors import Failed
 from contextrelay.limits import STEP_ERROR_BYTES_KEPT
@@ -62,6 +65,7 @@ class PythonPool:
             if worker is not None:
                 self._idle.remove(worker)
         worker = worker or _Worker(folder, env)
+        newest = last_process()
         try:
             returned = worker.call({"function": function, "args": args, "env": dict(env)}, deadline)
         except BaseException:
@@ -70,6 +74,9 @@ class PythonPool:
             else:
                 worker.end()
             raise
+        finally:
+            if last_process() != newest:
+                end_step(env[KEY_VARIABLE])
         self._keep(worker)
         return returned
 
@@ -91,14 +98,16 @@ class _Worker:
         self.folder = folder
         self.is_usable = True
         self._errors = TemporaryFile()  # noqa: SIM115 (until end)
-        before = os.environ.get("PYTHONPATH")
-        paths = [str(folder), *([before] if before else [])]
+        # Its own key is that of no step, so that it is not ended with what a function left behind.
+        key = env[KEY_VARIABLE].partition("/")[0] + "/"
+        # The folder comes into its path when it has all that it needs itself (-P): what is there
+        # may have the name of anything.
         self._running = subprocess.Popen(
-            [sys.executable, "-m", _MODULE],
+            [sys.executable, "-P", "-m", _MODULE, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**env, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**env, KEY_VARIABLE: key},
             cwd=folder,
             start_new_session=True,
         )
@@ -145,3 +154,20 @@ class _Worker:
         end_group(self._running.pid, self._running.poll)
         self._running.communicate()
         self._errors.close()
+
+
+def module_sha256(function: str, folder: Path) -> str | None:
+    """The hash of the file that a function is in; None where there is none. Nothing is imported."""
+    path: Sequence[str] | None = [str(folder), *sys.path]
+    spec: ModuleSpec | None = None
+    name = ""
+    for part in function.partition(":")[0].split("."):
+        name = f"{name}.{part}" if name else part
+        spec = None if path is None else PathFinder.find_spec(name, path)
+        path = None if spec is None else spec.submodule_search_locations
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+    except OSError:
+        return None

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from json import dumps
 from typing import IO, Any
 
+from msgspec import to_builtins
 from msgspec.json import decode, encode
 
 _SIZE_BYTES = 8
@@ -21,6 +23,7 @@ def main() -> None:
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout = sys.stderr
+    sys.path.insert(0, sys.argv[1])
     before = dict(os.environ)
     while (request := read_message(requests)) is not None:
         asked: dict[str, Any] = decode(request)
@@ -47,7 +50,9 @@ def _result(value: Any) -> tuple[dict[str, Any], bytes]:
         return {"has_result": True}, bytes(value)
     if isinstance(value, str):
         return {"has_result": True}, value.encode()
-    return {"has_result": True, "media_type": "application/json"}, encode(value)
+    plain = to_builtins(value)
+    dumps(plain, allow_nan=False)  # Which has no form in JSON, and would become null.
+    return {"has_result": True, "media_type": "application/json"}, encode(plain)
 
 
 def read_message(stream: IO[bytes]) -> bytes | None:

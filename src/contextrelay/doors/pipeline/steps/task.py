@@ -10,9 +10,10 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import DecodeError, Struct
 from msgspec.json import Encoder, decode
@@ -20,11 +21,12 @@ from msgspec.structs import replace
 
 from contextrelay.client.relay import Relay
 from contextrelay.client.run.tally import since_ms
-from contextrelay.doors.pipeline.steps.child import KEY_VARIABLE, Cancelled
-from contextrelay.doors.pipeline.steps.python_pool import PythonPool
+from contextrelay.doors.pipeline.steps.child import Cancelled
+from contextrelay.doors.pipeline.steps.leftovers import KEY_VARIABLE
+from contextrelay.doors.pipeline.steps.python_pool import PythonPool, module_sha256
 from contextrelay.doors.pipeline.steps.values import Scope, Values, fingerprint
 from contextrelay.doors.wrap.output import Output
-from contextrelay.errors import Conflict, Forbidden, Invalid, NotFound, RelayError
+from contextrelay.errors import Conflict, Forbidden, Gone, Invalid, NotFound, RelayError
 from contextrelay.limits import (
     LABEL_CHARS_MAX,
     SOURCE_REFS_MAX,
@@ -38,6 +40,7 @@ from contextrelay.logic.document.args_schema import checked
 from contextrelay.logic.pipeline.language import Step, values_in
 from contextrelay.logic.pipeline.template import Value
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.runs.pipeline import StepView
 from contextrelay.model.runs.step import FinishedStep
 from contextrelay.wire.verbs import FindResult, FinishStep, KeepResult
 
@@ -77,21 +80,6 @@ class Task(Struct, frozen=True, kw_only=True):
         return {**os.environ, **own}
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
-    """What became of a task; small, so that it can travel."""
-
-    status: Literal["done", "failed", "cancelled"]
-    ref: str | None = None
-    reason: str = ""
-    hint: str = ""
-    is_cached: bool = False
-    tokens_in: int = 0
-    tokens_out: int = 0
-    price: str | None = "0"
-    """In US dollars; None where it is not known."""
-    duration_ms: int = 0
-
-
 class Made(Struct, frozen=True, kw_only=True):
     """What one try of a step brought: bytes, or an artifact that is stored already, or nothing."""
 
@@ -123,8 +111,10 @@ class Place(Struct, frozen=True):
 Try = Callable[[Place, Task, Values, str], Made]
 
 
-def perform(place: Place, task: Task, tries: Mapping[str, Try]) -> Outcome:
+def perform(place: Place, task: Task, tries: Mapping[str, Try]) -> StepView:
     """Do a task to its end, which is then an event of the run; `tries` by kind of step.
+
+    It is done, failed, or `cancelled`: then nothing of it is written, and it may be done again.
 
     Raises:
         Conflict: somebody else has ended this step.
@@ -139,7 +129,8 @@ def perform(place: Place, task: Task, tries: Mapping[str, Try]) -> Outcome:
         cache_key = _cache_key(task, values, used) if _is_cached(step) else ""
         found = place.relay.transport.ask(FindResult(cache_key)) if cache_key else []
         if found:
-            return _finish(place, task, Made(ref=found[0].ref), started_s, refs_in, 0)
+            with suppress(NotFound, Gone):  # It went meanwhile: it is made again.
+                return _finish(place, task, Made(ref=found[0].ref), started_s, refs_in, 0)
         complaint, is_warned, left = "", False, step.retries
         while True:
             attempts += 1
@@ -159,19 +150,19 @@ def perform(place: Place, task: Task, tries: Mapping[str, Try]) -> Outcome:
                 wait_s = STEP_BACKOFF_S * 2 ** (step.retries - left - 1)
                 if place.stop.wait(min(wait_s, STEP_BACKOFF_S_MAX)):
                     raise
-    except Cancelled as error:
-        return Outcome(status="cancelled", reason=error.message)
+        ended = _finish(place, task, made, started_s, refs_in, attempts)
     except Conflict:
         raise
     except RelayError as error:
         if place.stop.is_set():
-            return Outcome(status="cancelled", reason=error.message)
+            status = "cancelled"
+            return StepView(step=task.key, kind=step.kind, status=status, reason=error.message)
         return _fail(place, task, error, started_s, attempts)
-    outcome = _finish(place, task, made, started_s, refs_in, attempts)
-    if cache_key and outcome.ref is not None:
-        keep = KeepResult(cache_key, outcome.ref, step.cache_s or TTL_S_MAX)
-        place.relay.transport.ask(keep)
-    return outcome
+    if cache_key and ended.ref is not None:
+        with suppress(RelayError):  # It is done, whether or not the next run finds it.
+            keep = KeepResult(cache_key, ended.ref, step.cache_s or TTL_S_MAX)
+            place.relay.transport.ask(keep)
+    return ended
 
 
 def _is_cached(step: Step) -> bool:
@@ -183,6 +174,10 @@ def _is_cached(step: Step) -> bool:
 
 def _cache_key(task: Task, values: Values, used: list[Value]) -> str:
     parts = fingerprint(task.step, values, used)
+    if task.step.kind in ("exec", "cli", "python"):
+        parts["folder"] = task.folder
+    if task.step.kind == "python":
+        parts["module"] = module_sha256(task.step.target, Path(task.folder))
     named = _canonical.encode({**parts, "model": task.model})
     return hashlib.sha256(named).hexdigest()[:_CACHE_KEY_CHARS]
 
@@ -226,7 +221,7 @@ def _bare(body: bytes) -> bytes:
 
 def _finish(
     place: Place, task: Task, made: Made, started_s: float, refs_in: list[str], attempts: int
-) -> Outcome:
+) -> StepView:
     """Store what a step brought, with the event that it is done."""
     duration_ms = since_ms(started_s)
     sources = list(dict.fromkeys((*refs_in, *made.sources)))
@@ -257,9 +252,12 @@ def _finish(
         made.output.close()
     else:
         finished: FinishedStep = place.relay.transport.ask(verb, made.body or b"")
-    return Outcome(
+    return StepView(
+        step=task.key,
+        kind=task.step.kind,
         status="done",
         ref=_ref(finished.artifact),
+        by=verb.by,
         is_cached=not attempts,
         tokens_in=made.detail.get("tokens_in", 0),
         tokens_out=made.detail.get("tokens_out", 0),
@@ -272,7 +270,7 @@ def _ref(artifact: Artifact | None) -> str | None:
     return None if artifact is None else artifact.ref
 
 
-def _fail(place: Place, task: Task, error: RelayError, started_s: float, attempts: int) -> Outcome:
+def _fail(place: Place, task: Task, error: RelayError, started_s: float, attempts: int) -> StepView:
     """Write that a step failed, and why."""
     duration_ms = since_ms(started_s)
     reason = error.message[:STEP_REASON_CHARS_MAX]
@@ -287,7 +285,14 @@ def _fail(place: Place, task: Task, error: RelayError, started_s: float, attempt
     }
     verb = FinishStep(thread=task.thread, step=task.key, status="failed", detail=detail)
     place.relay.transport.ask(verb)
-    return Outcome(status="failed", reason=reason, hint=error.hint, duration_ms=duration_ms)
+    return StepView(
+        step=task.key,
+        kind=task.step.kind,
+        status="failed",
+        reason=reason,
+        hint=error.hint,
+        duration_ms=duration_ms,
+    )
 
 
 def folder_of(place: Place, task: Task) -> Path:

@@ -17,7 +17,9 @@ from contextrelay.client.relay import Relay
 from contextrelay.errors import Gone, Invalid, NotFound, TooLarge
 from contextrelay.limits import FOREACH_ITEMS_MAX, STEP_JSON_BYTES_MAX
 from contextrelay.logic.document.values import is_list, is_object
+from contextrelay.logic.pipeline.condition import Expression, holds, values_of
 from contextrelay.logic.pipeline.language import Step
+from contextrelay.logic.pipeline.shell import quoting
 from contextrelay.logic.pipeline.template import Template, Value, look_up
 from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.model.ref import is_ref
@@ -65,14 +67,19 @@ class Values:
             known["steps"] = {name: self.field(name, field)}
         return look_up(value, known)
 
-    def known(self, values: Iterable[Value]) -> dict[str, Any]:
+    def _known(self, values: Iterable[Value]) -> dict[str, Any]:
         """The document that a condition is evaluated on, with these values in it."""
         steps: dict[str, dict[str, Any]] = {}
         for value in values:
             if value.root == "steps":
                 name, field = str(value.path[0]), str(value.path[1])
                 steps.setdefault(name, {}).update(self.field(name, field))
-        return {"inputs": self._scope.inputs, "run": self._scope.run, "steps": steps}
+        known = {"inputs": self._scope.inputs, "run": self._scope.run, "steps": steps}
+        return {**known, "item": self._scope.item}
+
+    def hold(self, when: Expression | None) -> bool:
+        """Whether a condition holds; none does."""
+        return when is None or holds(when, self._known(values_of(when)))
 
     def field(self, name: str, field: str) -> dict[str, Any]:
         """One field of what is known of a step, by its name; empty where it has none."""
@@ -147,8 +154,8 @@ class Values:
             )
         if len(found) > FOREACH_ITEMS_MAX:
             raise TooLarge(
-                f"foreach over {len(found):,} items",
-                f"at most {FOREACH_ITEMS_MAX:,}: split the list, or let a step take many at once",
+                f"foreach over {len(found):,} items: at most {FOREACH_ITEMS_MAX:,}",
+                "split the list, or let a step take many at once",
             )
         return found
 
@@ -198,24 +205,15 @@ class Values:
         return list(dict.fromkeys(found))
 
     def shell(self, template: Template) -> tuple[str, dict[str, str]]:
-        """A line for sh -c, and the variables that its values are in.
-
-        Raises:
-            Invalid: a value stands between single quotes, where the shell looks nothing up.
-        """
-        line, env, quote = "", dict[str, str](), ""
+        """A line for sh -c, and the variables that its values are in."""
+        line, env, is_quoted = "", dict[str, str](), quoting(template)
         for part in template.parts:
             if isinstance(part, str):
-                quote = _quote_after(part, quote)
                 line += part
                 continue
-            if quote == "'":
-                raise Invalid(
-                    f"{{{{{part}}}}} stands between single quotes", "use double quotes, or none"
-                )
             name = f"{VARIABLE}{len(env) + 1}"
+            line += f"${{{name}}}" if is_quoted[len(env)] else f'"${{{name}}}"'
             env[name] = as_text(self.get(part)).replace("\0", "")
-            line += f"${{{name}}}" if quote else f'"${{{name}}}"'
         return line, env
 
 
@@ -246,19 +244,6 @@ def _array(text: str) -> list[Any]:
         if is_list(found):
             return found
     return [line for line in text.splitlines() if line.strip()]
-
-
-def _quote_after(text: str, quote: str) -> str:
-    """The quote that is open behind a piece of a shell line, as the shell reads it."""
-    chars = iter(text)
-    for char in chars:
-        if char == "\\" and quote != "'":
-            next(chars, None)
-        elif quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-    return quote
 
 
 _NOT_CONTENT = (

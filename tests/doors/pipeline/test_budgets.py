@@ -1,0 +1,117 @@
+"""Budgets: past one a run stops cleanly, says how it goes on, and does so with a larger one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from contextrelay import Invalid, Relay
+from contextrelay.doors.pipeline import runs
+from contextrelay.doors.pipeline.record import RunRecord, read_record
+from contextrelay.model.thread import Event, Numbered
+from tests.doors.pipeline.running import run, statuses
+
+SMALL = """\
+budget: {tokens: 10}
+steps:
+  a: {prompt: "one two three", model: echo}
+  b: {exec: "echo ran >> ran", needs: a}
+"""
+
+
+def test_a_run_past_its_budget_goes_on_with_a_larger_one(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    first = run(relay, tmp_path, SMALL)
+
+    still = runs.resume(relay, first.run)
+    over = runs.resume(relay, first.run, budget={"tokens": 100_000})
+
+    assert (first.status, still.status, over.status) == ("stopped", "stopped", "done")
+    used = first.tokens_in + first.tokens_out
+    hint = f"relay pipeline resume {first.run[:8]} --budget tokens={used + 10}"
+    assert hint in first.hint
+    assert hint in still.hint
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert over.steps["a"].ref == first.steps["a"].ref
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({"token": 3}, "did you mean tokens?"),
+        ({"tokens": "many"}, "a whole number"),
+        ({"price": 1}, "the price of echo:echo-1 is not known"),
+    ],
+)
+def test_a_budget_that_is_none_is_refused_and_nothing_changes(
+    relay: Relay, tmp_path: Path, budget: dict[str, object], said: str
+) -> None:
+    """Promise X4."""
+    first = run(relay, tmp_path, SMALL)
+    before = read_record(relay, first.run).seq
+
+    with pytest.raises(Invalid) as refused:
+        runs.resume(relay, first.run, budget=budget)
+
+    assert said in str(refused.value)
+    assert read_record(relay, first.run).seq == before
+
+
+def test_the_budget_of_an_included_file_holds_for_its_steps(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    (tmp_path / "inner.yaml").write_text(
+        "name: inner\nbudget: {tokens: 10}\nsteps:\n"
+        '  a: {prompt: "one two three", model: echo}\n  b: {exec: ["true"], needs: a}\n'
+    )
+    text = (
+        'steps:\n  before: {prompt: "four five", model: echo}\n'
+        "  sub: {pipeline: inner.yaml, needs: before}\n"
+    )
+
+    ended = run(relay, tmp_path, text)
+    still = runs.resume(relay, ended.run)
+    done = runs.resume(relay, ended.run, budget={"tokens": 100_000})
+
+    assert statuses(ended)["before"] == "done"
+    for stopped in (ended, still):
+        assert stopped.status == "stopped"
+        assert stopped.reason.startswith("sub: ")
+        assert "sub/b" not in stopped.steps
+    assert done.status == "done"
+
+
+def test_the_time_of_a_budget_goes_on_when_a_run_is_resumed(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    text = "budget: {time: 1500ms}\nsteps:\n  ask: {approve: Go?}\n  b: {exec: [b], needs: ask}\n"
+    ended = run(relay, tmp_path, text)
+
+    assert ended.status == "stopped"
+    assert ended.reason == "its time is up: 1.5 s"
+    again = runs.resume(relay, ended.run)
+    assert again.status == "stopped"
+    assert again.duration_ms >= ended.duration_ms
+    assert "--budget time=3s" in again.hint
+
+
+def test_the_time_of_a_run_that_was_killed_counts_until_its_last_step() -> None:
+    """Promise X4."""
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    record = RunRecord("run")
+    for seq, (after_s, kind, detail) in enumerate(
+        [
+            (0, "pipeline.started", {}),
+            (5, "run.step", {"step": "a", "status": "done"}),
+            (900, "run.step", {"step": "ask", "status": "done", "decided_by": "ana"}),
+            (1_000, "pipeline.resumed", {}),
+            (1_002, "run.step", {"step": "b", "status": "running"}),
+            (1_003, "pipeline.cancel", {}),
+            (2_000, "pipeline.finished", {"status": "cancelled"}),
+        ]
+    ):
+        at = began + timedelta(seconds=after_s)
+        event = Event(id=str(seq), type=kind, by="x", at=at, detail=detail)
+        record.take(Numbered(seq=seq, event=event))
+
+    assert record.used_s == 5 + 2
