@@ -99,17 +99,16 @@ def test_the_time_of_a_run_that_was_killed_counts_until_its_last_step() -> None:
     """Promise X4."""
     began = datetime(2026, 1, 1, tzinfo=UTC)
     record = RunRecord("run")
-    for seq, (after_s, kind, detail) in enumerate(
-        [
-            (0, "pipeline.started", {}),
-            (5, "run.step", {"step": "a", "status": "done"}),
-            (900, "run.step", {"step": "ask", "status": "done", "decided_by": "ana"}),
-            (1_000, "pipeline.resumed", {}),
-            (1_002, "run.step", {"step": "b", "status": "running"}),
-            (1_003, "pipeline.cancel", {}),
-            (2_000, "pipeline.finished", {"status": "cancelled"}),
-        ]
-    ):
+    said: list[tuple[int, str, dict[str, str]]] = [
+        (0, "pipeline.started", {}),
+        (5, "run.step", {"step": "a", "status": "done"}),
+        (900, "run.step", {"step": "ask", "status": "done", "decided_by": "ana"}),
+        (1_000, "pipeline.resumed", {}),
+        (1_002, "run.step", {"step": "b", "status": "running"}),
+        (1_003, "pipeline.cancel", {}),
+        (2_000, "pipeline.finished", {"status": "cancelled"}),
+    ]
+    for seq, (after_s, kind, detail) in enumerate(said):
         at = began + timedelta(seconds=after_s)
         event = Event(id=str(seq), type=kind, by="x", at=at, detail=detail)
         record.take(Numbered(seq=seq, event=event))

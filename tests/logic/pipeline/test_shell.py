@@ -127,19 +127,10 @@ def test_a_value_in_a_word_that_is_run_is_refused(words: list[str], is_refused: 
     assert refused.value.details["at"] == [len(words) - 1]
 
 
-PIECES = ["'", '"', "`", "$(", ")", "(", "${X:-", "}", "$", "\\", "#", "<<A\n", "\nA\n", "\n", " "]
-PIECES += [
-    "printf %s ",
-    "<<'B'\n",
-    "\nB\n",
-    ";",
-    "$((",
-    "))",
-    "x",
-    "{{item}}",
-    "{{item}}",
-    "{{item}}",
-]
+PIECES = (
+    *("'", '"', "`", "$(", ")", "(", "${X:-", "}", "$", "\\", "#", "<<A\n", "\nA\n", "\n", " "),
+    *("printf %s ", "<<'B'\n", "\nB\n", ";", "$((", "))", "x", *["{{item}}"] * 3),
+)
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
