@@ -34,6 +34,7 @@ from bench.http import fanout, hearing, keyed, latency, pulls, pushes
 from bench.inside import pieces
 from bench.mcp import starting
 from bench.measure import Curve, Result, Skipped
+from bench.quality import packing
 from bench.quality.look import scenarios as look
 
 RESULTS = Path(__file__).parent / "results"
@@ -54,6 +55,7 @@ FILES = {
     "inside-pieces": pieces,
     "mcp-starting": starting,
     "quality-look": look,
+    "quality-packing": packing,
     "tokens": tokens,
     "outline": outline,
     "pipelines": pipelines,

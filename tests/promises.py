@@ -941,6 +941,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/mcp/test_handoffs.py::test_a_thread_is_packed_for_a_model_within_its_budget",
         "tests/doors/cli/test_handoff.py::test_a_context_is_packed_scored_shown_and_pruned",
         "tests/logic/packing/test_pack.py::test_never_over_budget_nothing_lost_and_the_order_kept",
+        "tests/logic/packing/test_relevance.py::test_another_word_for_the_same_finds_a_block_and_counts_less",
         "tests/logic/packing/test_relevance.py::test_the_answer_of_a_question_is_worth_more_than_what_came_before_it",
         "tests/context/test_sessions.py::test_decay_does_not_compound",
     ),

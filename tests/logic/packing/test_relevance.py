@@ -28,6 +28,37 @@ def test_the_answer_of_a_question_is_worth_more_than_what_came_before_it() -> No
     assert scores["1"] > scores["2"] > scores["0"]
 
 
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [("her children", "the kids are fine"), ("a dancer", "they went dancing")],
+)
+def test_another_word_for_the_same_finds_a_block_and_counts_less(query: str, said: str) -> None:
+    """Promise K5: synonyms, and words that begin alike."""
+    index = Relevance([Block("other", said), Block("same", query), Block("none", "rain all day")])
+
+    scores = index.scores(query)
+
+    assert set(scores) == {"other", "same"}
+    assert scores["same"] > scores["other"]
+    assert index.found(query, "other") == (query.split()[1],)
+
+
+def test_how_a_question_is_asked_counts_less_than_what_it_is_about() -> None:
+    blocks = [Block("kind", "one of a kind"), Block("music", "jazz music"), Block("c", "no")]
+
+    assert best(Relevance(blocks), "What kind of music?") == "music"
+
+
+def test_a_block_of_a_group_that_answers_counts_before_one_of_another_group() -> None:
+    talk = ["apples", *["and so on"] * 9]
+    blocks = [Block(f"a{n}", text, group="a") for n, text in enumerate(talk)]
+
+    scores = Relevance([*blocks, Block("b", "pears", group="b")]).scores("apples")
+
+    assert 0 < scores["a9"] < scores["a1"]
+    assert "b" not in scores
+
+
 def test_neighbours_do_not_reach_into_another_group() -> None:
     index = Relevance([Block("a", "about apples", group="1"), Block("b", "bananas", group="2")])
 

@@ -140,7 +140,7 @@ def live(stores: Stores, ref: str) -> Artifact:
         Gone: it was there; the error says when and why it went.
         NotFound: it never was, or its tombstone is forgotten.
     """
-    artifact = _described(stores, ref)
+    artifact = described(stores, ref)
     if artifact is None:
         tombstone = find_tombstone(stores.ledger, ref)
         if tombstone is None:
@@ -151,7 +151,7 @@ def live(stores: Stores, ref: str) -> Artifact:
     return artifact
 
 
-def _described(stores: Stores, ref: str) -> Artifact | None:
+def described(stores: Stores, ref: str) -> Artifact | None:
     """As `find`, but read out of a row only once."""
     row = stores.ledger.get(artifact_log(ref), Kind.ARTIFACT, ONLY)
     if row is None:

@@ -47,7 +47,7 @@ def _fields(block: Block) -> dict[str, Any]:
 def prune_context(stores: Stores, verb: PruneContext, body: Body) -> Pruned:
     before = patched_before(stores, verb.thread)
     found = candidates(stores, verb.thread, Agent())
-    with relevance_of(stores, verb.thread, found.blocks) as index:
+    with relevance_of(stores, verb.thread, found) as index:
 
         def packed(tokens: int) -> Package:
             budget = Budget(tokens, each_tokens=EACH_TOKENS)
@@ -57,7 +57,8 @@ def prune_context(stores: Stores, verb: PruneContext, body: Body) -> Pruned:
                 budget,
                 pins=verb.pins,
                 digests=found.digests,
-                relevance=index,
+                relevance=index.relevance,
+                tokens=index.tokens,
             )
 
         whole = packed(BUDGET_TOKENS_MAX)

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
-from contextrelay.core.artifacts.holds import listed, unexpired
+from contextrelay.core.artifacts.holds import listed
+from contextrelay.core.artifacts.records import described, is_over
 from contextrelay.core.inspect.outline import digested_within, looked_into, outlined_within
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, state_of
@@ -29,6 +30,7 @@ from contextrelay.limits import (
     STAND_IN_TOKENS_MAX,
 )
 from contextrelay.logic.packing.candidates import (
+    BlockFields,
     artifact_block,
     block_fields,
     pruned_refs,
@@ -38,6 +40,7 @@ from contextrelay.logic.packing.inline_or_ref import Message, Prices, Way, choos
 from contextrelay.logic.packing.pack import pack
 from contextrelay.logic.packing.relevance import Relevance
 from contextrelay.logic.packing.turn_features import group_of
+from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.model.package import Block, Budget, Package
@@ -54,28 +57,33 @@ def pack_thread(stores: Stores, verb: Pack, body: Body) -> Package:
         raise Invalid("the thread has nothing to pack", "add facts, artifacts or blocks to it")
     # A window is for reading as text, so the words around each block are paid for as well.
     budget = Budget(verb.budget_tokens, each_tokens=EACH_TOKENS)
-    with relevance_of(stores, verb.thread, found.blocks) as index:
+    with relevance_of(stores, verb.thread, found) as index:
         package = pack(
             found.blocks,
             verb.query,
             budget,
             pins=verb.pins,
             digests=found.digests,
-            relevance=index,
+            relevance=index.relevance,
+            tokens=index.tokens,
         )
     return of_version(package, verb.thread, found.version)
 
 
 @contextmanager
-def relevance_of(stores: Stores, thread: str, blocks: list[Block]) -> Generator[Relevance]:
-    """The index of a thread, kept from one call to the next, brought to just these blocks."""
-    kept: _ThreadIndex | None = stores.live.index(thread)
-    if kept is None:
-        kept = _ThreadIndex()
+def relevance_of(stores: Stores, thread: str, found: Candidates) -> Generator[_ThreadIndex]:
+    """The index of a thread, kept from one call to the next, brought to just what was found."""
+    kept = _index_of(stores, thread)
     with kept.lock:
-        kept.update(blocks)
-        yield kept.relevance
-    stores.live.keep_index(thread, kept, sum(len(block.content) for block in blocks))
+        kept.update(found.blocks)
+        kept.seen = found.seen
+        yield kept
+    stores.live.keep_index(thread, kept, sum(len(block.content) for block in found.blocks))
+
+
+def _index_of(stores: Stores, thread: str) -> _ThreadIndex:
+    kept: _ThreadIndex | None = stores.live.index(thread)
+    return _ThreadIndex() if kept is None else kept
 
 
 class _ThreadIndex:
@@ -84,6 +92,10 @@ class _ThreadIndex:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.relevance = Relevance()
+        self.tokens: dict[str, int] = {}
+        """Of each block by its id."""
+        self.seen: dict[str, _Seen] = {}
+        """By ref."""
         self._blocks: dict[str, Block] = {}
         self._groups: dict[str, list[str]] = {}
 
@@ -95,13 +107,16 @@ class _ThreadIndex:
         """
         groups = _groups(blocks)
         if any(groups.get(name, [])[: len(ids)] != ids for name, ids in self._groups.items()):
-            self.relevance, self._blocks = Relevance(), {}
+            self.relevance, self._blocks, self.tokens = Relevance(), {}, {}
         wanted = {block.id: block for block in blocks}
         for block_id in self._blocks.keys() - wanted.keys():
             self.relevance.remove(block_id)
+            del self.tokens[block_id]
         for block in blocks:
-            if self._blocks.get(block.id) != block:
+            known = self._blocks.get(block.id)
+            if known is not block and known != block:
                 self.relevance.add(block)
+                self.tokens[block.id] = count_tokens(block.content)
         self._blocks, self._groups = wanted, groups
 
 
@@ -112,6 +127,16 @@ def _groups(blocks: list[Block]) -> dict[str, list[str]]:
         if (name := group_of(block)) is not None:
             groups.setdefault(name, []).append(block.id)
     return groups
+
+
+class _Seen(Struct):
+    """What an artifact is as a block, found out once: the same description is the same object."""
+
+    artifact: Artifact
+    fields: BlockFields | None
+    tokens: int | None = None
+    whole: Block | None = None
+    stand_in: Block | None = None
 
 
 class Agent(Struct, frozen=True):
@@ -128,6 +153,7 @@ class Candidates(Struct, frozen=True):
     blocks: list[Block]
     digests: frozenset[str]
     """Ids of the blocks whose content stands in for more."""
+    seen: dict[str, _Seen]
 
 
 EACH_TOKENS = 5
@@ -156,15 +182,28 @@ def candidates(
         found_version = live.version
     way_of, digested_places = _chooser(stores, agent), set[int]()
     until_s = time.monotonic() + LOOKS_S_MAX
-    held = unexpired(stores.ledger, listed(stores.ledger, thread), stores.now_ms())
-    for artifact in held[-PACK_ARTIFACTS_MAX:]:
+    known, seen = _index_of(stores, thread).seen, dict[str, _Seen]()
+    for artifact in _held(stores, thread)[-PACK_ARTIFACTS_MAX:]:
         if artifact.ref not in left_out and artifact.media_type != HANDOFF_MEDIA_TYPE:
-            block, is_whole = _block(stores, artifact, way_of, time.monotonic() > until_s)
-            if not is_whole:
+            before = known.get(artifact.ref)
+            if before is None or before.artifact is not artifact:
+                before = _Seen(artifact, block_fields(artifact))
+            seen[artifact.ref] = before
+            block = _block(stores, before, way_of, time.monotonic() > until_s)
+            if block is not before.whole:
                 digested_places.add(len(blocks))
             blocks.append(block)
     own = _with_own_ids(blocks)
-    return Candidates(found_version, own, frozenset(own[place].id for place in digested_places))
+    digests = frozenset(own[place].id for place in digested_places)
+    return Candidates(found_version, own, digests, seen)
+
+
+def _held(stores: Stores, thread: str) -> list[Artifact]:
+    """The artifacts of a thread that are there, oldest first."""
+    now_ms = stores.now_ms()
+    every = (described(stores, ref) for ref in listed(stores.ledger, thread))
+    there = [each for each in every if each is not None and not is_over(each, now_ms)]
+    return sorted(there, key=lambda artifact: (artifact.created_at, artifact.ref))
 
 
 def _chooser(stores: Stores, agent: Agent) -> Callable[[str, int], Way]:
@@ -184,21 +223,33 @@ def _chooser(stores: Stores, agent: Agent) -> Callable[[str, int], Way]:
     return way_of
 
 
-def _block(
-    stores: Stores, artifact: Artifact, way_of: Callable[[str, int], Way], is_late: bool
-) -> tuple[Block, bool]:
-    """An artifact as a block; whether that is all of it. Where it is late, it is read by lines."""
-    fields = block_fields(artifact)
+def _block(stores: Stores, seen: _Seen, way_of: Callable[[str, int], Way], is_late: bool) -> Block:
+    """An artifact as a block, whole or by what stands in for it; where it is late, by lines."""
+    artifact, fields = seen.artifact, seen.fields
     if artifact.sealed is not None or not artifact.is_text:
-        return artifact_block(artifact, _line(artifact, None), is_whole=False), False
-    tokens = looked_into(stores, artifact, is_late).whole.tokens
-    if fields is None:
-        shown = outlined_within(stores, artifact, STAND_IN_TOKENS_MAX, is_late).text
-    elif artifact.size_bytes <= OUTLINE_BYTES_MAX and way_of(fields.type, tokens) != "ref":
-        return artifact_block(artifact, _text(stores, artifact), is_whole=True), True
-    else:
-        shown = digested_within(stores, artifact, STAND_IN_TOKENS_MAX, is_late).text
-    return artifact_block(artifact, f"{_line(artifact, tokens)}\n{shown}", is_whole=False), False
+        return artifact_block(artifact, fields, _line(artifact, None), is_whole=False)
+    tokens = seen.tokens
+    if tokens is None:
+        tokens = looked_into(stores, artifact, is_late).whole.tokens
+        seen.tokens = None if is_late else tokens
+    is_whole = (
+        fields is not None
+        and artifact.size_bytes <= OUTLINE_BYTES_MAX
+        and way_of(fields.type, tokens) != "ref"
+    )
+    kept = seen.whole if is_whole else seen.stand_in
+    if kept is not None:
+        return kept
+    if is_whole:
+        seen.whole = artifact_block(artifact, fields, _text(stores, artifact), is_whole=True)
+        return seen.whole
+    shown = (outlined_within if fields is None else digested_within)(
+        stores, artifact, STAND_IN_TOKENS_MAX, is_late
+    )
+    text = f"{_line(artifact, tokens)}\n{shown.text}"
+    block = artifact_block(artifact, fields, text, is_whole=False)
+    seen.stand_in = None if is_late else block
+    return block
 
 
 def _line(artifact: Artifact, tokens: int | None) -> str:

@@ -71,9 +71,10 @@ def state_blocks(state: dict[str, Any]) -> Iterator[Block]:
         yield Block(f"last_actions/{index}", text, "AGENT", group="actions", timestamp=_at(each))
 
 
-def artifact_block(artifact: Artifact, content: str, is_whole: bool) -> Block:
+def artifact_block(
+    artifact: Artifact, fields: BlockFields | None, content: str, is_whole: bool
+) -> Block:
     """An artifact of a thread as a block, with its whole content or with what stands in for it."""
-    fields = block_fields(artifact)
     if fields is None:
         return Block(
             f"artifacts/{artifact.ref}",

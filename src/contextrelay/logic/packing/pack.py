@@ -7,7 +7,7 @@ that a conversation reads as it went, and what was sent before stays a prefix of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -45,13 +45,14 @@ def pack(
     relevance: Relevance | None = None,
     shorten: Shorten | None = None,
     digests: Collection[str] = (),
+    tokens: Mapping[str, int] | None = None,
 ) -> Package:
     """Choose the blocks that say most to a query, within a budget.
 
     SYSTEM blocks and `pins` (ids) are always in. `relevance`: an index over these blocks that is
-    kept from one time to the next; without one it is made here. `now_ms`: the age of a block is
-    counted from it, or from the newest. `count`: another way to count tokens. `digests`: ids of
-    blocks whose content stands in for more, as `why` then says.
+    kept from one time to the next. `now_ms`: the age of a block is counted from it, or from the
+    newest. `count`: another way to count tokens; `tokens`: counts by id. `digests`: ids of blocks
+    whose content stands in for more, as `why` then says.
 
     Raises:
         BudgetTooSmall: SYSTEM and pinned blocks alone are over the budget.
@@ -61,7 +62,8 @@ def pack(
     budget = budget_tokens if isinstance(budget_tokens, Budget) else Budget(budget_tokens)
     _check(blocks, pins)
     counted = count or partial(count_tokens, tokenizer=tokenizer)
-    costs = {block.id: counted(block.content) + budget.each_tokens for block in blocks}
+    taken = {each.id: counted(each.content) for each in blocks} if tokens is None else tokens
+    costs = {block.id: taken[block.id] + budget.each_tokens for block in blocks}
     choice = _Choice(budget.spendable_tokens, costs, digests)
     _take_musts(choice, blocks, set(pins))
     _drop_repeats(choice, blocks)
@@ -71,16 +73,14 @@ def pack(
     shown = dict[str, Block]()
     for rank, place in enumerate(_ranked(blocks, choice, found, priors), 1):
         block = blocks[place]
-        short = None if shorten is None else shorten(block, costs[block.id])
-        if short is not None:
+        if (short := shorten and shorten(block, costs[block.id])) is not None:
             shown[block.id] = replace(block, content=short)
             costs[block.id] = counted(short) + budget.each_tokens
-        score = found.get(block.id)
-        if score is None:
+        if (score := found.get(block.id)) is None:
             choice.take(block.id, "recent", 0.0 if found else priors[place], rank)
             continue
-        is_near = rank <= _EXPLAINED or choice.has_room(block.id)
-        words = index.found(query, block.id) if is_near else ()
+        is_explained = rank <= _EXPLAINED or choice.has_room(block.id)
+        words = index.found(query, block.id) if is_explained else ()
         choice.take(block.id, "relevant", score, rank, words, short is not None)
     kept = tuple(shown.get(block.id, block) for block in blocks if choice.keeps(block.id))
     return Package(

@@ -11,21 +11,27 @@ The weights hold over a wide range around these values (bench/quality/locomo).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from contextrelay.logic.packing.embeddings import Embed, Vectors, fused
+from contextrelay.logic.packing.related_words import (
+    BEGINNING_CHARS,
+    begin_alike,
+    framing,
+    synonyms,
+)
 from contextrelay.logic.packing.turn_features import (
-    ASKS_WHEN,
+    SAYS_NUMBER,
     SAYS_WHEN,
     day_of,
-    days_in,
     group_of,
-    same_days,
     speaker_of,
 )
+from contextrelay.logic.packing.turns import Turn, weigh
 from contextrelay.logic.packing.weights import LENGTH_BITS, WEIGHTS, Weights, WordWeights, idf
 from contextrelay.logic.search.words import query_words, stem, words
 from contextrelay.model.package import Block
@@ -33,23 +39,13 @@ from contextrelay.model.package import Block
 _SPEAKER_TURNS_MIN = 3
 
 
-class _Entry(Struct):
-    """A block as the index knows it."""
+class _Asked(Struct, frozen=True):
+    """What a query asks for: the speakers that it names, and its other words."""
 
-    id: str
-    place: int
-    group: str | None
-    place_in_group: int
-    words: dict[str, int]
-    """How often each is in it, packed with its length: a key into the table of weights."""
-    length: int
-    speaker: str
-    is_question: bool
-    says_when: bool
-    day: tuple[int, int] | None
-    """Month and day."""
-    lends: list[tuple[int, float]] | None = None
-    """Places of its neighbours, with their shares of its weight; None: to be looked up again."""
+    speakers: set[str]
+    spelled: dict[str, str]
+    meant: dict[str, dict[str, float]]
+    """By each word of it what it may mean, with what that counts."""
 
 
 class Relevance:
@@ -62,7 +58,7 @@ class Relevance:
         weights: Weights = WEIGHTS,
     ) -> None:
         self._weights = weights
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Turn] = {}
         self._ids: list[str] = []
         """By place; empty where a block was removed."""
         self._free: list[int] = []
@@ -71,11 +67,13 @@ class Relevance:
         self._groups: dict[str, list[str | None]] = {}
         """The members, in order; None for one that left."""
         self._in_groups: dict[str, dict[str, int]] = {}
+        self._beginnings: dict[str, list[str]] = {}
+        """Words by how they begin."""
         self._speakers: dict[str, int] = {}
         self._length_sum = 0
         self._packs: dict[int, int] = {}
         self._table = WordWeights(weights, 1.0)
-        self._last_asked: tuple[str, set[str], dict[str, str]] | None = None
+        self._last_asked: tuple[str, _Asked] | None = None
         """What the last query asks for: it is looked up for every block that is shown."""
         self._vectors = None if embed is None else Vectors(embed)
         self._word_vectors = None if embed is None else Vectors(embed)
@@ -99,7 +97,7 @@ class Relevance:
         for word in words(said):
             counted[word] = counted.get(word, 0) + 1
         length = sum(counted.values())
-        entry = _Entry(
+        entry = Turn(
             id=block.id,
             place=self._new_place(block.id) if old is None else old.place,
             group=group_of(block),
@@ -109,6 +107,7 @@ class Relevance:
             speaker=speaker,
             is_question=said.rstrip().endswith("?"),
             says_when=SAYS_WHEN.search(said) is not None,
+            says_number=SAYS_NUMBER.search(said) is not None,
             day=day_of(block),
         )
         self._entries[block.id] = entry
@@ -166,19 +165,19 @@ class Relevance:
     def _weighed(self, query: str) -> list[float]:
         """What each place says to a query."""
         self._table = self._table.at(self._length_sum / max(len(self._entries), 1))
-        speakers, asked = self._asked(query)
+        asked = self._asked(query)
         summed = [0.0] * len(self._ids)
-        for word, spelled in asked.items():
-            if self._word_vectors is None and not self._in_groups.get(word):
-                # Nobody has neighbours: the weights are added where the word stands.
-                postings = self._postings.get(word, {})
-                table = self._weights_of(word, postings)
-                for place, packed in postings.items():
-                    summed[place] += table[packed]
-            else:
-                for place, score in self._of_meaning(word, spelled).items():
-                    summed[place] += score
-        self._weigh(summed, query, speakers)
+        how_asked = framing().intersection(asked.meant)
+        for word, meant in asked.meant.items():
+            is_framing = word in how_asked and len(how_asked) < len(asked.meant)
+            share = self._weights.framing if is_framing else 1.0
+            for place, score in self._of_word(word, meant).items():
+                summed[place] += score * share
+        has_groups = bool(self._groups)
+        for turn in self._entries.values() if has_groups else ():
+            if turn.is_question and turn.lends is None:
+                self._lends(turn)  # Finds its answer as well.
+        weigh(summed, self._entries.values(), query, asked.speakers, self._weights, has_groups)
         return summed
 
     def found(self, query: str, block_id: str) -> tuple[str, ...]:
@@ -186,16 +185,15 @@ class Relevance:
         entry = self._entries.get(block_id)
         if entry is None:
             return ()
-        near = [entry, *self._neighbours(entry)]
-        _, asked = self._asked(query)
+        near = set(entry.words).union(*(each.words for each in self._neighbours(entry)))
+        asked = self._asked(query)
         return tuple(
-            spelled for word, spelled in asked.items() if any(word in entry.words for entry in near)
+            asked.spelled[word] for word, meant in asked.meant.items() if not near.isdisjoint(meant)
         )
 
-    def _asked(self, query: str) -> tuple[set[str], dict[str, str]]:
-        """The speakers that a query names, and its other words."""
+    def _asked(self, query: str) -> _Asked:
         if self._last_asked is not None and self._last_asked[0] == query:
-            return self._last_asked[1:]
+            return self._last_asked[1]
         spoken = set(re.findall(r"\w+", query.casefold()))
         speakers = {
             name
@@ -203,14 +201,15 @@ class Relevance:
             if turns >= _SPEAKER_TURNS_MIN and spoken.issuperset(name.split())
         }
         names = {stem(word) for name in speakers for word in name.split()}
-        asked = query_words(query)
-        others = {word: asked[word] for word in asked if word not in names}
-        self._last_asked = query, speakers, others
-        return speakers, others
+        spelled = query_words(query)
+        meant = {word: self._meant(word, spelled[word]) for word in spelled if word not in names}
+        asked = _Asked(speakers, spelled, meant)
+        self._last_asked = query, asked
+        return asked
 
     # Groups
 
-    def _join_group(self, entry: _Entry, old: _Entry | None) -> None:
+    def _join_group(self, entry: Turn, old: Turn | None) -> None:
         """Give a block its place in its group: behind the others, or where it was."""
         if old is not None and old.group == entry.group:
             entry.place_in_group = old.place_in_group
@@ -223,19 +222,19 @@ class Relevance:
                 members.append(entry.id)
         self._look_again(entry)
 
-    def _leave_group(self, entry: _Entry) -> None:
+    def _leave_group(self, entry: Turn) -> None:
         if entry.group is not None:
             # Its place stays empty: to close up would cost as much as the group is long.
             self._groups[entry.group][entry.place_in_group] = None
             self._look_again(entry)
 
-    def _look_again(self, changed: _Entry) -> None:
+    def _look_again(self, changed: Turn) -> None:
         """Let the neighbours of a block that changed look up theirs again."""
         for entry in self._neighbours(changed):
             entry.lends = None
         changed.lends = None
 
-    def _neighbours(self, entry: _Entry) -> Iterator[_Entry]:
+    def _neighbours(self, entry: Turn) -> Iterator[Turn]:
         """The neighbours of a block, as far as words reach."""
         if entry.group is not None:
             members, place = self._groups[entry.group], entry.place_in_group
@@ -244,9 +243,10 @@ class Relevance:
                 if neighbour is not None and neighbour != entry.id:
                     yield self._entries[neighbour]
 
-    def _lends(self, entry: _Entry) -> list[tuple[int, float]]:
+    def _lends(self, entry: Turn) -> list[tuple[int, float]]:
         """The places of a block's neighbours, with their shares of its weight."""
         lends: list[tuple[int, float]] = []
+        entry.answer_place = -1
         if entry.group is not None:
             members, place = self._groups[entry.group], entry.place_in_group
             for offset, share in enumerate(self._weights.before, 1):
@@ -259,7 +259,10 @@ class Relevance:
                 ):
                     is_answer = offset == 1 and entry.is_question
                     given = self._weights.after_question if is_answer else share
-                    lends.append((self._entries[neighbour].place, given))
+                    neighbour_place = self._entries[neighbour].place
+                    lends.append((neighbour_place, given))
+                    if is_answer:
+                        entry.answer_place = neighbour_place
         entry.lends = lends
         return lends
 
@@ -271,7 +274,7 @@ class Relevance:
         # Always the same object: what is looked up for every posting then stays near at hand.
         return self._packs.setdefault(packed, packed)
 
-    def _note_words(self, entry: _Entry) -> None:
+    def _note_words(self, entry: Turn) -> None:
         self._length_sum += entry.length
         if entry.speaker:
             self._speakers[entry.speaker] = self._speakers.get(entry.speaker, 0) + 1
@@ -280,12 +283,13 @@ class Relevance:
             postings = self._postings.get(word)
             if postings is None:
                 postings = self._postings[word] = {}
+                self._beginnings.setdefault(word[:BEGINNING_CHARS], []).append(word)
             postings[place] = packed
             if entry.group is not None:
                 in_groups = self._in_groups.setdefault(word, {})
                 in_groups[entry.group] = in_groups.get(entry.group, 0) + 1
 
-    def _forget_words(self, entry: _Entry) -> None:
+    def _forget_words(self, entry: Turn) -> None:
         self._length_sum -= entry.length
         if entry.speaker:
             self._speakers[entry.speaker] -= 1
@@ -297,26 +301,53 @@ class Relevance:
                 if not in_groups[entry.group]:
                     del in_groups[entry.group]
 
-    def _of_word(self, word: str) -> dict[int, float]:
-        """What a word gives to the blocks it stands in, and to their neighbours."""
-        postings = self._postings.get(word)
-        if not postings:
-            return {}
-        table = self._weights_of(word, postings)
-        best = {place: table[packed] for place, packed in postings.items()}
-        entries, ids, get = self._entries, self._ids, best.get
-        for place, packed in postings.items():
-            entry, value = entries[ids[place]], table[packed]
-            lends = entry.lends
-            for neighbour, share in self._lends(entry) if lends is None else lends:
+    def _of_word(self, word: str, meant: dict[str, float]) -> dict[int, float]:
+        """What a word of a query gives to the blocks it stands in, and to their neighbours."""
+        own = self._postings.get(word)
+        limit = self._rarity(word, own) if own else math.inf
+        best: dict[int, float] = {}
+        for other, share in meant.items():
+            postings = self._postings.get(other)
+            if not postings:
+                continue
+            # A rarer word near it is no better than the word that was asked for.
+            rarity = share * min(self._rarity(other, postings), limit)
+            table = {packed: rarity * self._table[packed] for packed in set(postings.values())}
+            if not best:
+                best = {place: table[packed] for place, packed in postings.items()}
+                continue
+            for place, packed in postings.items():
+                if table[packed] > best.get(place, 0.0):
+                    best[place] = table[packed]
+        return self._with_lent(best) if self._groups else best
+
+    def _with_lent(self, own: dict[int, float]) -> dict[int, float]:
+        """What blocks have of a word, and what they lend to their neighbours."""
+        best, turns, ids = dict(own), self._entries, self._ids
+        get = best.get
+        for place, value in own.items():
+            turn = turns[ids[place]]
+            lends = turn.lends
+            for neighbour, share in self._lends(turn) if lends is None else lends:
                 if value * share > get(neighbour, 0.0):
                     best[neighbour] = value * share
         return best
 
-    def _weights_of(self, word: str, postings: dict[int, int]) -> dict[int, float]:
-        """What a word weighs, by how it is packed: few of these differ among many blocks."""
-        rarity = self._rarity(word, postings)
-        return {packed: rarity * self._table[packed] for packed in set(postings.values())}
+    def _meant(self, word: str, spelled: str) -> dict[str, float]:
+        """Words that a word of a query may mean, itself first, each with what it counts."""
+        weights, meant = self._weights, {word: 1.0}
+        for other in self._beginnings.get(word[:BEGINNING_CHARS], ()):
+            if begin_alike(word, other):
+                meant.setdefault(other, weights.beginning)
+        for other in synonyms().get(word, ()):
+            meant[other] = weights.synonym
+        if self._word_vectors is not None:
+            near = self._word_vectors.near(spelled)
+            for other in sorted(near, key=near.__getitem__)[: -weights.near_words_max - 2 : -1]:
+                share = weights.near_share * near[other]
+                if near[other] >= weights.near_min and share > meant.get(other, 0.0):
+                    meant[other] = share
+        return meant
 
     def _rarity(self, word: str, postings: dict[int, int]) -> float:
         """How rare a word is: by blocks, and partly by groups, whose talk repeats itself."""
@@ -328,56 +359,7 @@ class Relevance:
         share = self._weights.group_idf
         return (1 - share) * by_block + share * by_group
 
-    # Who and when
-
-    def _weigh(self, summed: list[float], query: str, speakers: set[str]) -> None:
-        """Let the group, the speaker and the date count, in place."""
-        days = days_in(query)
-        asks_when = ASKS_WHEN.search(query) is not None
-        if not (self._groups or speakers or days or asks_when):
-            return
-        entries, weights = self._entries, self._weights
-        scored = [
-            (entries[block_id], score)
-            for block_id, score in zip(self._ids, summed, strict=True)
-            if score
-        ]
-        best_in_group: dict[str | None, float] = {}
-        for entry, score in scored:
-            if score > best_in_group.get(entry.group, 0.0):
-                best_in_group[entry.group] = score
-        best_in_group[None] = 0.0
-        highest = max(summed, default=0.0)
-        for entry, score in scored:
-            score += weights.group * best_in_group[entry.group]
-            if speakers and entry.speaker in speakers:
-                score *= 1 + weights.speaker
-            if days and entry.day is not None:
-                score += weights.date * highest * same_days(entry.day, days)
-            if asks_when and entry.says_when:
-                score *= 1 + weights.when
-            summed[entry.place] = score
-
     # Vectors
-
-    def _of_meaning(self, word: str, spelled: str) -> dict[int, float]:
-        """What a word gives, or a word near it in meaning, if that is more."""
-        best = self._of_word(word)
-        if self._word_vectors is None:
-            return best
-        weights = self._weights
-        near = sorted(
-            ((similarity, other) for other, similarity in self._word_vectors.near(spelled).items()),
-            reverse=True,
-        )
-        for similarity, other in near[: weights.near_words_max + 1]:
-            if other == word or similarity < weights.near_min:
-                continue
-            for place, score in self._of_word(other).items():
-                lent = weights.near_share * similarity * score
-                if lent > best.get(place, 0.0):
-                    best[place] = lent
-        return best
 
     def _lent(self, block_id: str, near: dict[str, float]) -> float:
         """The best that a block's neighbours lend it of their similarity."""

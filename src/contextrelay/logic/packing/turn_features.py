@@ -24,6 +24,12 @@ SAYS_WHEN = re.compile(
     re.IGNORECASE,
 )
 
+ASKS_NUMBER = re.compile(r"\bhow (?:many|much|old|often|long|far)\b", re.IGNORECASE)
+SAYS_NUMBER = re.compile(
+    r"\b(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|once|twice|couple|few|several|dozen)\b",
+    re.IGNORECASE,
+)
+
 
 def group_of(block: Block) -> str | None:
     """The group of a block; talk without one is taken for one talk."""

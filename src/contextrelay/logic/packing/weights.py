@@ -16,13 +16,24 @@ class Weights(Struct, frozen=True):
     group_idf: float = 0.4
     before: tuple[float, ...] = (0.4, 0.2, 0.1, 0.06)
     """What a block gains from a word in the block after it, the one after that ..."""
-    behind: tuple[float, ...] = (0.45, 0.2, 0.1, 0.06)
+    behind: tuple[float, ...] = (0.5, 0.3, 0.1, 0.06)
     """... and from one in the block before it, and so on."""
     after_question: float = 0.7
-    group: float = 0.2
+    answer: float = 0.85
+    """What an answer is worth at least, of its question."""
+    question: float = 0.1
+    """What a question is worth less than what is stated."""
+    group: float = 0.3
+    only_group: float = 0.5
+    """What is left of that for a block that has no word of the query near it."""
+    framing: float = 0.5
+    synonym: float = 0.45
+    beginning: float = 0.4
+    """What a word counts that begins like one of the query."""
     speaker: float = 0.4
     date: float = 0.3
     when: float = 0.3
+    number: float = 0.3
     embedded: float = 0.3
     embedded_before: tuple[float, ...] = (0.8, 0.5)
     embedded_behind: tuple[float, ...] = (0.9, 0.6)
