@@ -112,6 +112,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     ),
     "doors/cli/commands/project_tasks.py": ("contextrelay.doors.project.heartbeat",),
     "doors/cli/commands/serve.py": ("contextrelay.core.access.keys",),
+    "doors/cli/commands/ui.py": ("webbrowser",),
     "doors/cli/commands/stats.py": (
         "contextrelay.doors.report.contents",
         "contextrelay.doors.report.markdown",
@@ -151,6 +152,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     ),
     "doors/http/app.py": ("contextrelay.doors.a2a",),
     "doors/http/metrics.py": ("fcntl",),
+    "doors/page/mount.py": ("contextrelay.doors.page.page",),
     "doors/wrap/output.py": ("tempfile",),
     "doors/wrap/exec_start.py": ("contextrelay.doors.wrap.exec_finish",),
     "doors/mcp/http_transport.py": (

@@ -715,6 +715,37 @@ ASK_CHARS_MAX = 20_000
 ASK_SHOWN_CHARS_MAX = 200
 """Of an ask, in listings and events."""
 
+# The page
+
+PAGE_COOKIE_S = 12 * 3_600
+"""How long a sign-in to the page holds."""
+PAGES_AT_ONCE_MAX = 8
+PAGES_WAITING_MAX = 64
+"""Pages that are made at the same time, and that wait for their turn; more are refused."""
+PAGE_FORM_BYTES_MAX = 256 * KIB
+PAGE_ROWS = 50
+"""Rows of a list before `more`."""
+PAGE_LIVE_S = 60
+"""How long after its last event a thread is marked as live."""
+PAGE_EVENTS = 100
+"""Events of a thread's timeline on one screen."""
+PAGE_EXCHANGES = 5
+"""Of the newest calls of a model, those whose exchange a trace shows."""
+PAGE_LINES = 200
+"""Lines of a body on one screen."""
+PAGE_CHANGES_MAX = 200
+"""Changes between two versions of a state on one screen; more are counted."""
+PAGE_TREE_ITEMS = 100
+PAGE_TREE_DEPTH = 6
+"""How far a JSON value is unfolded, across and down."""
+PAGE_TEXT_CHARS = 20_000
+"""Of a text that a screen shows whole: a report, a log of a step."""
+PAGE_FRAME_BYTES_MAX = 2 * MIB
+"""Of an image, or of HTML in its frame."""
+PAGE_SEALED_BYTES_MAX = 16 * MIB
+"""Of a sealed body that a browser opens."""
+PAGE_GRAPH_NODES_MAX = 60
+
 assert (
     PREVIEW_BYTES_MAX
     < PREVIEW_HEAD_BYTES_MAX

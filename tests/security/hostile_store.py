@@ -151,7 +151,7 @@ def _step() -> dict[str, Any]:
 
 
 # Commands that go on until they are ended: tested apart, but mcp, whose stdout is for a program.
-LASTING = {"serve", "mcp", "bridge start", "chat", "a2a serve"}
+LASTING = {"serve", "ui", "mcp", "bridge start", "chat", "a2a serve"}
 
 Shown = dict[str, list[list[str]]]
 

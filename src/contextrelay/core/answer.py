@@ -37,7 +37,7 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
         reply = answer_once(stores, verb, body, key, function)
     else:
         reply = function(stores, verb, body)
-        if kind.traits.counted:
+        if kind.traits.counted and stores.is_counted:
             _count(stores, verb, reply)
     return reply if stores.caller is None else stores.caller.shown(stores, reply)
 

@@ -122,6 +122,8 @@ class Stores(Struct, frozen=True):
     """Whose request it is, if not the owner's."""
     quota: Quota | None = None
     """Of a request whose key has one: what the bodies that it stores are taken from."""
+    is_counted: bool = True
+    """Whether what is shown of artifacts counts in the savings: what people see does not."""
     services: Services = field(default_factory=Services)
 
     lock_check: LockCheck = field(default_factory=LockCheck)

@@ -40,6 +40,7 @@ COMMANDS = {
     "channels": Entry("channels", "", "list channels"),
     "wait": Entry("channels", "CHANNEL [--since SEQ]", "wait for the next signals of a channel"),
     "serve": Entry("serve", "[--port N]", "be a relay server, over HTTP"),
+    "ui": Entry("ui", "[--no-open]", "see it all in a browser: threads, refs, savings"),
     "mcp": Entry("serve", "[--tools NAMES]", "be an MCP server, for a coding agent to start"),
     "events": Entry("events", "[THREAD]", "what happened in a thread"),
     "tail": Entry("events", "[THREAD]", "follow what happens in a thread"),

@@ -40,6 +40,8 @@ from contextrelay.doors.http.spans import open_spans
 from contextrelay.doors.http.streams import signals, thread_events
 from contextrelay.doors.http.streams.hub import Hub
 from contextrelay.doors.mcp.http_transport import Mounted
+from contextrelay.doors.page.mount import MountedPage
+from contextrelay.doors.page.options import PageOptions
 from contextrelay.errors import Broken, NotFound, Refused, RelayError, Unavailable
 from contextrelay.limits import LARGE_JSON_AT_ONCE_MAX, SERVER_THREADS_MAX, SWEEP_EVERY_S
 from contextrelay.wire.problems import MEDIA_TYPE, problem
@@ -69,6 +71,7 @@ class Door:
         figures: str = "",
         needs_token: bool = False,
         a2a: tuple[str, ...] | None = None,
+        page: PageOptions | None = None,
     ) -> None:
         self.relay = local
         """The owner's; a request has its own as `exchange.relay`."""
@@ -86,6 +89,8 @@ class Door:
             handler = _WAITING.get(route.verb) or v1.answering(route)
             self.paths.add(route.method, route.path, handler)
         self.a2a = None if a2a is None else _a2a(self, a2a)
+        self.page = MountedPage(page or PageOptions())
+        self.page.add_to(self.paths)
         self.metrics = Metrics(self.paths, figures)
         self.hub.counted = partial(self.metrics.add, SUBSCRIBERS)
         self.spans = open_spans()
@@ -191,6 +196,7 @@ class App:
         await self.door.mcp.stop()
         if self.door.a2a is not None:
             await self.door.a2a.stop()
+        await self.door.page.stop()
         await self.door.relay.close()
         self.door.metrics.close()
         if self.door.spans is not None:
@@ -225,6 +231,8 @@ async def _visitor(exchange: Exchange, place: Place | None) -> Visitor:
     """The caller; the owner on paths that need no token."""
     if place is not None and (place.path in OPEN or place.is_open):
         return exchange.door.callers.owner
+    if place is not None and place.is_page:
+        return await exchange.door.page.page.entry.admit(exchange)
     token = token_in(exchange.scope["headers"])
     if token is None and place is not None and place.takes_token:
         token = exchange.query().get(signals.TOKEN)
@@ -250,6 +258,9 @@ async def _refuse(exchange: Exchange, place: Place | None, error: Exception) -> 
     if exchange.status:
         log.warning("cut off in the middle of an answer: %s", error)
         raise error
+    if place is not None and place.is_page:
+        await exchange.door.page.page.refuse(exchange, error)
+        return
     more = [(b"cache-control", b"no-store")]
     if error.status == UNKNOWN:
         # A browser asks a person for the token, as for a password.

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 from uvicorn.supervisors import Multiprocess
@@ -29,6 +29,7 @@ from contextrelay.doors.http.server.hosts import guard, is_loopback
 from contextrelay.doors.http.server.http_connection import Protocol
 from contextrelay.doors.http.server.security_headers import SAFE
 from contextrelay.doors.http.server.ws_connection import Socket
+from contextrelay.doors.page.options import PageOptions
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     FILES_KEPT,
@@ -74,6 +75,7 @@ class Options(Struct, frozen=True, kw_only=True):
     a2a: tuple[str, ...] | None = None
     """Agents to serve by A2A, NAME=KIND:WHAT; () for the usual one, None for no A2A."""
     bounds: ServerBounds = ServerBounds()
+    page: PageOptions = field(default_factory=PageOptions)
     figures: str = ""
     """The folder in which several processes count together; `run` makes it."""
 
@@ -111,7 +113,9 @@ def application(options: Options) -> App:
             with suppress(Stale):  # It exists.
                 keep(stores, options.first_key)
         needs_token = options.needs_token or not is_loopback(options.host)
-        return Door(AsyncLocal(stores), watch, options.figures, needs_token, options.a2a)
+        return Door(
+            AsyncLocal(stores), watch, options.figures, needs_token, options.a2a, options.page
+        )
 
     return App(open_door, _affordable(options.bounds))
 

@@ -15,10 +15,11 @@ from contextrelay.logic.untrusted.fence import fence
 
 def page(report: Report) -> str:
     """Write a report as a page."""
-    return "\n".join(document(report.title, _lines(report))) + "\n"
+    return "\n".join(document(report.title, report_lines(report))) + "\n"
 
 
-def _lines(report: Report) -> Iterator[str]:
+def report_lines(report: Report) -> Iterator[str]:
+    """A report as lines of HTML, which the page in a browser has too."""
     thread = report.thread
     yield (
         f'<p class="about">Thread <code>{text(thread.thread_id)}</code> at v{report.version}, '

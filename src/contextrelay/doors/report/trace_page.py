@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from html import escape
+from itertools import chain
 
 from contextrelay.client.relay import Relay
 from contextrelay.doors.cli import trace_display as shown
@@ -20,19 +21,21 @@ from contextrelay.model.runs.trace import Call, Run, ToolUse, Trace
 
 def trace_page(relay: Relay, trace: Trace, name: str, now: datetime) -> Iterator[bytes]:
     """Write a trace as a page, piece by piece."""
-    for line in document(f"Trace of {name}", _lines(relay, trace, now)):
-        yield line.encode(errors="replace") + b"\n"
-
-
-def _lines(relay: Relay, trace: Trace, now: datetime) -> Iterator[str]:
-    yield (
+    about = (
         f'<p class="about">Thread <code>{text(trace.thread_id)}</code>, '
         f"{now:%Y-%m-%d %H:%M} UTC.</p>"
     )
+    lines = trace_lines(relay, trace, TRACE_EXCHANGES_MAX)
+    for line in document(f"Trace of {name}", chain([about], lines)):
+        yield line.encode(errors="replace") + b"\n"
+
+
+def trace_lines(relay: Relay, trace: Trace, exchanges_max: int) -> Iterator[str]:
+    """A trace as lines of HTML, which the page in a browser has too."""
     yield from section("All runs", _totals(trace))
     calls = sum(len(run.calls) for run in trace.runs)
     # The newest have their exchanges; of older ones the ref is shown.
-    bare = max(0, calls - TRACE_EXCHANGES_MAX)
+    bare = max(0, calls - exchanges_max)
     if bare:
         yield f'<p class="none">The exchanges of {bare} older calls are named, not shown.</p>'
     for run in trace.runs:

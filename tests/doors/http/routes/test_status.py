@@ -38,18 +38,6 @@ def test_the_version_is_reported_with_its_commit(served: Served) -> None:
     assert re.fullmatch("[0-9a-f]{40}|unknown", answer["commit"])
 
 
-def test_the_page_runs_nothing_and_loads_nothing_from_elsewhere(served: Served) -> None:
-    """Promise T11."""
-    page = httpx2.get(f"{served.url}/ui/")
-
-    assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert "default-src 'none'" in page.headers["content-security-policy"]
-    assert 'href="/openapi.json"' in page.text
-    assert "<script" not in page.text
-    assert "//" not in page.text
-    assert httpx2.get(f"{served.url}/ui").headers["location"] == "/ui/"
-
-
 def test_a_server_is_ready_while_its_store_answers(servers: Servers) -> None:
     """A server whose store is away lives on, and says that it is not ready."""
     engine = servers.start()

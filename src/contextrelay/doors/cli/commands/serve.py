@@ -9,9 +9,12 @@ import os
 import signal
 import socket
 from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
 from types import ModuleType
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -30,7 +33,7 @@ _PORT_MAX = 65_535
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
-_PORTS = whole(0, _PORT_MAX, f"is no port: take 1 to {_PORT_MAX}, or 0 for a free one")
+port_number = whole(0, _PORT_MAX, f"is no port: take 1 to {_PORT_MAX}, or 0 for a free one")
 _WORKERS = whole(
     1, SERVER_WORKERS_MAX, f"is no number of processes: take 1 to {SERVER_WORKERS_MAX}"
 )
@@ -38,7 +41,9 @@ _WORKERS = whole(
 
 _SERVES = (
     arg("--host", default="127.0.0.1", help="where to listen (127.0.0.1)"),
-    arg("--port", type=_PORTS, default=PORT, help=f"the port ({PORT}); 0 for any that is free"),
+    arg(
+        "--port", type=port_number, default=PORT, help=f"the port ({PORT}); 0 for any that is free"
+    ),
     arg("--public-url", default="", metavar="URL", help="how it is called, if not by its address"),
     arg(
         "--allow-host",
@@ -90,8 +95,8 @@ def a2a_serve(args: Namespace, console: Console) -> None:
 def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) -> None:
     address = _store_address(args, console)
     needs_token = args.require_token or args.token is not None or _reaches_others(args)
-    _door("uvloop", "the server", "server")
-    serving = _door("contextrelay.doors.http.serve", "the server", "server")
+    import_door("uvloop", "the server", "server")
+    serving = import_door("contextrelay.doors.http.serve", "the server", "server")
     serving.quiet_logs()
     options = serving.Options(
         store=address,
@@ -104,7 +109,7 @@ def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) ->
         a2a=agents,
     )
     if agents is not None:
-        _door("contextrelay.doors.a2a.agents", "A2A", "server").open_agents(agents)
+        import_door("contextrelay.doors.a2a.agents", "A2A", "server").open_agents(agents)
     listener: socket.socket = serving.listen(options)
     with listener:
         port: int = listener.getsockname()[1]
@@ -112,16 +117,24 @@ def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) ->
         store, made = _store_of(address, args, needs_token)
         first = None if made is None else _kept(made)
         options = replace(options, port=port, first_key=first)
-        # A signal that comes before the server listens to them is kept until it does. The server
-        # raises it once more when it has ended: that is ours, and the ordinary end.
-        signal.pthread_sigmask(signal.SIG_BLOCK, serving.END_SIGNALS)
-        for each in serving.END_SIGNALS:
-            signal.signal(each, lambda number, frame: None)
-        try:
-            _show_start(console, args, _url(args, port), store, made)
-            serving.run(options, listener)
-        except SystemExit as ended:
-            raise Unavailable("the server did not start", "see what it said") from ended
+        show = partial(_show_start, console, args, _url(args, port), store, made)
+        serve_until_ended(serving, options, listener, show)
+
+
+def serve_until_ended(
+    serving: ModuleType, options: Any, listener: socket.socket, show: Callable[[], None]
+) -> None:
+    """Say by `show` that it listens, and serve until a signal ends it."""
+    # A signal that comes before the server listens to them is kept until it does. The server
+    # raises it once more when it has ended: that is ours, and the ordinary end.
+    signal.pthread_sigmask(signal.SIG_BLOCK, serving.END_SIGNALS)
+    for each in serving.END_SIGNALS:
+        signal.signal(each, lambda number, frame: None)
+    try:
+        show()
+        serving.run(options, listener)
+    except SystemExit as ended:
+        raise Unavailable("the server did not start", "see what it said") from ended
 
 
 def _store_address(args: Namespace, console: Console) -> str:
@@ -136,7 +149,7 @@ def _store_address(args: Namespace, console: Console) -> str:
     return address
 
 
-def _door(module: str, name: str, extra: str) -> ModuleType:
+def import_door(module: str, name: str, extra: str) -> ModuleType:
     """Import a door whose packages are an extra.
 
     Raises:
@@ -251,4 +264,4 @@ def mcp(args: Namespace, console: Console) -> None:
     The store is that of --store, else of CONTEXTRELAY_URL (a server, with CONTEXTRELAY_API_KEY),
     else of RELAY_HOME, else ~/.relay. A running server has MCP over HTTP too, at /mcp.
     """
-    _door("contextrelay.doors.mcp.stdio", "MCP", "mcp").run(console.address, args.tools)
+    import_door("contextrelay.doors.mcp.stdio", "MCP", "mcp").run(console.address, args.tools)

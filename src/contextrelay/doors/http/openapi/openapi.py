@@ -42,6 +42,7 @@ from contextrelay.doors.http.server.router import SERVER, Endpoint
 from contextrelay.doors.http.server.security_headers import page
 from contextrelay.doors.http.streams import signals, thread_events
 from contextrelay.doors.mcp import http_transport
+from contextrelay.doors.page import mount
 from contextrelay.limits import KEY_CHARS_MAX
 from contextrelay.wire import verbs
 from contextrelay.wire.routes import FRAMED, Route, reply_type, routes
@@ -111,6 +112,7 @@ ENDPOINTS = [
     *status.ENDPOINTS,
     *metrics.ENDPOINTS,
     *http_transport.ENDPOINTS,
+    *mount.ENDPOINTS,
     Endpoint(
         http="GET /openapi.json",
         handler=show,

@@ -82,7 +82,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 class Place:
     """One path: what can be done there."""
 
-    __slots__ = ("has_text_errors", "is_open", "methods", "path", "takes_token", "unknown")
+    __slots__ = (
+        "has_text_errors",
+        "is_open",
+        "is_page",
+        "methods",
+        "path",
+        "takes_token",
+        "unknown",
+    )
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -95,6 +103,8 @@ class Place:
         """Whether the token may be in the query."""
         self.is_open = False
         """Whether it needs no token."""
+        self.is_page = False
+        """Whether it is for browsers: signed in by a cookie, and errors are pages."""
 
     def allowed(self) -> str:
         """The value of an Allow header."""

@@ -1,0 +1,1 @@
+"""The page: what agents share, for people to see, in a browser."""

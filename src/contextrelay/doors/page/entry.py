@@ -1,0 +1,117 @@
+"""Entry: how a browser is let in, and known again, without a token in any address.
+
+A person signs in with a key's token, or with the one-use code that `relay ui` puts behind the # of
+the address that it opens. Either becomes a cookie, sealed with a secret that ends with the server:
+no script can read it, it goes to /ui/ alone, and not along with requests that another site causes.
+
+Rule: a change is taken only with the form token of its page, which another site cannot read.
+"""
+
+from __future__ import annotations
+
+import hmac
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING
+
+from cryptography.fernet import Fernet, InvalidToken
+
+from contextrelay.doors.http.server.auth import Callers, Visitor, address_in, token_in, unknown
+from contextrelay.errors import Forbidden
+from contextrelay.limits import PAGE_COOKIE_S
+
+if TYPE_CHECKING:
+    from contextrelay.doors.http.server.request import Exchange
+
+COOKIE = "relay_page"
+FORM_FIELD = "form"
+_OWNER = b"owner"
+
+
+class Entry:
+    """Who may see the page of one server."""
+
+    def __init__(self, secret: str, code: str = "") -> None:
+        self._box = Fernet(secret)
+        self._secret = secret.encode()
+        self._code = code
+        """Lets its first user in as the owner."""
+
+    async def admit(self, exchange: Exchange) -> Visitor:
+        """The caller of a page.
+
+        Raises:
+            Forbidden: no token came, and no cookie that is good.
+        """
+        callers = exchange.door.callers
+        token, address = token_in(exchange.scope["headers"]), address_in(exchange.scope)
+        if token is None and (cookie := cookie_in(exchange)):
+            held = self._open(cookie)
+            if held == _OWNER:
+                return callers.owner
+            token = None if held is None else held.decode()
+        return await callers.admit(token, address)
+
+    async def enter(self, exchange: Exchange, given: str) -> bytes:
+        """The cookie for a token or the one-use code.
+
+        Raises:
+            Forbidden: it is neither.
+        """
+        callers: Callers = exchange.door.callers
+        if self._code and hmac.compare_digest(given.encode(), self._code.encode()):
+            self._code = ""
+            return self._spelled(exchange, _OWNER)
+        if not given:
+            raise unknown()
+        await callers.admit(given, address_in(exchange.scope))
+        return self._spelled(exchange, given.encode())
+
+    def _open(self, cookie: str) -> bytes | None:
+        try:
+            return self._box.decrypt(cookie, PAGE_COOKIE_S)
+        except InvalidToken:
+            return None
+
+    def _spelled(self, exchange: Exchange, held: bytes) -> bytes:
+        sealed = self._box.encrypt(held).decode()
+        return _cookie(exchange, sealed, PAGE_COOKIE_S)
+
+    def form_token(self, exchange: Exchange) -> str:
+        """What every form of a page carries."""
+        key = exchange.visitor.key
+        said = f"{cookie_in(exchange)}|{'' if key is None else key.id}"
+        return hmac.new(self._secret, said.encode(), "sha256").hexdigest()
+
+    def check_form(self, exchange: Exchange, given: str) -> None:
+        """Refuse a change that comes from no form of ours.
+
+        Raises:
+            Forbidden: its form token is wrong.
+        """
+        if not hmac.compare_digest(given.encode(), self.form_token(exchange).encode()):
+            raise Forbidden("this form is too old", "go back, reload the page and send it again")
+
+
+def leave(exchange: Exchange) -> bytes:
+    """The header that ends a sign-in."""
+    return _cookie(exchange, "", 0)
+
+
+def cookie_in(exchange: Exchange) -> str:
+    """Our cookie; "" where there is none."""
+    for part in exchange.header("cookie").split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""
+
+
+def new_once() -> str:
+    """An idempotency key for a form: sent twice, it is done once."""
+    return token_urlsafe(16)
+
+
+def _cookie(exchange: Exchange, value: str, seconds: int) -> bytes:
+    secure = "; Secure" if exchange.origin.startswith("https:") else ""
+    said = f"{COOKIE}={value}; Path=/ui/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+    return said.encode()

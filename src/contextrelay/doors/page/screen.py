@@ -1,0 +1,103 @@
+"""Screens as values: what a request for one brings, and what comes of it.
+
+Rule: a screen asks verbs and computes nothing that they know. `answer` is what its address with
+.json gives, and all that its template reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from contextrelay.client.flow import run
+from contextrelay.client.names import find_ref, find_thread
+from contextrelay.client.relay import Relay
+from contextrelay.client.thread import Thread
+from contextrelay.doors.cli.display import DOOR
+from contextrelay.errors import Invalid
+from contextrelay.model.ref import is_ref
+from contextrelay.model.thread import ThreadView
+
+
+class Visit(Struct, frozen=True, kw_only=True):
+    """A request for a screen, by somebody who may see it."""
+
+    relay: Relay
+    """As the caller sees it; what is shown here is not counted in the savings."""
+    values: Mapping[str, str]
+    """What the names in the path stand for."""
+    query: Mapping[str, str]
+    """Of a form that was sent: its fields."""
+    by: str = "you"
+    can_write: bool = True
+    is_admin: bool = True
+    is_remote: bool = False
+    folder: str = ""
+    """Where a project is looked for; "": nowhere."""
+
+    def number(self, name: str, otherwise: int, least: int = 0) -> int:
+        """A number in the query.
+
+        Raises:
+            Invalid: it is none, or too small.
+        """
+        text = self.query.get(name, "")
+        if not text:
+            return otherwise
+        if not (text.isascii() and text.isdigit() and len(text) < 16) or int(text) < least:
+            raise Invalid(f"{name} is {text[:40]!r}", f"a number from {least} on")
+        return int(text)
+
+    @property
+    def once(self) -> str:
+        """The idempotency key of a form: sent twice, it is done once."""
+        given = self.query.get("once", "")
+        if not given:
+            raise Invalid("this form is not whole", "go back, reload the page and send it again")
+        return given
+
+    def text(self, name: str) -> str:
+        return self.query.get(name, "")
+
+    def ref(self) -> str:
+        """The ref in the path, which may be the beginning of one."""
+        given = self.values["ref"]
+        return given if is_ref(given) else run(self.relay.transport, find_ref(given, DOOR))
+
+    def thread(self) -> tuple[Thread, ThreadView]:
+        """The thread in the path: by its id, the beginning of one, or its name."""
+        view = run(self.relay.transport, find_thread(self.values["thread"], DOOR))
+        return self.relay.handle(view), view
+
+
+class Screen(Struct, frozen=True, kw_only=True):
+    """What a screen shows."""
+
+    template: str
+    title: str
+    command: str
+    """That shows the same in a terminal."""
+    answer: dict[str, Any]
+    drawn: dict[str, Any] = {}
+    """Pictures, for the template alone."""
+    place: str = ""
+    """Which of the places in the menu it belongs to."""
+
+
+class Sent(Struct, frozen=True, kw_only=True):
+    """Bytes for the browser, in place of a screen."""
+
+    body: bytes
+    media_type: str
+    is_framed: bool = False
+    """Whether it is somebody's HTML, for the sandboxed frame on a screen."""
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    """Where to go after a change, and what was done."""
+
+    to: str
+    note: str = ""
+    """One of NOTES in rendering.py."""

@@ -1,0 +1,1 @@
+"""Screens: each asks a few verbs and says which template shows their answers."""

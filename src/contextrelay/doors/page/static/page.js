@@ -1,0 +1,124 @@
+// What the page does beyond reading: keys, copying, live parts, signing in by a code.
+// Rule: nothing of what artifacts hold is ever made into HTML here.
+(() => {
+  "use strict";
+  const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+  const one = (selector) => document.querySelector(selector);
+
+  const say = (text) => {
+    const said = one("#said");
+    said.textContent = text;
+    clearTimeout(say.timer);
+    say.timer = setTimeout(() => { said.textContent = ""; }, 2500);
+  };
+  const copy = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say(`Copied ${text.length > 60 ? "it" : text}`);
+    } catch {
+      say("The browser does not let this page copy.");
+    }
+  };
+
+  // Signing in by the code behind the #, which is sent nowhere but in the form.
+  const enter = one("#enter");
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (enter && code) {
+    history.replaceState(null, "", location.pathname + location.search);
+    enter.elements.key.value = code;
+    enter.submit();
+    return;
+  }
+
+  for (const button of all("button[hidden]")) button.hidden = false;
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy]");
+    if (button) copy(one(button.dataset.copy).textContent);
+    if (event.target.closest("#keys-open")) one("#keys").showModal();
+  });
+
+  // Live parts: a stream says that there is news, and htmx fetches them. What is under the pointer
+  // or has the focus stays as it is.
+  const streams = new Map();
+  const listen = () => {
+    for (const [part, stream] of streams) {
+      if (!part.isConnected) { stream.close(); streams.delete(part); }
+    }
+    for (const part of all("[data-news]")) {
+      if (streams.has(part)) continue;
+      const stream = new EventSource(part.dataset.news);
+      stream.addEventListener("news", () => htmx.trigger(part, "news"));
+      streams.set(part, stream);
+    }
+  };
+  const isBusy = (part) => part.matches("[data-live]") && (part.matches(":hover") || part.contains(document.activeElement));
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const timed = !event.detail.requestConfig.triggeringEvent || event.detail.requestConfig.triggeringEvent.type === "every";
+    if (timed && isBusy(event.detail.elt)) event.preventDefault();
+    if (document.hidden && timed) event.preventDefault();
+  });
+  document.addEventListener("htmx:afterSettle", () => { listen(); follow(); });
+  document.addEventListener("htmx:responseError", () => say("That did not work. Reload the page to see why."));
+  document.addEventListener("htmx:sendError", () => say("The relay does not answer."));
+
+  // A list that grows at its end is kept at its end, for who is there.
+  let wasAtEnd = true;
+  const atEnd = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
+  document.addEventListener("htmx:beforeSwap", () => { wasAtEnd = atEnd(); });
+  const follow = () => { if (wasAtEnd && one("[data-follow]")) scrollTo(0, document.documentElement.scrollHeight); };
+
+  // Keys
+  const goes = { o: "home", t: "threads", a: "artifacts", c: "channels", h: "handoffs", p: "runs", b: "project", s: "search", e: "health" };
+  let isGoing = false;
+  const rows = () => all("[data-row]");
+  const move = (by) => {
+    const every = rows();
+    if (!every.length) return;
+    const now = every.findIndex((row) => row.classList.contains("at"));
+    const next = every[Math.max(0, Math.min(every.length - 1, now + by))];
+    for (const row of every) row.classList.remove("at");
+    next.classList.add("at");
+    const link = next.querySelector("a, button, summary");
+    if (link) link.focus();
+    next.scrollIntoView({ block: "nearest" });
+  };
+  const step = (by) => {
+    const slider = one("#version");
+    if (!slider) return;
+    slider.value = Number(slider.value) + by;
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+  };
+  const keys = {
+    "/": () => { const find = one("#find"); find.focus(); find.select(); },
+    j: () => move(1), k: () => move(-1), "[": () => step(-1), "]": () => step(1),
+    g: () => { isGoing = true; setTimeout(() => { isGoing = false; }, 1500); },
+    y: () => { const held = one("tr.at[data-ref]") || one("[data-row].at") || one("[data-page-ref]"); if (held) copy(held.dataset.ref || held.dataset.pageRef); },
+    "?": () => one("#keys").showModal(),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
+    if (event.target.closest("input:not([type=range]), textarea, select")) {
+      if (event.key === "Escape") event.target.blur();
+      return;
+    }
+    if (isGoing && goes[event.key]) {
+      isGoing = false;
+      const link = one(`[data-go="${goes[event.key]}"]`);
+      if (link) link.click();
+    } else if (keys[event.key]) {
+      isGoing = false;
+      event.preventDefault();
+      keys[event.key]();
+    }
+  });
+
+  // The two controls of a version are one.
+  document.addEventListener("input", (event) => {
+    if (event.target.matches("#version, #version-number")) {
+      const other = one(event.target.id === "version" ? "#version-number" : "#version");
+      if (other) other.value = event.target.value;
+    }
+  });
+
+  listen();
+})();
