@@ -73,7 +73,7 @@ async def answer(exchange: Exchange) -> None:
     headers = _checked(exchange)
     mounted = await exchange.door.mcp.ready()
     body = await exchange.whole(MCP_MESSAGE_BYTES_MAX, None)
-    in_session = mounted.has_sessions and (
+    in_session = exchange.door.mcp.has_sessions and (
         exchange.header(SESSION_HEADER) != "" or (_begins(body) and mounted.has_room)
     )
     handle = mounted.sessions if in_session else mounted.stateless
@@ -91,13 +91,13 @@ async def leave(exchange: Exchange) -> None:
 
 
 async def _in_session(exchange: Exchange) -> None:
-    mounted = await exchange.door.mcp.ready()
-    if not mounted.has_sessions or not exchange.header(SESSION_HEADER):
+    if not exchange.door.mcp.has_sessions or not exchange.header(SESSION_HEADER):
         raise NotAllowed(
             f"{exchange.method} is for a session, and this request names none",
             "send each message with POST",
             {"allow": "POST"},
         )
+    mounted = await exchange.door.mcp.ready()
     scope = _scope(exchange, list(exchange.scope["headers"]))
     await mounted.sessions(scope, _receiving(exchange, None), _answering(exchange))
 
@@ -191,7 +191,6 @@ class Managers(Struct, frozen=True):
 
     stateless: Handle
     sessions: Handle
-    has_sessions: bool
     open_sessions: Mapping[str, Any]
 
     @property
@@ -204,7 +203,7 @@ class Mounted:
     """The SDK's transports, from the first request to the end of the server."""
 
     def __init__(self, has_sessions: bool) -> None:
-        self._has_sessions = has_sessions
+        self.has_sessions = has_sessions
         self._running: asyncio.Task[None] | None = None
         self._managers: asyncio.Future[Managers] | None = None
         self._ended = asyncio.Event()
@@ -230,7 +229,6 @@ class Mounted:
                     Managers(
                         stateless.handle_request,
                         sessions.handle_request,
-                        self._has_sessions,
                         sessions._server_instances,  # The SDK has no other count of them.
                     )
                 )
