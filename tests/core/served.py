@@ -69,7 +69,7 @@ def _handle(sock: socket.socket, served: Served, tls: ssl.SSLContext | None) -> 
             sock = tls.wrap_socket(sock, server_side=True)
         with sock:
             request = b""
-            while b"\r\n\r\n" not in request and len(request) < REQUEST_BYTES_MAX:
+            while not _is_whole(request) and len(request) < REQUEST_BYTES_MAX:
                 chunk = sock.recv(4096)
                 if not chunk:
                     return
@@ -80,3 +80,10 @@ def _handle(sock: socket.socket, served: Served, tls: ssl.SSLContext | None) -> 
                 reply(sock, served.over)
             else:
                 sock.sendall(reply)
+
+
+def _is_whole(request: bytes) -> bool:
+    """Whether the headers are there, and as much of a body as they announce."""
+    head, end, body = request.partition(b"\r\n\r\n")
+    announced = head.lower().partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0]
+    return bool(end) and len(body) >= int(announced or 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -98,13 +99,14 @@ async def stream(visit: Visit, asked: SendMessage) -> AsyncIterator[Document]:
 
 
 async def _taken(visit: Visit, asked: SendMessage) -> TaskRecord:
+    tasks, hooks = visit.service.tasks, visit.service.hooks
     hook = asked.configuration.task_push_notification_config
-    if hook is not None:
-        visit.service.hooks.check(hook)
-    record = await visit.service.tasks.ask(visit.local, visit.agent, asked.message)
-    if hook is not None:
-        await visit.service.hooks.add(visit.local, record.id, hook)
-    return record
+    if hook is None:
+        return await tasks.ask(visit.local, visit.agent, asked.message)
+    hooks.check(hook)
+    # It is there before the first update is.
+    add = partial(hooks.add, visit.local, hook=hook)
+    return await tasks.ask(visit.local, visit.agent, asked.message, add)
 
 
 async def _followed(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
@@ -110,8 +110,14 @@ class Tasks:
 
     # Asking
 
-    async def ask(self, local: AsyncLocal, agent: str, message: Message) -> TaskRecord:
-        """Take a message in, and begin to work on it.
+    async def ask(
+        self,
+        local: AsyncLocal,
+        agent: str,
+        message: Message,
+        before: Callable[[str], Awaitable[object]] | None = None,
+    ) -> TaskRecord:
+        """Take a message in, and begin to work on it; `before` that, call something with its id.
 
         Raises:
             ProtocolError: there is no such task, or it takes no message now.
@@ -133,6 +139,8 @@ class Tasks:
         kept = await keep_message(thread, message, "a2a")
         detail = {"message": to_builtins(kept), "runner": plain_runner()}
         record.take(await local.ask(AddEvent(record.id, ASKED, detail, _BY + agent)))
+        if before is not None:
+            await before(record.id)
         self._begin(local, record, kept)
         return record
 
