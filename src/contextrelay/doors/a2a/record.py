@@ -158,7 +158,8 @@ class TaskRecord:
         elif piece.append and old is not None:
             old.parts.extend(new.parts)
             return
-        self.artifacts[new.artifact_id] = new
+        # A list of its own, which later pieces lengthen: the piece itself stays as it is.
+        self.artifacts[new.artifact_id] = replace(new, parts=list(new.parts))
 
 
 def joined(parts: list[KeptPart]) -> list[KeptPart]:

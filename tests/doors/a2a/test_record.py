@@ -1,0 +1,61 @@
+"""Records: what a log says of a task."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from contextrelay.doors.a2a.record import ARTIFACT, ASKED, STATUS, Piece, TaskRecord, joined
+from contextrelay.doors.pipeline.record import plain_runner
+from contextrelay.model.thread import Event, Numbered
+
+MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "go"}]}
+
+
+def numbered(seq: int, type: str, detail: dict[str, Any]) -> Numbered:
+    event = Event(
+        id=f"e{seq}", type=type, at=datetime(2026, 11, 17, tzinfo=UTC), by="a", detail=detail
+    )
+    return Numbered(seq=seq, event=event)
+
+
+def piece(seq: int, text: str, append: bool = True) -> Numbered:
+    artifact = {"artifactId": "answer", "parts": [{"text": text}]}
+    return numbered(seq, ARTIFACT, {"artifact": artifact, "append": append})
+
+
+def begun() -> TaskRecord:
+    record = TaskRecord("t", "c", "echo")
+    record.take(numbered(1, ASKED, {"message": MESSAGE, "runner": plain_runner()}))
+    return record
+
+
+def test_a_piece_stays_as_it_came_when_others_follow_it() -> None:
+    """Promise M2."""
+    record = begun()
+    first = record.take(piece(2, "one ", append=False))
+    record.take(piece(3, "two"))
+
+    assert isinstance(first, Piece)
+    assert [part.text for part in first.artifact.parts] == ["one "]
+    assert [part.text for part in joined(record.artifacts["answer"].parts)] == ["one two"]
+
+
+def test_nothing_is_heard_behind_the_first_end() -> None:
+    """Promise M2."""
+    record = begun()
+    record.take(numbered(2, STATUS, {"state": "TASK_STATE_CANCELED"}))
+
+    assert record.take(numbered(3, STATUS, {"state": "TASK_STATE_COMPLETED"})) is None
+    assert record.take(piece(4, "late", append=False)) is None
+    assert (record.state, record.artifacts) == ("TASK_STATE_CANCELED", {})
+
+
+def test_events_that_somebody_else_made_up_are_passed_over() -> None:
+    """Promise M2."""
+    record = begun()
+
+    for seq, detail in enumerate(({}, {"state": "DONE"}, {"state": 7}, {"artifact": []}), 2):
+        assert record.take(numbered(seq, STATUS, detail)) is None
+        assert record.take(numbered(seq, ARTIFACT, detail)) is None
+    assert record.state == "TASK_STATE_WORKING"
