@@ -54,8 +54,9 @@ def test_nothing_is_heard_behind_the_first_end() -> None:
 def test_events_that_somebody_else_made_up_are_passed_over() -> None:
     """Promise M2."""
     record = begun()
+    made_up: list[dict[str, Any]] = [{}, {"state": "DONE"}, {"state": 7}, {"artifact": []}]
 
-    for seq, detail in enumerate(({}, {"state": "DONE"}, {"state": 7}, {"artifact": []}), 2):
+    for seq, detail in enumerate(made_up, 2):
         assert record.take(numbered(seq, STATUS, detail)) is None
         assert record.take(numbered(seq, ARTIFACT, detail)) is None
     assert record.state == "TASK_STATE_WORKING"
