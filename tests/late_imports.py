@@ -235,6 +235,8 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.store.ledger.memory",
         "contextrelay.store.ledger.redis",
         "contextrelay.store.ledger.sqlite",
+        "contextrelay.store.postgres.blobs",
+        "contextrelay.store.postgres.ledger",
         "contextrelay.store.redis.client",
     ),
     "store/ledger/sqlite_read_only.py": ("tempfile",),

@@ -351,6 +351,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/cli/test_state.py::test_a_conflict_exits_with_5_and_says_the_version_and_what_changed",
         "tests/logic/document/test_rebase.py::test_patches_of_other_places_merge",
         "tests/logic/document/test_patch.py::test_a_failing_test_is_a_conflict_that_says_what_is_there",
+        "tests/store/postgres/test_postgres.py::test_processes_that_open_a_new_store_at_once_write_each_number_once",
     ),
     kept(
         "T5",
@@ -1111,7 +1112,9 @@ PROMISES: tuple[Promise, ...] = (
         "tests/core/test_commit_prefixes.py::test_any_prefix_of_a_scenario_does_no_harm",
         "tests/doors/http/streams/test_signals.py::test_a_push_into_one_server_reaches_the_subscribers_of_another",
         "tests/doors/http/streams/test_signals.py::test_the_processes_of_one_server_behave_as_one",
-        missing="Sentinel, PostgreSQL, object stores",
+        "tests/store/postgres/test_postgres.py::test_nobody_sees_a_number_before_those_under_it",
+        "tests/store/postgres/test_postgres.py::test_a_store_works_behind_pgbouncer_in_transaction_mode",
+        missing="Sentinel, object stores",
     ),
     partly(
         "G3",

@@ -260,6 +260,8 @@ EVENT_BYTES_MAX = 64 * KIB
 # The ledger
 LOG_CHARS_MAX = 600
 GROUP_COMMITS_MAX = 512
+# Of one process to PostgreSQL, whose own default for all of them is 100.
+POSTGRES_CONNECTIONS_MAX = 16
 # After so many pages of 4 KiB the write-ahead log goes into the database file: keys are random, and
 # a page that was written to several times meanwhile goes there once.
 CHECKPOINT_PAGES = 4_000

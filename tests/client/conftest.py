@@ -74,6 +74,7 @@ LEGS = (
     "blocking sqlite",
     "blocking redis",
     "blocking redis-cluster",
+    "blocking postgres",
     "awaited memory",
     "awaited sqlite",
     "awaited redis",

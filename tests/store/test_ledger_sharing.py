@@ -246,4 +246,4 @@ def test_a_sound_ledger_has_no_problems_and_closes_twice(ledger: Ledger) -> None
 
 
 def test_a_ledger_says_whether_its_reads_wait(ledger_kind: str, ledger: Ledger) -> None:
-    assert ledger.reads_wait == ledger_kind.startswith("redis")
+    assert ledger.reads_wait == ledger_kind.startswith(("redis", "postgres"))

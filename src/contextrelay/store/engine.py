@@ -4,6 +4,8 @@ memory:            in this process, gone with it; memory:NAME is shared within t
 ~/.relay, /path    SQLite and files in that folder; sqlite:///path is the same
 redis://host/0     Redis or Valkey, single or cluster (also rediss://, valkey://); several stores
                    share a server by ?prefix=NAME, which then begins all their keys
+postgresql://host/database
+                   PostgreSQL; ?prefix=NAME is the schema that a store has there
 """
 
 from __future__ import annotations
@@ -60,11 +62,16 @@ def open_engine(address: str) -> Engine:
             return _embedded(_path_in(address, rest))
         case "redis" | "rediss" | "valkey" | "valkeys":
             return _redis(address)
+        case "postgresql" | "postgres":
+            return _postgres(address)
         case _:
             raise Invalid(f"unknown scheme {scheme[:20]!r} in a store address", _KNOWN)
 
 
-_KNOWN = "use a folder, sqlite:///folder, memory:, redis://host:port/0, or http:// of a server"
+_KNOWN = (
+    "use a folder, sqlite:///folder, memory:, redis://host:port/0, postgresql://host/database, "
+    "or http:// of a server"
+)
 
 
 def _path_in(address: str, rest: str) -> Path:
@@ -127,13 +134,28 @@ def _redis(url: str) -> Engine:
         from contextrelay.store.ledger.redis import RedisLedger
         from contextrelay.store.redis.client import connect, without_password
     except ModuleNotFoundError as error:
-        raise Invalid(
-            f"no client for {url.partition(':')[0]}:// is installed",
-            "pip install 'contextrelay[redis]'",
-        ) from error
+        raise _not_installed(url, "redis") from error
     plain, _, query = url.partition("?")
     options = dict(parse_qsl(query))
     prefix = options.pop("prefix", "relay")
     client = connect(f"{plain}?{urlencode(options)}" if options else plain)
     shown = without_password(url) + ("" if prefix == "relay" else f"?prefix={prefix}")
     return Engine(shown, RedisLedger(client, prefix), RedisBlobs(client, prefix), is_shared=True)
+
+
+def _postgres(url: str) -> Engine:
+    try:
+        from contextrelay.store.postgres.blobs import PostgresBlobs
+        from contextrelay.store.postgres.ledger import PostgresLedger
+    except ImportError as error:  # Also where psycopg finds no libpq.
+        raise _not_installed(url, "postgres") from error
+    ledger = PostgresLedger(url)
+    client = ledger.client
+    return Engine(client.shown, ledger, PostgresBlobs(client), is_shared=True)
+
+
+def _not_installed(url: str, extra: str) -> Invalid:
+    scheme = url.partition(":")[0]
+    return Invalid(
+        f"no client for {scheme}:// is installed", f"pip install 'contextrelay[{extra}]'"
+    )

@@ -1,7 +1,7 @@
 """The SQLite engine: one file in WAL mode, every commit on disk before it is acknowledged.
 
 Rule: readers never wait. Each read takes a connection of its own from a pool; writes of one process
-are grouped (sqlite_queue.py), and processes take turns at a gate (write_turns.py).
+are grouped (commit_queue.py), and processes take turns at a gate (write_turns.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from weakref import WeakSet
 from contextrelay.errors import RelayError, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHECKPOINT_PAGES
 from contextrelay.store import file_errors
+from contextrelay.store.commit_queue import CommitQueue, Ticket
 from contextrelay.store.durable_files import make_folder
 from contextrelay.store.ledger import (
     LOCK_KIND,
@@ -32,7 +33,6 @@ from contextrelay.store.ledger import (
     current_token,
     sqlite_news,
 )
-from contextrelay.store.ledger.sqlite_queue import Change, CommitQueue, Ticket
 from contextrelay.store.ledger.sqlite_read_only import ReadOnlyFile, is_writable
 from contextrelay.store.ledger.sqlite_reads import (
     FOREIGN,
@@ -63,6 +63,7 @@ TALLY = """INSERT INTO tally (name, field, amount) VALUES (?, ?, ?)
 LISTEN_POLL_S = 0.005
 
 Connect = Callable[[Path], sqlite3.Connection]
+Change = Callable[[Transaction], Any]
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -89,7 +90,7 @@ class SqliteLedger(SqliteReads):
         self._path = path
         self._connect = connect
         self._idle: deque[sqlite3.Connection] = deque()
-        self._queue = CommitQueue(self._try_group)
+        self._queue = CommitQueue[Change](self._try_group)
         self._hearers: list[Callable[[str | None], None]] = []
         self._poller: threading.Thread | None = None
         self._writer_name = sqlite_news.new_writer()
@@ -255,7 +256,7 @@ class SqliteLedger(SqliteReads):
             raise file_errors.read_only(self._path, "the disk or its folder is read-only")
         return self._queue.run(change, None if any_token else current_token())
 
-    def _try_group(self, group: list[Ticket]) -> bool:
+    def _try_group(self, group: list[Ticket[Change]]) -> bool:
         """Do a group's changes in one transaction; if it fails, each member gets the error."""
         try:
             assert self._turns is not None, "who only reads changes nothing"
@@ -366,7 +367,7 @@ class SqliteLedger(SqliteReads):
         """Leave the parent's connections alone and open our own: SQLite forbids sharing them."""
         # Kept for ever: letting go would close them, and a close may checkpoint under the parent.
         _parents_connections.extend((self._writer, *self._idle))
-        self._queue = CommitQueue(self._try_group)
+        self._queue = CommitQueue[Change](self._try_group)
         self._idle = deque()
         self._poller = None
         self._hearers = []

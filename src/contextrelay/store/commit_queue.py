@@ -10,16 +10,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from contextrelay.errors import Unavailable
 from contextrelay.limits import GROUP_COMMITS_MAX
-from contextrelay.store.ledger.sqlite_writes import Transaction
 
-Change = Callable[[Transaction], Any]
+Change = TypeVar("Change")
 
 
-class Ticket:
+class Ticket(Generic[Change]):
     """One caller's change, waiting for its group."""
 
     __slots__ = ("answer", "change", "error", "gate", "is_done", "token")
@@ -40,13 +39,13 @@ class Ticket:
             self.gate.release()
 
 
-class CommitQueue:
+class CommitQueue(Generic[Change]):
     """The changes of one process that wait for the database."""
 
-    def __init__(self, commit: Callable[[list[Ticket]], bool]) -> None:
+    def __init__(self, commit: Callable[[list[Ticket[Change]]], bool]) -> None:
         """`commit` answers a group in one transaction; False if that failed for all of them."""
         self._commit = commit
-        self._waiting: deque[Ticket] = deque()
+        self._waiting: deque[Ticket[Change]] = deque()
         self._turn = threading.Lock()
 
     def run(self, change: Change, token: bytes | None) -> Any:
@@ -78,7 +77,7 @@ class CommitQueue:
             self._turn.release()
             self._wake_next()
 
-    def _wait(self, ticket: Ticket) -> None:
+    def _wait(self, ticket: Ticket[Change]) -> None:
         try:
             ticket.gate.acquire()
         except BaseException:
@@ -95,7 +94,7 @@ class CommitQueue:
                 self._waiting[0].wake()
 
     def _commit_waiting(self) -> None:
-        group: list[Ticket] = []
+        group: list[Ticket[Change]] = []
         try:
             while self._waiting and len(group) < GROUP_COMMITS_MAX:
                 group.append(self._waiting.popleft())

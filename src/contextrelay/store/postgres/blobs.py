@@ -1,0 +1,135 @@
+"""Blobs in PostgreSQL: an entry for each body, and its bytes in pieces.
+
+Rule: a body without a name is a draft. Pieces are written at their offsets, so that one may be sent
+twice; they need not be on disk before the name is, which is written after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+
+from contextrelay.errors import Broken, Unavailable
+from contextrelay.limits import CHUNK_BYTES
+from contextrelay.store.blobs import BlobFact
+from contextrelay.store.postgres.client import Client
+
+BATCH = 1_000
+
+BEGIN = "INSERT INTO {store}.body (written_ms) VALUES ({store}.now_ms()) RETURNING id"
+WRITE = """WITH lazy AS (SELECT set_config('synchronous_commit', 'off', true)),
+           draft AS (UPDATE {store}.body SET written_ms = {store}.now_ms() FROM lazy
+                     WHERE id = %b AND name IS NULL RETURNING id)
+           INSERT INTO {store}.piece (body, start, bytes) SELECT id, %b, %b FROM draft
+           ON CONFLICT (body, start) DO UPDATE SET bytes = excluded.bytes RETURNING body"""
+KEEP = """UPDATE {store}.body SET name = %b, size_bytes = %b, written_ms = {store}.now_ms()
+          WHERE id = %b AND (name IS NULL OR name = %b) AND {store}.be_durable() RETURNING id"""
+DISCARD = "DELETE FROM {store}.body WHERE id = %b AND name IS NULL"
+FIND = "SELECT id, size_bytes FROM {store}.body WHERE name = %b"
+PIECE = """SELECT substring(bytes FROM (%b - start + 1)::int FOR %b::int) FROM {store}.piece
+           WHERE body = %b AND start = %b"""
+# No lock is taken where the first finds nothing: there is nothing to delete.
+DELETE = """DELETE FROM {store}.body WHERE name = %b
+            AND pg_try_advisory_xact_lock(1380273241, '{store}.body'::regclass::oid::int)"""
+HOLD = "SELECT pg_advisory_xact_lock_shared(1380273241, '{store}.body'::regclass::oid::int)"
+WALK = """SELECT id, name, size_bytes, written_ms FROM {store}.body
+          WHERE id > %b AND name IS NOT NULL ORDER BY id LIMIT %b"""
+TIDY = """WITH gone AS (DELETE FROM {store}.body WHERE name IS NULL AND written_ms < %b::bigint
+                        RETURNING 1)
+          SELECT count(*) FROM gone"""
+
+
+class PostgresBlobs:
+    """Blobs in the database that the ledger is in. The maker of the client closes it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @contextmanager
+    def draft(self) -> Generator[_PostgresDraft]:
+        draft = _PostgresDraft(self._client)
+        try:
+            yield draft
+        finally:
+            if not draft.kept:
+                # What cannot be discarded now is found by tidy, and must not hide an error.
+                with suppress(Unavailable):
+                    self._client.ask(DISCARD, (draft.id,))
+
+    def read(
+        self, name: str, start: int, stop: int, chunk_bytes: int = CHUNK_BYTES
+    ) -> Iterator[bytes]:
+        found = self._client.ask(FIND, (name,))
+        if not found:
+            raise Broken(f"blob {name} is missing")
+        identity, size_bytes = found[0]
+        if size_bytes < stop:
+            raise Broken(f"blob {name} is too short: {size_bytes} bytes")
+        while start < stop:
+            piece = start - start % CHUNK_BYTES
+            length = min(stop, piece + CHUNK_BYTES, start + chunk_bytes) - start
+            found = self._client.ask(PIECE, (start, length, identity, piece))
+            if not found or len(found[0][0]) != length:
+                raise Broken(f"blob {name} went away while it was read")
+            yield found[0][0]
+            start += length
+
+    def delete(self, name: str) -> None:
+        self._client.ask(DELETE, (name,))
+
+    def walk(self) -> Iterator[BlobFact]:
+        last = 0
+        while found := self._client.ask(WALK, (last, BATCH)):
+            for _, name, size_bytes, written_ms in found:
+                yield BlobFact(name, size_bytes, written_ms)
+            last = found[-1][0]
+
+    def tidy(self, before_ms: int) -> int:
+        return self._client.ask(TIDY, (before_ms,))[0][0]
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """Keep blobs from being deleted.
+
+        Raises:
+            Unavailable: at the end, if the hold could not be kept up all the time.
+        """
+        with self._client.transaction() as ask:
+            ask(HOLD)
+            yield
+            ask("SELECT")
+
+    def close(self) -> None:
+        """Nothing to let go of: the client belongs to its maker."""
+
+
+class _PostgresDraft:
+    def __init__(self, client: Client) -> None:
+        self.kept = False
+        self.id: int = client.ask(BEGIN)[0][0]
+        self._client = client
+        self._size_bytes = 0
+        self._waiting = bytearray()
+
+    def write(self, chunk: bytes | memoryview) -> None:
+        for start in range(0, len(chunk), CHUNK_BYTES):
+            self._waiting += chunk[start : start + CHUNK_BYTES]
+            if len(self._waiting) >= CHUNK_BYTES:
+                self._send(CHUNK_BYTES)
+
+    def keep(self, name: str) -> None:
+        self._send(len(self._waiting))
+        if not self._client.ask(KEEP, (name, self._size_bytes, self.id, name)):
+            raise _tidied_away()
+        self.kept = True
+
+    def _send(self, size_bytes: int) -> None:
+        piece = bytes(self._waiting[:size_bytes])
+        if piece and not self._client.ask(WRITE, (self.id, self._size_bytes, piece)):
+            raise _tidied_away()
+        self._size_bytes += len(piece)
+        del self._waiting[:size_bytes]
+
+
+def _tidied_away() -> Unavailable:
+    return Unavailable("the draft was tidied away before it was kept", "push again")

@@ -1,0 +1,212 @@
+"""The PostgreSQL client: connections for ledger and blobs, with our errors and our retries.
+
+Rule: no state stays in a connection between two statements, and nothing is prepared, so that each
+may be sent over another one: PgBouncer in transaction mode does that. `ask` is repeated, so it is
+only for what may be done twice; `once` is sent at most once, and an Unavailable from it leaves open
+whether it was done.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode
+from weakref import WeakSet
+
+import psycopg
+from psycopg import Connection, IsolationLevel
+from psycopg.pq import TransactionStatus
+
+from contextrelay.errors import Invalid, RelayError, Unavailable
+from contextrelay.limits import BUSY_MS_MAX, POSTGRES_CONNECTIONS_MAX
+from contextrelay.store.postgres.complaints import is_passing, is_undone, translate
+
+Answer = TypeVar("Answer")
+Values = Sequence[object]
+
+FIRST_PAUSE_S = 0.05
+# Together with the pauses between them about 6 s: as long as a fail-over may take.
+REPEATS_MAX = 7
+CONNECT_S_MAX = 5
+# A peer that acknowledges nothing for so long is gone.
+UNANSWERED_MS_MAX = 10_000
+_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
+
+
+def without_password(url: str) -> str:
+    """An address that may be shown: no user, no password, no options."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+
+
+class Client:
+    """A database, and the schema in it that holds a store. Safe to use from many threads."""
+
+    def __init__(self, url: str) -> None:
+        plain, _, query = url.partition("?")
+        options = dict(parse_qsl(query))
+        self.prefix = options.pop("prefix", "relay")
+        if not _PREFIX.match(self.prefix):
+            raise Invalid(
+                f"{self.prefix[:60]!r} cannot name a schema", "use small letters, digits and _"
+            )
+        self._conninfo = f"{plain}?{urlencode(options)}" if options else plain
+        self.address = without_password(url)
+        self._idle: deque[Connection] = deque()
+        self._free = threading.BoundedSemaphore(POSTGRES_CONNECTIONS_MAX)
+        self._was_up = False
+        self._is_closed = False
+        _clients.add(self)
+
+    @property
+    def shown(self) -> str:
+        """The address of the store, as it may be shown."""
+        return self.address + ("" if self.prefix == "relay" else f"?prefix={self.prefix}")
+
+    def ask(self, sql: str, values: Values = ()) -> list[Any]:
+        """Send a statement that may be done twice, again while nobody answers; its rows."""
+        return self._repeat(lambda: self._send(sql, values), is_passing)
+
+    def once(self, sql: str, values: Values = ()) -> list[Any]:
+        """Send a statement at most once, except where it was undone for sure; its rows."""
+        return self._repeat(lambda: self._send(sql, values, sent_once=True), is_undone)
+
+    def connect(self) -> Connection:
+        """A connection of its own, for who keeps it longer than a statement.
+
+        Raises:
+            Unavailable: nobody answers, or we are refused.
+        """
+        if self._is_closed:
+            raise Unavailable("the store was closed", "open the relay again", place=self.address)
+        try:
+            connection = psycopg.connect(
+                self._conninfo,
+                autocommit=True,
+                prepare_threshold=None,
+                connect_timeout=CONNECT_S_MAX,
+                tcp_user_timeout=UNANSWERED_MS_MAX,
+                client_encoding="utf8",
+                application_name="contextrelay",
+            )
+        except psycopg.Error as error:
+            raise translate(error, self.address, is_connecting=True) from error
+        self._was_up = True
+        return connection
+
+    @contextmanager
+    def transaction(self, isolation: IsolationLevel | None = None) -> Generator[Ask]:
+        """A transaction on a connection of its own, given as what asks in it."""
+        connection = self.connect()
+        connection.isolation_level = isolation
+        connection.read_only = None if isolation is None else True
+
+        def ask(sql: str, values: Values = ()) -> list[Any]:
+            return self._execute(connection, sql, values)
+
+        try:
+            with connection.transaction():
+                yield ask
+        except psycopg.Error as error:
+            raise translate(error, self.address) from error
+        finally:
+            connection.close()
+
+    def spelled(self, sql: str) -> bytes:
+        """A statement with the schema's name in it, where it says {store}."""
+        return sql.replace("{store}", f'"{self.prefix}"').encode()
+
+    def close(self) -> None:
+        self._is_closed = True
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop().close()
+
+    def _send(self, sql: str, values: Values, *, sent_once: bool = False) -> list[Any]:
+        with self._borrowed() as connection:
+            return self._execute(connection, sql, values, sent_once=sent_once)
+
+    def _execute(
+        self, connection: Connection, sql: str, values: Values, *, sent_once: bool = False
+    ) -> list[Any]:
+        try:
+            # Without values it may be several statements at once: those of a step of the schema.
+            cursor = connection.execute(self.spelled(sql), values or None, binary=bool(values))
+            return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise translate(error, self.address, sent_once=sent_once) from error
+
+    @contextmanager
+    def _borrowed(self) -> Generator[Connection]:
+        if not self._free.acquire(timeout=BUSY_MS_MAX / 1_000):
+            raise Unavailable(
+                f"all {POSTGRES_CONNECTIONS_MAX} connections to the store's server are in use",
+                "try again, with fewer requests at a time",
+                place=self.address,
+            )
+        try:
+            connection = self._one_alive()
+            try:
+                yield connection
+            finally:
+                if connection.info.transaction_status == TransactionStatus.IDLE:
+                    self._idle.append(connection)
+                    if self._is_closed:
+                        self.close()
+                else:
+                    connection.close()
+        finally:
+            self._free.release()
+
+    def _one_alive(self) -> Connection:
+        """An idle connection to which the server has said nothing: it would say good-bye."""
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break
+            waiting = select.poll()
+            waiting.register(connection.fileno(), select.POLLIN)
+            if not waiting.poll(0):
+                return connection
+            connection.close()
+        return self.connect()
+
+    def _repeat(
+        self, send: Callable[[], Answer], may_repeat: Callable[[BaseException | None], bool]
+    ) -> Answer:
+        for attempt in range(REPEATS_MAX):
+            was_up = self._was_up
+            try:
+                return send()
+            except RelayError as error:
+                # Who cannot reach the server at its very start hears of it at once.
+                if not was_up or not may_repeat(error.__cause__):
+                    raise
+            time.sleep(FIRST_PAUSE_S * 2**attempt)
+        return send()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: let go of the parent's connections without closing them."""
+        _parents_connections.extend(self._idle)
+        self._idle = deque()
+        self._free = threading.BoundedSemaphore(POSTGRES_CONNECTIONS_MAX)
+
+
+Ask = Callable[..., list[Any]]
+
+_clients: WeakSet[Client] = WeakSet()
+_parents_connections: list[Connection] = []
+"""Kept for ever: closing one would end the session that the parent is using."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        after_in_child=lambda: [client.leave_to_parent() for client in tuple(_clients)]
+    )

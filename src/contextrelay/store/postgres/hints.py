@@ -1,0 +1,120 @@
+"""Hints over LISTEN and NOTIFY: one thread that calls all listeners with the log that has news.
+
+Rule: what is notified while nobody listens is lost. So whenever the connection was away, listeners
+hear None: "some log". Behind PgBouncer in transaction mode nothing is ever heard; that is tried
+first, and then the thread asks, now and then, whether anybody wrote.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import psycopg
+
+from contextrelay.errors import RelayError
+from contextrelay.store.postgres.client import Client
+
+FIRST_PAUSE_S = 0.1
+PAUSE_S_MAX = 5.0
+READY_S_MAX = 5.0
+# How long a notification may take before we take it that none will come.
+TRIAL_S_MAX = 1.0
+POLL_S = 0.05
+
+TRIAL = "?"
+NOTIFY = "SELECT pg_notify(%b, %b)"
+# Moves with every transaction that writes.
+WRITTEN = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
+
+Hear = Callable[[str | None], None]
+
+
+class Hints:
+    """One listening connection, kept up until the end."""
+
+    def __init__(self, client: Client, channel: str) -> None:
+        self._client = client
+        self._channel = channel
+        self._hearers: list[Hear] = []
+        self._ended = threading.Event()
+        self._ready = threading.Event()
+        self._bell, self._woken = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, name="relay-hints", daemon=True)
+        self._thread.start()
+
+    def add(self, hear: Hear) -> Callable[[], None]:
+        """Call `hear` from now on: what is written after this returned is heard, or None is."""
+        self._hearers.append(hear)
+        self._ready.wait(READY_S_MAX)
+
+        def stop() -> None:
+            with suppress(ValueError):
+                self._hearers.remove(hear)
+
+        return stop
+
+    def end(self) -> None:
+        if not self._ended.is_set():
+            self._ended.set()
+            self._bell.close()
+            if self._thread is not threading.current_thread():
+                self._thread.join()
+
+    def _announce(self, log: str | None) -> None:
+        for hear in tuple(self._hearers):
+            hear(log)
+
+    def _run(self) -> None:
+        pause_s, missed = FIRST_PAUSE_S, False
+        while not self._ended.is_set():
+            try:
+                with self._client.connect() as connection:
+                    connection.execute(f'LISTEN "{self._channel}"'.encode())
+                    hears = self._tried(connection)
+                    if missed:
+                        self._announce(None)
+                    self._ready.set()
+                    missed, pause_s = True, FIRST_PAUSE_S
+                    self._pass_on(connection) if hears else self._poll(connection)
+            except (psycopg.Error, RelayError, OSError):
+                missed = True
+                self._ready.set()
+                self._wait(pause_s)
+                pause_s = min(pause_s * 2, PAUSE_S_MAX)
+        self._woken.close()
+
+    def _tried(self, connection: psycopg.Connection) -> bool:
+        """Whether what others notify is heard on this connection."""
+        self._client.ask(NOTIFY, (self._channel, TRIAL))
+        deadline = time.monotonic() + TRIAL_S_MAX
+        while (left_s := deadline - time.monotonic()) > 0 and not self._ended.is_set():
+            if any(self._heard(connection, left_s)):
+                return True
+        return False
+
+    def _pass_on(self, connection: psycopg.Connection) -> None:
+        while not self._ended.is_set():
+            for log in self._heard(connection, None):
+                if log != TRIAL:
+                    self._announce(log)
+
+    def _heard(self, connection: psycopg.Connection, wait_s: float | None) -> list[str]:
+        select.select([connection, self._woken], [], [], wait_s)
+        return [notify.payload for notify in connection.notifies(timeout=0)]
+
+    def _poll(self, connection: psycopg.Connection) -> None:
+        seen = None
+        while not self._ended.is_set():
+            written = connection.execute(WRITTEN.encode()).fetchone()
+            if seen is not None and written != seen:
+                self._announce(None)
+            seen = written
+            self._wait(POLL_S if self._hearers else POLL_S * 20)
+
+    def _wait(self, wait_s: float) -> None:
+        select.select([self._woken], [], [], wait_s)

@@ -1,0 +1,197 @@
+"""The ledger on PostgreSQL: several servers, one store.
+
+A commit is one call of a function of the schema (schema/0001.sql): one trip, one transaction. It
+locks the entries of its logs, in order, until its end; so the numbers of a log have no gap, and
+nobody sees a number before those under it.
+
+Commits of one process that come together go in one call: every push writes to the log of all
+artifacts, and one by one they would each wait for the other's way to disk.
+
+Rule: a call is sent once. After a lost reply (Unavailable) the caller reads past `expect` and looks
+for its fact, which carries an id made by its writer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from psycopg import IsolationLevel
+
+from contextrelay.errors import RelayError, Unavailable
+from contextrelay.store.commit_queue import CommitQueue, Ticket
+from contextrelay.store.file_errors import locked
+from contextrelay.store.ledger import (
+    LOCK_KIND,
+    LOCK_LOG,
+    ONLY,
+    UNLOCKED,
+    Reads,
+    Stale,
+    Write,
+    current_token,
+)
+from contextrelay.store.postgres.client import Client
+from contextrelay.store.postgres.hints import Hints
+from contextrelay.store.postgres.reads import PostgresReads
+from contextrelay.store.postgres.schema_steps import bring_up_to_date
+
+COMMIT = """SELECT {store}.commit_writes(%b::bytea, %b::text, %b::text[],
+    %b::int[], %b::int[], %b::bigint[], %b::int[],
+    %b::int[], %b::text[], %b::int[], %b::bytea[],
+    %b::int[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::bigint[])"""
+TRIM = "SELECT {store}.trim_log(%b::bytea, %b::text, %b::bigint)"
+DROP = "SELECT {store}.drop_log(%b::bytea, %b::text, %b::bigint)"
+SWAP_LOCK = "SELECT {store}.swap_lock(%b::bytea, %b::bytea)"
+TALLIED = "SELECT field, amount FROM {store}.tally WHERE name = %b"
+TALLY = """WITH added AS (
+               INSERT INTO {store}.tally AS old (name, field, amount)
+               SELECT %b, field, amount FROM unnest(%b::text[], %b::bigint[]) AS new (field, amount)
+               ON CONFLICT (name, field) DO UPDATE SET amount = old.amount + excluded.amount
+               RETURNING field, amount)
+           SELECT field, amount FROM added
+           UNION ALL SELECT field, amount FROM {store}.tally
+           WHERE name = %b AND field <> ALL (%b::text[])"""
+
+Writes = tuple[Write, ...]
+
+
+class PostgresLedger(PostgresReads):
+    """Logs and rows in a schema of a database."""
+
+    reads_wait = True
+
+    def __init__(self, server: Client | str) -> None:
+        self.client = Client(server) if isinstance(server, str) else server
+        super().__init__(self.client.ask)
+        self._queue = CommitQueue[Writes](self._try_group)
+        self._hints: Hints | None = None
+        self._starting = threading.Lock()
+        try:
+            bring_up_to_date(self.client)
+        except BaseException:
+            self.client.close()
+            raise
+
+    @property
+    def _channel(self) -> str:
+        return f"{self.client.prefix}:hear"
+
+    def commit(self, *writes: Write) -> list[int]:
+        return self._queue.run(writes, current_token()) if writes else []
+
+    def trim(self, log: str, before: int) -> None:
+        if not self.client.once(TRIM, (current_token(), log, before))[0][0]:
+            raise locked()
+
+    def drop(self, log: str, expect: int) -> None:
+        head = self.client.once(DROP, (current_token(), log, expect))[0][0]
+        if head is None:
+            raise locked()
+        if head != expect:
+            raise Stale(log, head)
+
+    def locked_by(self) -> bytes:
+        return self.get(LOCK_LOG, LOCK_KIND, ONLY) or UNLOCKED
+
+    def swap_lock(self, old: bytes, new: bytes) -> bool:
+        return self.client.once(SWAP_LOCK, (old, new))[0][0]
+
+    def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
+        if not amounts:
+            return dict(self.client.ask(TALLIED, (name,)))
+        fields = sorted(amounts)  # In one order for all: two who add cannot wait for each other.
+        added = [amounts[field] for field in fields]
+        return dict(self.client.once(TALLY, (name, fields, added, name, fields)))
+
+    def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
+        with self._starting:
+            if self._hints is None:
+                self._hints = Hints(self.client, self._channel)
+        return self._hints.add(hear)
+
+    @contextmanager
+    def still(self) -> Generator[Reads]:
+        with self.client.transaction(IsolationLevel.REPEATABLE_READ) as ask:
+            view = PostgresReads(ask)
+            view.last("")  # The moment is that of the first read.
+            yield view
+
+    def patience(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def check(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        """Stop listening and close the client, also for the blobs that share it."""
+        if self._hints is not None:
+            self._hints.end()
+        self.client.close()
+
+    def _try_group(self, group: list[Ticket[Writes]]) -> bool:
+        """Do the writes of a group in one call; False if that failed and nothing was done."""
+        token = group[0].token or UNLOCKED
+        same = [ticket for ticket in group if ticket.token == token]
+        is_done = self._do(token, same)
+        rest = [ticket for ticket in group if ticket.token != token]
+        return self._try_group(rest) and is_done if rest else is_done
+
+    def _do(self, token: bytes, group: list[Ticket[Writes]]) -> bool:
+        try:
+            values = _arguments([ticket.change for ticket in group])
+            heads = self.client.once(COMMIT, (token, self._channel, *values))[0][0]
+        except Unavailable as error:
+            for ticket in group:
+                ticket.error = error
+            return True  # It may have been done: nobody sends it again.
+        except RelayError as error:
+            for ticket in group:
+                ticket.error = error
+            return False
+        numbers = iter(heads or ())
+        for ticket in group:
+            ticket.error = locked() if heads is None else None
+            if heads is not None:
+                _answer(ticket, [next(numbers) for _ in ticket.change])
+        return True
+
+
+def _answer(ticket: Ticket[Writes], heads: list[int | None]) -> None:
+    for write, head in zip(ticket.change, heads, strict=True):
+        if head is not None and head < 0:
+            ticket.error = Stale(write.log, -1 - head)
+            return
+    ticket.answer = heads
+
+
+def _arguments(callers: Iterable[Writes]) -> list[list[Any]]:
+    """The arrays that commit_writes takes."""
+    writes = [(caller, write) for caller, some in enumerate(callers) for write in some]
+    logs = sorted({write.log for _, write in writes})
+    place_of = {log: place for place, log in enumerate(logs, 1)}
+    facts = [
+        (number, write.log, offset, body)
+        for number, (_, write) in enumerate(writes, 1)
+        for offset, body in enumerate(write.facts, 1)
+    ]
+    rows = [
+        (number, write.log, row.kind, row.key.encode(), row.body, row.due_ms)
+        for number, (_, write) in enumerate(writes, 1)
+        for row in write.rows
+    ]
+    return [
+        logs,
+        [caller for caller, _ in writes],
+        [place_of[write.log] for _, write in writes],
+        [-1 if write.expect is None else write.expect for _, write in writes],
+        [len(write.facts) for _, write in writes],
+        *_columns(facts, 4),
+        *_columns(rows, 6),
+    ]
+
+
+def _columns(entries: list[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*entries, strict=True)] or [[]] * width

@@ -1,0 +1,64 @@
+"""The PostgreSQL engine's schema: numbered steps, and the way from any of them to the newest.
+
+Rule: a step is a new file in schema/; an old one is never edited.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+
+from contextrelay.errors import Broken, RelayError
+from contextrelay.store.postgres.client import Client
+
+SCHEMA_FOLDER = Path(__file__).parent / "schema"
+SCHEMA_VERSION = 1
+
+VERSION = "SELECT coalesce(max(number), 0) FROM {store}.step"
+# Of two who open a new store at once, one makes it.
+TAKE_TURNS = "SELECT pg_advisory_xact_lock(1380273241, hashtext(%b))"
+EXISTS = "SELECT 1 FROM pg_namespace WHERE nspname = %b"
+FIRST = "CREATE TABLE IF NOT EXISTS {store}.step (number int PRIMARY KEY, done_ms bigint NOT NULL)"
+DONE = "INSERT INTO {store}.step VALUES (%b, extract(epoch FROM clock_timestamp()) * 1000)"
+
+
+def bring_up_to_date(client: Client, steps: list[str] | None = None) -> None:
+    """Make the schema, or bring it to the newest step.
+
+    Raises:
+        Broken: it was written by a newer version.
+    """
+    try:
+        version = client.ask(VERSION)[0][0]
+    except RelayError as error:
+        if not isinstance(error.__cause__, _MISSING):
+            raise
+        version = 0
+    if version != SCHEMA_VERSION or steps is not None:
+        with client.transaction() as ask:
+            ask(TAKE_TURNS, (client.prefix,))
+            if not ask(EXISTS, (client.prefix,)):
+                ask("CREATE SCHEMA {store}")
+            ask("SET LOCAL search_path TO {store}")
+            ask(FIRST)
+            version = ask(VERSION)[0][0]
+            steps = migrations() if steps is None else steps
+            if version > len(steps):
+                raise Broken(
+                    f"the store has schema {version}; this version knows up to {len(steps)}",
+                    "upgrade with: pip install --upgrade contextrelay",
+                    place=client.address,
+                )
+            for number in range(version, len(steps)):
+                ask(steps[number])
+                ask(DONE, (number + 1,))
+            ask("SELECT {store}.be_durable()")
+
+
+def migrations(folder: Path = SCHEMA_FOLDER) -> list[str]:
+    """The steps from an empty schema to the newest, oldest first."""
+    return [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql"))]
+
+
+_MISSING = (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName)
