@@ -294,7 +294,8 @@ def _log(text: str) -> Iterator[Fact]:
 def _diff(text: str) -> Iterator[Fact]:
     paths = re.findall(r"^\+\+\+ (?:b/)?(\S+)", text, re.MULTILINE)
     yield from _number("files", len(paths))
-    yield from _names("a file", (path.rpartition("/")[2] for path in paths))
+    there = (path for path in paths if path != "/dev/null")  # A file that was removed.
+    yield from _names("a file", (path.rpartition("/")[2] for path in there))
 
 
 _STRUCTURE: dict[str, Callable[[str], Iterator[Fact]]] = {

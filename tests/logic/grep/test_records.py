@@ -95,3 +95,31 @@ def test_a_pattern_that_matches_nothing_ends_too() -> None:
     answer = found("abc\n\nabc", ("", "x*"), "text")
 
     assert answer.count == 3
+
+
+def test_a_value_comes_before_what_only_has_its_words() -> None:
+    """Promise L3: the record whose value is the word, then those in which it is a part of one."""
+    names = [f"regex-{n}" for n in range(30)] + ["regex", "a regex"]
+    parts = json.dumps([{"name": name, "ref": f"crate {name}"} for name in names])
+    rows = "id,size\n" + "".join(f"{n},size {n}\n" for n in (2031, 1203, 203))
+
+    assert found(parts, ("regex", "ref")).matches[0].pointer == "/30"
+    assert found(rows, ("203", "size"), "csv").matches[0].text == "row 2: id=203, size=size 203"
+
+
+def test_the_best_has_all_the_room_there_is() -> None:
+    """Promise L3: of a long record or line as much as fits, its beginning where that has all."""
+    record = {"id": "a7", **{f"field{n}": "some text" for n in range(40)}, "last": "b"}
+    line = " ".join(["12:00:01 host7 begins"] + ["key=value"] * 10 + ["x9"] + ["more"] * 200)
+
+    assert found(json.dumps([{"id": "a8"}, record]), ("a7", "last")).spent.tokens > 120
+    shown = found(f"{line}\n", ("x9", "key"), "text").text
+    assert shown.startswith("1: 12:00:01 host7 begins key=value")
+    assert len(shown.split()) > 100
+    assert shown.endswith("…\n")
+
+
+def test_rows_that_end_in_an_old_way_are_rows() -> None:
+    answer = found("id,size\r7,small\r8,large\r", ("8", "size"), "csv")
+
+    assert answer.matches[0].text == "row 1: id=8, size=large"

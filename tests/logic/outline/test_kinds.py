@@ -263,3 +263,38 @@ def test_short_values_are_shown_and_not_their_types() -> None:
     text = outlined('{"name": "relay", "version": "1.2.3", "private": true}', "package.json").text
 
     assert 'name = "relay", version = "1.2.3", private = true' in text
+
+
+def test_fields_that_have_no_room_are_named_at_the_end() -> None:
+    """Promise L1: every field has its name in 500 tokens, however deep it is."""
+    deep = {
+        f"part{chr(97 + n)}": {"type": "object", "properties": {f"deep{chr(97 + n)}": n}}
+        for n in range(26)
+    }
+    other = {f"kind{chr(97 + n)}": [{"inner": {f"last{chr(97 + n)}": n}}] for n in range(26)}
+    text = outlined(json.dumps({"a": deep, "b": other}), "schema.json").text
+
+    assert "also: " in text
+    for letter in "abcdefghijklmnopqrstuvwxyz":
+        assert f"deep{letter}" in text
+        assert f"last{letter}" in text
+
+
+def test_files_of_a_diff_that_have_no_room_are_named_at_the_end() -> None:
+    """Promise L1."""
+    names = [f"{chr(97 + n % 26)}{chr(97 + n // 26)}.py" for n in range(120)]
+    diff = "".join(
+        f"--- a/some/far/folder/{name[0]}/{name}\n+++ b/some/far/folder/{name[0]}/{name}\n"
+        "@@ -1,1 +1,1 @@\n-a\n+b\n"
+        for name in names
+    )
+    text = outlined(diff, "all.diff").text
+
+    assert "diff, 120 files" in text
+    assert all(name in text for name in names)
+
+
+def test_a_table_whose_lines_end_in_an_old_way_has_rows() -> None:
+    text = outlined("id,size\r" + "".join(f"{n},x\r" for n in range(30)), "old.csv").text
+
+    assert "table, 30 rows, 2 columns" in text

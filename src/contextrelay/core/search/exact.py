@@ -24,6 +24,9 @@ from contextrelay.model.inspect import Hit, Match
 _ENDS = re.compile(r"^[\s\"'(\[{<,.;:!?]+|[\s\"')\]}>,.;:!?]+$")
 _NAME = re.compile(r"\d|_|[a-z][A-Z]|[./:@#-]\w")
 
+# Where a hit is, before what is shown of it.
+_HEAD_TOKENS = 4
+
 
 def exact_hits(
     stores: Stores, artifact: Artifact, query: str, tokens_max: int, score: float
@@ -38,7 +41,7 @@ def exact_hits(
         is_fixed=True,
         ignore_case=True,
         matches_max=SEARCH_EXACT_MAX,
-        tokens_max=tokens_max,
+        tokens_max=max(1, tokens_max - _HEAD_TOKENS),
     )
     try:
         found = find(

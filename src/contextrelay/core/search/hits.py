@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.search.index_sync import about
@@ -13,6 +14,7 @@ from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.limits import SEARCH_SNIPPET_CHARS
 from contextrelay.logic.search.words import words
+from contextrelay.logic.slicing.fit import fit
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, estimate_tokens
 from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.artifact import Artifact, moment
@@ -96,6 +98,12 @@ class HitList:
         is_same_ref = self._is_one or (bool(self.hits) and self.hits[-1].ref == hit.ref)
         line = _line(hit, is_same_ref)
         tokens = count_tokens(line)
+        if not self.hits and tokens > self._tokens_max:
+            # The best is shown in any case, as far as it fits.
+            room = self._tokens_max - count_tokens(_line(replace(hit, snippet=""), is_same_ref))
+            hit = replace(hit, snippet=fit(hit.snippet, max(1, room - 2)))
+            line = _line(hit, is_same_ref)
+            tokens = count_tokens(line)
         if self._tokens + tokens > self._tokens_max:
             self.notes.append(f"cut at {self._tokens_max} tokens: ask with more")
             return False

@@ -27,7 +27,10 @@ class Source:
     @classmethod
     def of(cls, body: bytes, media_type: str, name: str, size_bytes: int) -> Source:
         """Read a body as text if it is one: UTF-8, or UTF-16 with its mark, or nearly UTF-8."""
-        return cls(body, _text(body), media_type, name, size_bytes)
+        text = _text(body)
+        # Lines that end in an old way; what stands where does not change by this.
+        text = text.replace("\r", "\n") if "\r" in text and "\n" not in text else text
+        return cls(body, text, media_type, name, size_bytes)
 
     def read_as(self, media_type: str) -> Source:
         """The same body, taken for something else."""

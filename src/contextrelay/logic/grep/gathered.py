@@ -55,8 +55,10 @@ class Wanted(Struct, frozen=True, kw_only=True):
 class Gathered:
     """What was found so far."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, is_one: bool = False) -> None:
         self.wanted = wanted
+        self._is_one = is_one
+        """Whether all is in one body, which is not named then."""
         self.matches: list[Match] = []
         self.names: dict[str, str] = {}
         self.count = self.looked_at = self.skipped_count = self.record_bodies = 0
@@ -101,8 +103,7 @@ class Gathered:
         """Take a match in, if it fits; from the first that does not, none is."""
         if not self.is_full:
             match = match if self.matches else self._fitted(match)
-            is_new = not self.matches or self.matches[-1].ref != match.ref
-            cost = count_tokens(_lines_of(match) + (f"{match.ref} {match.line}" if is_new else ""))
+            cost = count_tokens(_lines_of(match) + self._head(match))
             self.is_full = (
                 cost + 1 > self.tokens_left or len(self.matches) >= self.wanted.matches_max
             )
@@ -119,7 +120,7 @@ class Gathered:
             count_tokens(_lines_of(match)) > self.tokens_left // 2
         ):
             match = replace(match, before=(), after=())
-        around = count_tokens(_lines_of(replace(match, text="")) + f"{match.ref} {match.line}")
+        around = count_tokens(_lines_of(replace(match, text="")) + self._head(match))
         room_tokens = self.tokens_left - around - _ROOM_TOKENS
         if count_tokens(match.text) <= room_tokens:
             return match
@@ -128,8 +129,13 @@ class Gathered:
             chars = 4 * max(1, room_tokens)
             while count_tokens(text) > room_tokens and chars > 4:
                 text = cut_around(match.text, self._searches, chars)
-                chars = chars * 4 // 5
+                chars = chars * 9 // 10
         return replace(match, text=fit(text, max(1, room_tokens)))
+
+    def _head(self, match: Match) -> str:
+        """What is said of a body before its first match, as long as it can be."""
+        is_new = not self.matches or self.matches[-1].ref != match.ref
+        return f"{match.ref} {match.line}" if is_new and not self._is_one else ""
 
     # Of several patterns, the best
 
@@ -186,7 +192,7 @@ def score_of(raw: bytes, searches: Sequence[Search], tries: int) -> int:
                 break
             start, stop = found.span()
             is_there = True
-            if is_whole(raw, start, stop):
+            if wholeness(raw, start, stop):
                 score += 1
                 break
             place = max(stop, start + 1)
@@ -194,19 +200,34 @@ def score_of(raw: bytes, searches: Sequence[Search], tries: int) -> int:
     return score
 
 
-def is_whole(raw: bytes, start: int, stop: int) -> bool:
-    """Whether no word goes on before or behind a place."""
-    before, behind = raw[start - 1 : start] if start else b"", raw[stop : stop + 1]
-    return not (before + b" ")[:1].isalnum() and not (behind + b" ")[:1].isalnum()
+WORD, VALUE = 1, 2
+_BEFORE_VALUE = frozenset(b"\"',;|\t\n\r=>[(:")
+_BEHIND_VALUE = frozenset(b"\"',;|\t\n\r<])}")
+
+
+def wholeness(raw: bytes, start: int, stop: int) -> int:
+    """VALUE where nothing but a place is a cell or a member, WORD where it is whole words, or 0."""
+    before = raw[start - 1] if start else 0x2C
+    behind = raw[stop] if stop < len(raw) else 0x2C
+    if before in _WORD_BYTES or behind in _WORD_BYTES:
+        return 0
+    if before == 0x20 and start > 1:
+        before = raw[start - 2] if raw[start - 2] in b":," else before
+    return VALUE if before in _BEFORE_VALUE and behind in _BEHIND_VALUE else WORD
+
+
+_WORD_BYTES = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 def cut_around(text: str, searches: Sequence[Search], chars_max: int) -> str:
-    """What fits of a long line: some of it around the first match of each pattern."""
+    """What fits of a long line: its beginning if every pattern is there, or what is around them."""
     raw = text.encode("utf-8", "replace")
     if len(raw) <= chars_max:
         return text
     spans = sorted(found.span() for search in searches if (found := search(raw)) is not None)
     spans = [(start, min(stop, start + chars_max // 2)) for start, stop in spans]
+    if max((stop for _, stop in spans), default=0) <= chars_max:
+        return raw[:chars_max].decode("utf-8", "ignore") + "…"
     matched = sum(stop - start for start, stop in spans)
     room = max(0, chars_max - matched) // max(1, 2 * len(spans))
     parts: list[tuple[int, int]] = []

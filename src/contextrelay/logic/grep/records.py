@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from contextrelay.limits import GREP_PLACES_MAX, GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
-from contextrelay.logic.grep.gathered import ONE_MORE, is_whole
+from contextrelay.logic.grep.gathered import ONE_MORE, VALUE, WORD, wholeness
 from contextrelay.logic.grep.match import compile_pattern
 from contextrelay.logic.grep.shown_record import Showing
 from contextrelay.logic.grep.tree import Format, Node, TooMany, nodes_of
@@ -34,6 +34,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     records_max: int
     chars_max: int
     """Of one record."""
+    best_chars_max: int
+    """Of one that is better than all others."""
     all_chars_max: int
 
 
@@ -59,6 +61,8 @@ def records(wanted: Wanted, body: bytes) -> Records:
     format = format_of(wanted.type, wanted.media_type, body)
     if format is None:
         return Records(None)
+    if format == "table" and b"\n" not in body:
+        body = body.replace(b"\r", b"\n")  # Lines that end in an old way.
     text = body.decode("latin-1")
     try:
         nodes = nodes_of(text, format)
@@ -76,11 +80,14 @@ def records(wanted: Wanted, body: bytes) -> Records:
         compile_pattern(each, wanted.ignore_case, wanted.is_fixed).search
         for each in wanted.patterns
     ]
-    showing = Showing(searches, wanted.chars_max, body, nodes, format)
+    showing = Showing(searches, body, nodes, format)
     found: list[Record] = []
     left = wanted.all_chars_max
-    for each in order[: wanted.records_max]:
-        text = showing.text(each.node)
+    # One that is better than all others is shown with all the room there is.
+    is_best = len(order) == 1 or (len(order) > 1 and order[0].score > order[1].score)
+    for rank, each in enumerate(order[: wanted.records_max]):
+        chars_max = wanted.best_chars_max if is_best and not rank else wanted.chars_max
+        text = showing.text(each.node, chars_max)
         pointer, score = showing.pointer(each.node), each.score
         found.append(Record(lines.number(each.offset), each.offset, pointer, score, text))
         left -= len(text)
@@ -134,8 +141,8 @@ def format_of(type: ArtifactType, media_type: str, body: bytes) -> Format | None
     return "json"
 
 
-Place = tuple[int, int, int, bool]
-"""Where a match begins and ends, which pattern it is of, and whether it is a whole word."""
+Place = tuple[int, int, int, int]
+"""Where a match begins and ends, which pattern it is of, and whether it is a word or a value."""
 
 
 def _places(wanted: Wanted, body: bytes) -> list[Place] | None:
@@ -146,7 +153,7 @@ def _places(wanted: Wanted, body: bytes) -> list[Place] | None:
         at = 0
         while at <= len(body) and (match := search(body, at)) is not None:
             start, stop = match.span()
-            found.append((start, stop, index, is_whole(body, start, stop)))
+            found.append((start, stop, index, wholeness(body, start, stop)))
             at = max(stop, start + 1)
             if len(found) > GREP_PLACES_MAX:
                 return None
@@ -160,16 +167,20 @@ class _Holder(Struct):
     mask: int
     whole: int
     """The patterns that it has as whole words."""
+    values: int
+    """Those that are a whole value in it."""
     offset: int
     """Where the first of them is."""
 
     @property
     def score(self) -> int:
-        return ONE_MORE * self.mask.bit_count() + self.whole.bit_count()
+        whole = self.whole.bit_count() + self.values.bit_count()
+        return ONE_MORE * self.mask.bit_count() + whole
 
     def add(self, other: _Holder) -> None:
         self.mask |= other.mask
         self.whole |= other.whole
+        self.values |= other.values
         self.offset = min(self.offset, other.offset)
 
 
@@ -180,15 +191,16 @@ def _holders(
     own: dict[int, _Holder] = {}
     stack: list[int] = []
     following = 0
-    for start, stop, pattern, is_word in places:
+    for start, stop, pattern, whole in places:
         while following < len(nodes) and nodes[following].start <= start:
             stack = _opened(nodes, stack, following)
             following += 1
         index = next((each for each in reversed(stack) if nodes[each].stop >= stop), 0)
         index = _record(nodes, index)
-        holder = own.setdefault(index, _Holder(index, 0, 0, start))
+        holder = own.setdefault(index, _Holder(index, 0, 0, 0, start))
         holder.mask |= 1 << pattern
-        holder.whole |= is_word << pattern
+        holder.whole |= (whole >= WORD) << pattern
+        holder.values |= (whole >= VALUE) << pattern
     if patterns > 1:
         _join(nodes, own)
     if format == "table":
@@ -228,7 +240,7 @@ def _join(nodes: list[Node], own: dict[int, _Holder]) -> None:
         node, mine, under = nodes[index], own.get(index), below.get(index)
         score = mine.score if mine else 0
         if under is not None:
-            both = _Holder(index, under.mask, under.whole, under.offset)
+            both = _Holder(index, under.mask, under.whole, under.values, under.offset)
             if mine is not None:
                 both.add(mine)
             is_small = node.is_record and _size(node) <= GREP_RECORD_BYTES_MAX
@@ -240,7 +252,7 @@ def _join(nodes: list[Node], own: dict[int, _Holder]) -> None:
             if node.parent in below:
                 below[node.parent].add(mine)
             else:
-                held = _Holder(node.parent, mine.mask, mine.whole, mine.offset)
+                held = _Holder(node.parent, mine.mask, mine.whole, mine.values, mine.offset)
                 below[node.parent] = held
                 heappush(pending, -node.parent)
             best[node.parent] = max(best.get(node.parent, 0), score)

@@ -53,7 +53,7 @@ def find(
         Invalid: the pattern cannot be used.
     """
     pattern = compile_any(wanted.patterns, wanted.ignore_case, wanted.is_fixed)
-    gathered = Gathered(wanted)
+    gathered = Gathered(wanted, is_one)
     is_complete = True
     for source in sources:
         if is_over() or gathered.count >= GREP_COUNTED_MAX:
@@ -116,6 +116,7 @@ def _found_records(
         media_type=source.media_type,
         records_max=wanted.matches_max,
         chars_max=chars,
+        best_chars_max=2 * chars,
         all_chars_max=10 * wanted.tokens_max + chars,
     )
     found = by_records(asked, body)

@@ -32,13 +32,11 @@ class Showing:
     def __init__(
         self,
         searches: Sequence[Search],
-        chars_max: int,
         body: bytes,
         nodes: list[Node],
         format: Format,
     ) -> None:
         self._searches = searches
-        self._chars_max = chars_max
         self._body, self._nodes, self._format = body, nodes, format
         self._delimiter = delimiter_of(body[:4_000].decode("latin-1"))
         self._header = self._cells(nodes[1]) if format == "table" and len(nodes) > 1 else []
@@ -56,29 +54,29 @@ class Showing:
             node = self._nodes[node.parent]
         return "".join(f"/{part}" for part in reversed(parts))
 
-    def text(self, index: int) -> str:
+    def text(self, index: int, chars_max: int) -> str:
         """A record with its pointer and what identifies those that it is in."""
         node = self._nodes[index]
         if self._format == "table":
-            return f"row {node.label}: {self._row(node)}"
+            return f"row {node.label}: {self._row(node, chars_max)}"
         pointer = self.pointer(index)
         above = self._parents(index)
         head = f"{pointer}{above}: " if pointer or above else ""
         raw = self._body[node.body : node.stop]
         if self._format in ("json", "json lines"):
-            return head + self._object(raw)
-        return head + self._block(node)
+            return head + self._object(raw, chars_max)
+        return head + self._block(node, chars_max)
 
     def _is_match(self, raw: bytes) -> bool:
         return any(search(raw) is not None for search in self._searches)
 
-    def _object(self, raw: bytes) -> str:
+    def _object(self, raw: bytes, chars_max: int) -> str:
         try:
             value = msgspec.json.decode(raw)
             whole = _compact(value)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return raw.decode("utf-8", "replace")[: self._chars_max]
-        return whole if len(whole) <= self._chars_max else self._members(value, self._chars_max)
+            return raw.decode("utf-8", "replace")[:chars_max]
+        return whole if len(whole) <= chars_max else self._members(value, chars_max)
 
     def _members(self, value: Any, chars_max: int, depth: int = 0) -> str:
         """The members that match first, then those that identify it, then the others."""
@@ -93,7 +91,7 @@ class Showing:
             name = f"{_compact(key)}:" if isinstance(value, dict) else ""
             is_match = self._is_match(f"{name}{_compact(each)}".encode())
             if is_match and isinstance(each, dict | list) and depth < _DEPTH_MAX:
-                ranked.append((0, at, name + self._members(each, chars_max // 2, depth + 1)))
+                ranked.append((0, at, name + self._members(each, chars_max * 3 // 4, depth + 1)))
             elif is_match:
                 ranked.append((0, at, name + _value(each, _MATCHED_CHARS)))
             else:
@@ -139,12 +137,12 @@ class Showing:
         }
         return [f"{key} {_value(each, _VALUE_CHARS)}" for key, each in list(plain.items())[:2]]
 
-    def _block(self, node: Node) -> str:
+    def _block(self, node: Node, chars_max: int) -> str:
         """A part of YAML or XML: its lines, those that match first where it is long."""
         raw = self._body[node.start : node.stop].decode("utf-8", "replace")
         lines = [line.rstrip() for line in raw.split("\n") if line.strip()]
-        if len("\n".join(lines)) > self._chars_max:
-            left = self._chars_max
+        if len("\n".join(lines)) > chars_max:
+            left = chars_max
             kept: set[int] = set()
             order = sorted(
                 range(len(lines)), key=lambda at: (not self._is_match(lines[at].encode()), at)
@@ -153,23 +151,23 @@ class Showing:
                 if len(lines[at]) < left or not kept:
                     kept.add(at)
                     left -= len(lines[at]) + 1
-            lines = [line[: self._chars_max] for at, line in enumerate(lines) if at in kept]
+            lines = [line[:chars_max] for at, line in enumerate(lines) if at in kept]
             lines.append("…")
         return " ".join(line.strip() for line in lines)
 
-    def _row(self, node: Node) -> str:
+    def _row(self, node: Node, chars_max: int) -> str:
         """The cells of a row under the names of their columns, those that match first."""
         cells = self._cells(node)
         names = [*self._header, *(f"column {at}" for at in range(len(self._header), len(cells)))]
         parts = [
             f"{name}={cell[:_MATCHED_CHARS]}" for name, cell in zip(names, cells, strict=False)
         ]
-        if sum(map(len, parts)) + 2 * len(parts) <= self._chars_max:
+        if sum(map(len, parts)) + 2 * len(parts) <= chars_max:
             return ", ".join(parts)
         order = sorted(
             range(len(parts)), key=lambda at: (not self._is_match(parts[at].encode()), at)
         )
-        left = self._chars_max
+        left = chars_max
         kept: list[int] = []
         for at in order:
             if len(parts[at]) < left or not kept:

@@ -35,7 +35,7 @@ def draw(source: Source) -> Drawn | None:
     hunks = sum(len(each.hunks) for each in files)
     title = f"diff, {len(files)} files, {hunks} hunks, +{added} -{removed}, {source.measure()}"
     pieces = [Piece(0, (title,))]
-    pieces += [Piece(2, (quoted(text, 70), quoted(text, 120))) for text in commits[:50]]
+    pieces += [Piece(3, (quoted(text, 70), quoted(text, 120))) for text in commits[:50]]
     folder = None
     paths = [each.path for each in files]
     pairs = zip(min(paths).split("/")[:-1], max(paths).split("/")[:-1], strict=False)
@@ -47,10 +47,11 @@ def draw(source: Source) -> Drawn | None:
         parent, _, name = each.path.removeprefix(above).rpartition("/")
         if parent != folder:
             folder = parent
-            pieces.append(Piece(1, (f"{quoted(parent, 120) or '.'}/:",)))
-        pieces.append(Piece(1, _forms(each, name), JOINED))
+            pieces.append(Piece(2, (f"{quoted(parent, 120) or '.'}/:",)))
+        pieces.append(Piece(2, _forms(each, name), JOINED))
     first = files[0]
-    return Drawn("diff", pieces, f"--lines {first.line}:{first.line + 40}")
+    names = dict.fromkeys(path.rpartition("/")[2] for path in paths)
+    return Drawn("diff", pieces, f"--lines {first.line}:{first.line + 40}", names=names)
 
 
 def _forms(each: _File, name: str) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def draw(source: Source) -> Drawn | None:
         return _unreadable(source)
     shape = _Shape()
     shape.whole(source.measure(), value)
-    return Drawn("json", shape.pieces, _pointer(value), shape.left_out)
+    return Drawn("json", shape.pieces, _pointer(value), shape.left_out, shape.names)
 
 
 def read(source: Source) -> Any:
@@ -84,7 +84,7 @@ def _json_lines(source: Source) -> Drawn | None:
         some = ", ".join(map(str, bad[:5]))
         shape.add(1, f"lines that are no JSON: {len(bad)} (at {some})")
     shape.elements(values, 1)
-    return Drawn("json lines", shape.pieces, "--lines 1:5", shape.left_out)
+    return Drawn("json lines", shape.pieces, "--lines 1:5", shape.left_out, shape.names)
 
 
 def _is_document(line: str) -> bool:
@@ -103,6 +103,8 @@ class _Shape:
     def __init__(self) -> None:
         self.pieces: list[Piece] = []
         self.left_out = 0
+        self.names: dict[str, None] = {}
+        """Those of fields: of a place at which there are too many to be shown as well."""
 
     def whole(self, measure: str, value: Any) -> None:
         """A whole document."""
@@ -131,6 +133,7 @@ class _Shape:
         if len(columns) >= _MAP_KEYS_MIN and self._map(objects, columns, depth):
             return
         keys = list(columns)
+        self.names.update((key, None) for key in keys if _PLAIN_KEY.fullmatch(key))
         nested: list[tuple[str, list[Any]]] = []
         glue = "\n"
         for label, indexes in families(keys):

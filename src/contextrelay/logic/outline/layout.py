@@ -10,7 +10,7 @@ counted, in the text where it was left out and in all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 
 from msgspec import Struct
@@ -23,6 +23,11 @@ OWN_LINE = "\n"
 JOINED = ", "
 # After so many pieces that did not fit, it is not worth looking for a shorter one.
 _MISSES_MAX = 50
+_RANKS_TRIED_MAX = 8
+_NAME = re.compile(r"[^\s,:;{}\[\]\"()?]+")
+
+Length = Callable[[str], int]
+"""Counts the tokens of a text."""
 
 
 class Piece(Struct, frozen=True):
@@ -42,6 +47,8 @@ class Drawn(Struct, frozen=True):
     """How to slice: the options of `relay get`."""
     left_out: int = 0
     """How many things have no piece, because they were too many."""
+    names: Collection[str] = ()
+    """What is to be named at least, at the end where its piece does not fit."""
 
 
 class Fitted(Struct, frozen=True):
@@ -61,8 +68,8 @@ def fit(drawn: Drawn, tokens_max: int) -> Fitted:
     budget_tokens = tokens_max - min(12, tokens_max // 10)
     length = cache(count_tokens)
     while True:
-        chosen = _choose(pieces, budget_tokens, length)
-        defused = defuse(_render(pieces, chosen, left_out))
+        chosen, also = _choose_and_name(pieces, drawn.names, budget_tokens, length)
+        defused = defuse(_render(pieces, chosen, left_out, also))
         tokens = count_tokens(defused.text)
         if tokens <= tokens_max:
             omitted = len(pieces) - len(chosen) + left_out
@@ -74,9 +81,53 @@ def fit(drawn: Drawn, tokens_max: int) -> Fitted:
         budget_tokens -= max(tokens - tokens_max, budget_tokens // 32)
 
 
-def _choose(
-    pieces: Sequence[Piece], budget_tokens: int, length: Callable[[str], int]
-) -> dict[int, str]:
+_ALSO = "also: "
+
+
+def _choose_and_name(
+    pieces: Sequence[Piece], names: Collection[str], budget_tokens: int, length: Length
+) -> tuple[dict[int, str], str]:
+    """The pieces that are shown, and the names that are not in them, as many as can be.
+
+    Pieces of the deepest ranks give way where that leaves room for more names; those of 0 and 1
+    stay.
+    """
+    chosen = _choose(pieces, budget_tokens, length)
+    if not names or len(chosen) == len(pieces):
+        return chosen, ""
+    ranks = sorted({max(1, piece.rank) for piece in pieces} | {1}, reverse=True)
+    best = (-1, chosen, "")
+    for rank_max in ranks[-_RANKS_TRIED_MAX:]:
+        ranked = [piece for piece in pieces if piece.rank <= rank_max]
+        shortest = [Piece(piece.rank, piece.forms[:1], piece.glue) for piece in ranked]
+        shown = _choose(shortest, budget_tokens, length)
+        used = sum(length(shortest[at].glue + form) for at, form in shown.items())
+        there = set(_NAME.findall(" ".join(shown.values())))
+        missing = [name for name in names if name not in there]
+        also = _listed(missing, budget_tokens - used, length)
+        named = len(names) - len(missing) + len(also)
+        if named > best[0]:
+            line = _ALSO + JOINED.join(also) if also else ""
+            indexes = [at for at, piece in enumerate(pieces) if piece.rank <= rank_max]
+            rest = budget_tokens - length(OWN_LINE + line)
+            kept = _choose(ranked, rest, length)
+            best = (named, {indexes[at]: form for at, form in kept.items()}, line)
+    return best[1], best[2]
+
+
+def _listed(names: Sequence[str], left: int, length: Length) -> list[str]:
+    """As many of these as there is room for, in one line."""
+    kept: list[str] = []
+    left -= length(OWN_LINE + _ALSO)
+    for name in names:
+        left -= length(JOINED + name)
+        if left < 0:
+            break
+        kept.append(name)
+    return kept
+
+
+def _choose(pieces: Sequence[Piece], budget_tokens: int, length: Length) -> dict[int, str]:
     """From the index of each piece that is shown to its form."""
     order = sorted(range(len(pieces)), key=lambda index: pieces[index].rank)
     chosen: set[int] = set()
@@ -112,7 +163,7 @@ def _choose(
     return kept
 
 
-def _render(pieces: Sequence[Piece], chosen: dict[int, str], left_out: int) -> str:
+def _render(pieces: Sequence[Piece], chosen: dict[int, str], left_out: int, also: str = "") -> str:
     """The text, which says at the end of a line and at the end of all how much is missing."""
     lines: list[str] = []
     missing = left_out
@@ -136,6 +187,8 @@ def _render(pieces: Sequence[Piece], chosen: dict[int, str], left_out: int) -> s
             lines[-1] += (piece.glue if lines[-1][-1:] not in (":", "") else " ") + form
     if missing_here:
         lines[-1] += f" +{missing_here}"
+    if also:
+        lines.append(also)
     if missing:
         lines.append(f"(+{missing} more not shown)")
     return "\n".join(lines)
