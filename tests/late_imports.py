@@ -38,6 +38,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "client/subscription.py": ("websockets.exceptions", "websockets.sync.client"),
     "client/run/stream.py": ("asyncio",),
     "client/thread.py": (
+        "contextrelay.client.a2a.message",
         "contextrelay.client.entries",
         "contextrelay.client.run.ask",
         "contextrelay.client.run.replay.replay",

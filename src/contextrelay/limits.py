@@ -521,6 +521,10 @@ A2A_TASKS_AT_ONCE_MAX = 256
 A2A_RECORDS_KEPT_MAX = 2_000
 A2A_AGENTS_MAX = 32
 A2A_CARD_S = 300
+# Of an agent elsewhere: its card, all of an answer, and what we put into one message.
+A2A_CARD_BYTES_MAX = 256 * KIB
+A2A_REPLY_BYTES_MAX = 16 * MIB
+A2A_SENT_BYTES_MAX = 4 * MIB
 # Webhooks of one task, and how often one is tried: after 1, 2, 4 ... seconds.
 A2A_HOOKS_MAX = 16
 A2A_HOOK_TRIES_MAX = 5

@@ -296,6 +296,8 @@ def _agents(world: World) -> Shown:
         ],
         "cap purge": [[]],
         "bridge send": [[f"task {HOSTILE}"], ["task", "--wait", "--timeout", "0.2"]],
+        "a2a card": [["http://127.0.0.1:9"], [HOSTILE]],
+        "a2a send": [["http://127.0.0.1:9", HOSTILE, *in_thread]],
         "bench context": [["--sizes", "20", "--article-max", "20"]],
         "keys new": [["--name", "another"], ["--name", HOSTILE]],
         "keys list": [[]],

@@ -13,6 +13,7 @@ from contextrelay.client.run.stream import AsyncRunStream, RunStream
 from contextrelay.model.runs.replay import Replay
 from contextrelay.model.runs.run import RunResult, ToolUse
 from contextrelay.model.runs.trace import Trace
+from contextrelay.wire.a2a import AgentAnswer
 from contextrelay.wire.routes import reply_type
 
 _SELF = Parameter("self", Parameter.POSITIONAL_ONLY)
@@ -20,7 +21,16 @@ _BODY = Parameter("body", Parameter.POSITIONAL_ONLY, annotation=Content)
 # What methods name and their files do not import: most starts need no runs.
 _OF_RUNS: dict[str, Any] = {
     each.__name__: each
-    for each in (AsyncRunStream, Provider, Replay, RunResult, RunStream, ToolUse, Trace)
+    for each in (
+        AgentAnswer,
+        AsyncRunStream,
+        Provider,
+        Replay,
+        RunResult,
+        RunStream,
+        ToolUse,
+        Trace,
+    )
 }
 
 

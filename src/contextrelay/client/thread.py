@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from contextrelay.model.runs.replay import Replay
     from contextrelay.model.runs.run import RunResult, ToolUse
     from contextrelay.model.runs.trace import Trace
+    from contextrelay.wire.a2a import AgentAnswer
 
 Reply = TypeVar("Reply")
 Document = dict[str, Any]
@@ -204,6 +205,30 @@ class _ThreadVerbs:
             by=by,
             on_tool=on_tool,
         )
+
+    @flow
+    def send_to(
+        self: Any,
+        url: str,
+        text: str,
+        refs: Sequence[str] = (),
+        on_words: Callable[[str], object] | None = None,
+        handoff: str | None = None,
+        by: str = "you",
+    ) -> Flow[AgentAnswer]:
+        """Send words and refs to an agent elsewhere, by A2A; its answer becomes artifacts of this.
+
+        Refs travel as refs where the agent knows them and can reach our server, else whole. With
+        `on_words` the answer is streamed, and that is called with its words as they come. With the
+        ref of a `handoff`, that is given to the agent, and its answer is what came of it. An agent
+        that answered here before is sent the same context, and the task that waits for us.
+
+        Raises:
+            Unavailable: it does not answer. Invalid, Failed: what it says cannot be used.
+        """
+        from contextrelay.client.a2a.message import send_message
+
+        return (yield from send_message(self, url, text, refs, on_words, by, handoff))
 
     run = runs(_asks)
     run_stream = run_streams(_asks)

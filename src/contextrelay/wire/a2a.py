@@ -16,6 +16,7 @@ from contextrelay.limits import (
     A2A_PARTS_MAX,
     A2A_TASKS_PAGE_DEFAULT,
     A2A_TASKS_PAGE_MAX,
+    A2A_UPDATES_MAX,
     LABEL_CHARS_MAX,
     MEDIA_TYPE_CHARS_MAX,
     NAME_CHARS_MAX,
@@ -96,6 +97,93 @@ class Message(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
     metadata: _Document = {}
     extensions: Annotated[list[Id], Meta(max_length=A2A_EXTENSIONS_MAX)] = []
     reference_task_ids: Annotated[list[Id], Meta(max_length=A2A_PARTS_MAX)] = []
+
+
+class Said(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A message of an agent elsewhere, as far as we read it."""
+
+    parts: Annotated[list[Part], Meta(max_length=A2A_PARTS_MAX)] = []
+    context_id: str = ""
+
+
+class SaidStatus(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The status of a task elsewhere."""
+
+    state: str = ""
+    message: Said | None = None
+
+
+class Made(Struct, frozen=True, kw_only=True, rename="camel"):
+    """An artifact of a task elsewhere."""
+
+    parts: Annotated[list[Part], Meta(max_length=A2A_PARTS_MAX)] = []
+
+
+class SaidTask(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A task elsewhere."""
+
+    id: RequiredId
+    context_id: Id = ""
+    status: SaidStatus = SaidStatus()
+    artifacts: Annotated[list[Made], Meta(max_length=A2A_UPDATES_MAX)] = []
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What an agent elsewhere answers a message with: a task or a message."""
+
+    task: SaidTask | None = None
+    message: Said | None = None
+
+
+class Update(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A piece of an artifact in a stream of an agent elsewhere."""
+
+    artifact: Made = Made()
+
+
+class Streamed(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One document of a stream of an agent elsewhere, as far as we read it."""
+
+    task: SaidTask | None = None
+    message: Said | None = None
+    status_update: dict[str, Any] | None = None
+    artifact_update: Update | None = None
+
+
+class AgentCard(Struct, frozen=True, kw_only=True):
+    """What an agent says of itself, as far as we use it."""
+
+    name: str
+    description: str
+    version: str
+    url: str
+    """Where messages to it go."""
+    binding: str
+    """`JSONRPC` or `HTTP+JSON`."""
+    knows_refs: bool
+    """Whether long parts may travel as refs."""
+    streams: bool
+    skills: tuple[str, ...] = ()
+    document: dict[str, Any] = {}
+    """All of the card, as it came."""
+
+
+class AgentAnswer(Struct, frozen=True, kw_only=True):
+    """What an agent answered to one message."""
+
+    agent: str
+    task: str
+    """The id of its task; "" where it answered with a message alone."""
+    context: str
+    state: str
+    """`completed`, `failed`, `input-required`, ..."""
+    text: str
+    """Its words: of its artifacts, or of its message."""
+    refs: tuple[str, ...] = ()
+    """What it made, as artifacts of the thread."""
+    sent_bytes: int = 0
+    """Of the messages both ways, bodies behind refs not counted."""
+    received_bytes: int = 0
 
 
 # Requests

@@ -123,6 +123,8 @@ GROUPS = {
     },
     "a2a": {
         "serve": Entry("serve", "[--agent NAME=KIND:WHAT]", "serve agents to other agents, by A2A"),
+        "card": Entry("a2a", "URL", "what an agent elsewhere says of itself"),
+        "send": Entry("a2a", "URL TEXT [--ref REF]", "send a message to an agent elsewhere"),
     },
     "bench": {
         "context": Entry("bench", "[--out FOLDER]", "packing, measured against the article's way"),

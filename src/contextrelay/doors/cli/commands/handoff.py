@@ -18,7 +18,7 @@ from contextrelay.model.handoff import HandoffLine, HandoffView
 @takes(
     thread_option(),
     by("who gives (you)", "--from", dest="by", metavar="AGENT"),
-    arg("--to", required=True, metavar="AGENT", help="who is to take it"),
+    arg("--to", required=True, metavar="AGENT", help="who is to take it; a2a:URL sends it there"),
     arg("--ask", required=True, metavar="TEXT", help="what is to be done"),
     budget(HANDOFF_TOKENS_DEFAULT, "it never takes more"),
     arg("--ref", action="append", default=[], help="goes along; may be repeated"),
@@ -53,7 +53,17 @@ def handoff_give(args: Namespace, console: Console) -> None:
         f"  {tokens:,} of {args.budget:,} tokens ({TOKENIZER_DEFAULT}): {holds}",
         f"  next: relay handoff accept {display.short(view.ref)} --by {display.clean(args.to)}",
     ]
-    console.answer(view, lines, view.ref)
+    if not args.to.startswith(_BY_A2A):
+        console.answer(view, lines, view.ref)
+        return
+    url = args.to.removeprefix(_BY_A2A)
+    answer = chosen.thread.send_to(url, args.ask, refs, handoff=view.ref, by=args.by)
+    shown = fenced(answer.text, f"answer of {answer.agent}")
+    console.answer(answer, [*lines[:-1], shown], "\n".join(answer.refs))
+    console.note(f"{display.clean(answer.agent)}: {display.clean(answer.state)}")
+
+
+_BY_A2A = "a2a:"
 
 
 @takes(
