@@ -192,6 +192,8 @@ TTL_S_DEFAULT = DAY_S
 TTL_S_MAX = 365 * DAY_S
 TOMBSTONE_S = 30 * DAY_S
 ENDED_KEPT_S_DEFAULT = 30 * DAY_S
+# A run that goes on says so daily (RUN_ALIVE_S): after this long without it was killed.
+UNENDED_KEPT_S_MIN = 7 * DAY_S
 # A push that has not finished after this long is taken for dead by a sweep. Being wrong costs that
 # push a retry, never its content (core/artifacts/bodies.py).
 UNFINISHED_PUSH_S = 3_600

@@ -378,7 +378,7 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.ARTIFACT, "ref", "tokens of one that it has", "artifacts/holds", _REMOVED),
             Rows(Kind.SNAPSHOT, "version", "the state, compressed", "threads/head", _REMOVED),
             Rows(Kind.CHECKPOINT, "label", "a version", "threads/events", _REMOVED),
-            Rows(Kind.ENDED, ONLY, "when its work ended", "threads/events", "when it goes on"),
+            Rows(Kind.ENDED, ONLY, "until when it is kept", "threads/threads", _REMOVED),
             Rows(Kind.STEP, "step", "how a step ended", "runs/steps", "when it is retried"),
             Rows(Kind.ACCEPTED, "ref, who", "a handoff was accepted", "packing/handoffs"),
             Rows(Kind.HOOK, "id", "where its updates go", "threads/events", _REMOVED),

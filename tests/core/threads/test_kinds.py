@@ -60,6 +60,22 @@ def test_a_thread_of_a_kind_is_gone_as_long_after_its_end_as_the_setting_says() 
     assert store.ask(ListThreads(kind="pipeline")).threads == []
 
 
+def test_a_run_that_is_killed_and_never_gone_on_with_is_gone_in_the_end() -> None:
+    """Promise X4."""
+    clock = Clock()
+    store = local(clock, settings=Settings(ended_kept_s=10 * 86_400))
+    killed = store.ask(NewThread("killed", kind="pipeline")).thread_id
+    alive = store.ask(NewThread("alive", kind="pipeline")).thread_id
+    for _ in range(3):
+        clock.pass_ms(4 * DAY_MS)
+        store.ask(EndThread(alive, "pipeline.alive", is_over=False))
+    store.ask(Sweep())
+
+    assert store.ask(ShowThread(alive)).status == "open"
+    with pytest.raises(Gone):
+        store.ask(ShowThread(killed))
+
+
 def test_a_thread_that_somebody_works_on_does_not_end_so() -> None:
     store = local(Clock())
     thread = store.ask(NewThread("mine")).thread_id

@@ -146,7 +146,7 @@ def test_a_failed_run_ends_with_1_and_is_retried(shell: Shell) -> None:
     ("words", "code", "said"),
     [
         (("run", "missing.yaml"), 3, b"there is no file missing.yaml"),
-        (("validate", "broken.yaml"), 2, b"broken.yaml:3:6: a cycle: a needs b needs a"),
+        (("validate", "broken.yaml"), 2, b"broken.yaml:3:25: a cycle: a needs b needs a"),
         (("run", "review.yaml", "--input", "tpoic=x"), 2, b"did you mean topic?"),
         (("run", "review.yaml", "--on", "ray://x"), 2, b"dask://HOST:8786"),
         (("run", "review.yaml", "--on", "dask://127.0.0.1:1"), 2, b"--store http://HOST:PORT"),

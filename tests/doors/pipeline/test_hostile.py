@@ -119,20 +119,20 @@ def test_a_pipeline_that_includes_itself_is_refused_with_its_place(tmp_path: Pat
     (tmp_path / "a.yaml").write_text("name: a\nsteps:\n  b: {pipeline: b.yaml}\n")
     (tmp_path / "b.yaml").write_text("name: b\nsteps:\n  x: {exec: [x]}\n  a: {pipeline: a.yaml}\n")
 
-    with pytest.raises(Invalid, match=r"b\.yaml:4:6: a cycle: .*a\.yaml includes .*b\.yaml"):
+    with pytest.raises(Invalid, match=r"b\.yaml:4:17: a cycle: .*a\.yaml includes .*b\.yaml"):
         Pipeline.load(tmp_path / "a.yaml")
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "column", "said"),
     [
-        ("{pipeline: missing.yaml}", "there is no file"),
-        ("{pipeline: inner.yaml}", "inner needs word"),
-        ("{pipeline: inner.yaml, inputs: {wort: x}}", "inner has no input 'wort'"),
+        ("{pipeline: missing.yaml}", 17, "there is no file"),
+        ("{pipeline: inner.yaml}", 6, "inner needs word"),
+        ("{pipeline: inner.yaml, inputs: {wort: x}}", 38, "inner has no input 'wort'"),
     ],
 )
 def test_an_included_file_is_checked_before_anything_runs(
-    tmp_path: Path, step: str, said: str
+    tmp_path: Path, step: str, column: int, said: str
 ) -> None:
     """Promise X4."""
     (tmp_path / "inner.yaml").write_text(
@@ -140,7 +140,7 @@ def test_an_included_file_is_checked_before_anything_runs(
     )
     (tmp_path / "a.yaml").write_text(f"name: a\nsteps:\n  b: {step}\n")
 
-    with pytest.raises(Invalid, match=rf"a\.yaml:3:6: .*{said}"):
+    with pytest.raises(Invalid, match=rf"a\.yaml:3:{column}: .*{said}"):
         Pipeline.load(tmp_path / "a.yaml")
 
 
@@ -170,5 +170,5 @@ def test_a_price_budget_refuses_models_without_a_known_price(relay: Relay, tmp_p
     """Promise X4."""
     text = "budget: {price: 1}\nsteps:\n  ask: {prompt: hello, model: echo}\n"
 
-    with pytest.raises(Invalid, match=r"pipeline\.yaml:4:8: .*the price of echo:echo-1 is not"):
+    with pytest.raises(Invalid, match=r"pipeline\.yaml:4:31: .*the price of echo:echo-1 is not"):
         run(relay, tmp_path, text)

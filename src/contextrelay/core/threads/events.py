@@ -13,13 +13,13 @@ from contextrelay.core.schema import Kind, thread_log, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import append_event, event_at, new_event
-from contextrelay.core.threads.threads import show
+from contextrelay.core.threads.threads import kept_until, show
 from contextrelay.errors import Refused
 from contextrelay.limits import EVENT_BYTES_MAX, LIST_ITEMS_MAX
 from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.logic.state import event_chain
 from contextrelay.model.thread import Event, EventPage, Numbered
-from contextrelay.store.ledger import ONLY, Reads, Row, Write
+from contextrelay.store.ledger import Reads, Row, Write
 from contextrelay.wire.verbs import (
     AddEvent,
     Body,
@@ -55,13 +55,8 @@ def end_thread(stores: Stores, verb: EndThread, body: Body) -> Numbered:
     if find_record(stores.ledger, verb.thread).kind is None:
         raise Refused(f"thread {verb.thread} is of no kind", "close it: relay thread close")
     event = new_event(stores, verb.type, verb.by, verb.detail)
-    due_ms = stores.now_ms() + stores.settings.ended_kept_s * 1000
-    until = Row(Kind.ENDED, ONLY, b"%d" % due_ms, due_ms) if verb.is_over else _GOES_ON
-    seq = append_event(stores, verb.thread, event, (until,))
+    seq = append_event(stores, verb.thread, event, (kept_until(stores, verb.is_over),))
     return _numbered(stores, verb.thread, seq, event)
-
-
-_GOES_ON = Row(Kind.ENDED, ONLY, None)
 
 
 def check_own_type(type: str) -> None:

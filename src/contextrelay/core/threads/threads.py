@@ -39,6 +39,7 @@ from contextrelay.limits import (
     PAGE_ROWS_MAX,
     RETRIES_MAX,
     TOMBSTONE_S,
+    UNENDED_KEPT_S_MIN,
 )
 from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.state import event_chain
@@ -120,6 +121,8 @@ def make(
         new_event(stores, "thread.created", by, {"name": name, "from": origin}), b""
     )
     second = event_chain.encode(new_event(stores, CREATED, by, {"state": begun}), first)
+    if kind == "pipeline":
+        rows = (*rows, kept_until(stores, is_over=False))
     begin = Write(thread_log(thread), (first, second), (record_row(record), *rows), expect=0)
     try:
         stores.ledger.commit(*index_writes(record, names_head), *holds, begin)
@@ -306,6 +309,16 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
     # Also what the caller does not see may hold what this thread did.
     settle_gone(stores.space, verb.thread)
     return view
+
+
+def kept_until(stores: Stores, is_over: bool) -> Row:
+    """The row that lets a sweep remove a thread of a kind: so long after its end.
+
+    Or after it was last said to go on: nobody says so of one whose process was killed.
+    """
+    kept_s = stores.settings.ended_kept_s
+    due_ms = stores.now_ms() + max(kept_s, 0 if is_over else UNENDED_KEPT_S_MIN) * 1000
+    return Row(Kind.ENDED, ONLY, b"%d" % due_ms, due_ms)
 
 
 def remove_ended(stores: Stores, thread: str) -> None:

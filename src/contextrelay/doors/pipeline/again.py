@@ -9,7 +9,8 @@ from typing import NamedTuple
 from contextrelay.doors.pipeline.definition import included_path
 from contextrelay.doors.pipeline.record import StepRecord
 from contextrelay.errors import NotFound
-from contextrelay.logic.pipeline.language import Pipeline, Step, suggestion
+from contextrelay.logic.pipeline.language import Pipeline, Step
+from contextrelay.logic.pipeline.tables import suggestion
 
 _PART = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)(?:\[([0-9]{1,6})\])?")
 _ENDS = re.compile(r"[\[/]")

@@ -22,8 +22,8 @@ from contextrelay.logic.pipeline.language import (
     Step,
     check_input,
     read_pipeline,
-    suggestion,
 )
+from contextrelay.logic.pipeline.tables import suggestion
 from contextrelay.logic.pipeline.yaml_nodes import place_behind, refuse
 from contextrelay.model.runs.pipeline import StepView
 
@@ -159,30 +159,29 @@ class _Reader:
         return pipeline
 
     def _included(self, pipeline: Pipeline, step: Step, above: tuple[str, ...]) -> None:
-        path = included_path(pipeline, step)
+        path, node = included_path(pipeline, step), pipeline.nodes[step.name]
+        place = node.field("pipeline")
         if str(path) in above:
             chain = " includes ".join((*above[above.index(str(path)) :], str(path)))
-            refuse(pipeline.file, step.place, f"a cycle: {chain}", "take this step out")
+            refuse(pipeline.file, place, f"a cycle: {chain}", "take this step out")
         if len(above) >= PIPELINE_FILES_DEEP_MAX:
-            refuse(
-                pipeline.file,
-                step.place,
-                f"more than {PIPELINE_FILES_DEEP_MAX} files deep",
-                "put steps into one file",
-            )
+            deep = f"more than {PIPELINE_FILES_DEEP_MAX} files deep"
+            refuse(pipeline.file, place, deep, "put steps into one file")
         try:
             inner = self._pipeline(path, above)
         except NotFound as error:
-            refuse(pipeline.file, step.place, f"the step {step.name}: {error.message}", error.hint)
+            refuse(pipeline.file, place, f"the step {step.name}: {error.message}", error.hint)
         given: Mapping[str, Any] = step.args or {}
         for name in given:
             if name not in inner.inputs:
                 meant = suggestion(name, inner.inputs or ["none"])
-                refuse(pipeline.file, step.place, f"{inner.name} has no input {name!r}", meant)
+                at = node.value["inputs"].keys[name]
+                refuse(pipeline.file, at, f"{inner.name} has no input {name!r}", meant)
         for taken in inner.inputs.values():
             if taken.default is UNSET and taken.name not in given:
                 hint = f"add inputs: {{{taken.name}: ...}}"
-                refuse(pipeline.file, step.place, f"{inner.name} needs {taken.name}", hint)
+                at = node.field("inputs")
+                refuse(pipeline.file, at, f"{inner.name} needs {taken.name}", hint)
 
 
 def included_path(pipeline: Pipeline, step: Step) -> Path:

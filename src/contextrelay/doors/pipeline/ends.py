@@ -22,7 +22,7 @@ from contextrelay.limits import (
 from contextrelay.logic.document.values import is_object
 from contextrelay.model.runs.pipeline import PipelineRun
 from contextrelay.model.runs.step import FINAL
-from contextrelay.wire.verbs import AddEvent, EndThread, FinishStep
+from contextrelay.wire.verbs import EndThread, FinishStep
 
 OF_THE_STORE = (Conflict, Unavailable, Full, Limited)
 """What ends a run, to be gone on with. Any other error is that of the step in which it comes up."""
@@ -96,7 +96,8 @@ class Lasting:
                     )
         if now_s > self._wrote_s + RUN_ALIVE_S:
             self._wrote_s = now_s
-            self._relay.transport.ask(AddEvent(self._run, ALIVE, {}, "pipeline"))
+            verb = EndThread(self._run, ALIVE, {}, "pipeline", is_over=False)
+            self._relay.transport.ask(verb)
 
 
 def write_run_end(relay: Relay, result: PipelineRun, graph: Graph) -> None:

@@ -32,12 +32,12 @@ from contextrelay.doors.pipeline.record import (
 )
 from contextrelay.doors.pipeline.run import Run
 from contextrelay.doors.pipeline.runner import Runner, Threads
-from contextrelay.errors import Invalid
+from contextrelay.errors import Forbidden, Invalid
 from contextrelay.limits import (
     PIPELINE_PARALLEL_DEFAULT,
     PIPELINE_PARALLEL_MAX,
 )
-from contextrelay.logic.pipeline.language import Budget
+from contextrelay.logic.pipeline.language import Budget, Step
 from contextrelay.logic.pipeline.language import Pipeline as Checked
 from contextrelay.logic.pipeline.yaml_nodes import refuse
 from contextrelay.logic.prices import price
@@ -103,7 +103,9 @@ class Pipeline:
             Invalid: something in it is wrong.
         """
         definition = self.definition()
-        return definition.pipelines()[definition.main]
+        pipelines = definition.pipelines()
+        models_of(None, pipelines, is_run=False)
+        return pipelines[definition.main]
 
     def run(
         self,
@@ -144,7 +146,7 @@ class Begun:
         main = checked[definition.main]
         given = check_inputs(main, inputs)
         check_parallel(parallel)
-        models = models_of(relay, checked)
+        models = models_of(relay.transport, checked)
         self._relay, self._parallel, self._on = relay, parallel, on
         self._runner = runner_on(relay, parallel, on)
         view = relay.transport.ask(NewThread(main.name[:_NAME_CHARS_MAX], by, "pipeline"))
@@ -217,9 +219,14 @@ def check_parallel(parallel: int) -> None:
 
 
 def models_of(
-    relay: Relay, pipelines: Mapping[str, Checked], own_budget: Budget | None = None
+    transport: Any,
+    pipelines: Mapping[str, Checked],
+    own_budget: Budget | None = None,
+    is_run: bool = True,
 ) -> dict[str, str]:
     """The models that answer, as PROVIDER:MODEL, by what steps name.
+
+    Without `is_run` a key that is missing here is no fault of the file.
 
     Raises:
         Invalid: there is no such provider; or the budget is a price, and that of one is not known.
@@ -230,21 +237,35 @@ def models_of(
     prices = prices_here(os.environ)
     for pipeline in pipelines.values():
         for step in pipeline.steps.values():
-            if step.kind == "prompt" and (step.model or "") not in models:
-                provider = chosen_provider(relay.transport, step.model)
-                models[step.model or ""] = f"{provider.name}:{provider.model}"
-            if not has_price or step.kind not in ("prompt", "cli"):
+            named, model, node = step.model or "", step.target, pipeline.nodes[step.name]
+            if step.kind == "prompt":
+                if named not in models:
+                    models[named] = _answers(transport, pipeline, step, is_run)
+                model = models[named].partition(":")[2]
+            elif step.kind != "cli":
                 continue
-            model = models[step.model or ""] if step.kind == "prompt" else step.target
-            name = model.partition(":")[2] if step.kind == "prompt" else model
-            if price(Tokens(), name, prices) is None:
+            if has_price and model and price(Tokens(), model, prices) is None:
                 refuse(
                     pipeline.file,
-                    step.place,
-                    f"the step {step.name}: the price of {model} is not known",
+                    node.field("model" if step.kind == "prompt" else "cli"),
+                    f"the step {step.name}: the price of {models.get(named, model)} is not known",
                     "leave out budget: price:, take another model, or say its price: prices.json",
                 )
     return models
+
+
+def _answers(transport: Any, pipeline: Checked, step: Step, is_run: bool) -> str:
+    """The model that answers a step."""
+    try:
+        provider = chosen_provider(transport, step.model)
+    except Forbidden:
+        if is_run:
+            raise
+        return step.model or ""
+    except Invalid as error:
+        place = pipeline.nodes[step.name].field("model")
+        refuse(pipeline.file, place, f"the step {step.name}: {error.message}", error.hint)
+    return f"{provider.name}:{provider.model}"
 
 
 def runner_on(relay: Relay, parallel: int, on: str | None) -> Runner:

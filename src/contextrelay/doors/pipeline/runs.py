@@ -64,7 +64,7 @@ def resume(
     many = parallel or record.parallel or PIPELINE_PARALLEL_DEFAULT
     check_parallel(many)
     own = read_budget({**record.budget, **(budget or {})}, checked[started.definition.main].budget)
-    models = models_of(relay, checked, own)
+    models = models_of(relay.transport, checked, own)
     end_leftovers(run)
     runner = runner_on(relay, many, on)
     detail = {"runner": plain_runner(), "parallel": many, "on": on, "budget": dict(budget or {})}

@@ -31,12 +31,17 @@ def check_schema(schema: object) -> None:
     check_json(schema, "args_schema", ARGS_SCHEMA_BYTES_MAX)
     if not is_object(schema) or schema.get("type") != "object":
         raise Invalid("args_schema is not that of an object", 'begin it with "type": "object"')
-    _check_words(schema, "args_schema")
+    check_words(schema, "args_schema")
 
 
-def _check_words(schema: object, place: str) -> None:
+def check_words(schema: object, place: str, at: tuple[str, ...] = ()) -> None:
+    """Check that a schema, as it is named, uses only keywords that are checked here.
+
+    Raises:
+        Invalid: it does not; `at` in `details` is the way to what is wrong.
+    """
     if not is_object(schema):
-        raise Invalid(f"{place} is no schema", "write an object, such as {}")
+        raise Invalid(f"{place} is no schema", "write an object, such as {}", {"at": at})
     for word, setting in schema.items():
         is_valid = _is_valid(word, setting)
         if is_valid is None:
@@ -44,15 +49,17 @@ def _check_words(schema: object, place: str) -> None:
                 f"{place} has {shown(word)}, which is not checked here",
                 f"use only type, enum, properties, required, additionalProperties, items, "
                 f"{', '.join((*_NUMBERS, *_COUNTS))}",
+                {"at": (*at, word)},
             )
         if not is_valid:
-            raise Invalid(f"{place} has a wrong {word}", "see what JSON Schema says of it")
+            hint = "see what JSON Schema says of it"
+            raise Invalid(f"{place} has a wrong {word}", hint, {"at": (*at, word)})
     for name, each in schema.get("properties", {}).items():
-        _check_words(each, f"{place}/{shown(name)[1:-1]}")
+        check_words(each, f"{place}/{shown(name)[1:-1]}", (*at, "properties", name))
         if "default" in each:
-            _check_value(each["default"], each, f"the default of {shown(name)}")
+            check_value(each["default"], each, f"the default of {shown(name)}")
     if "items" in schema:
-        _check_words(schema["items"], f"{place}/items")
+        check_words(schema["items"], f"{place}/items", (*at, "items"))
 
 
 def _is_valid(word: str, setting: Any) -> bool | None:
@@ -87,11 +94,19 @@ def checked(args: dict[str, Any], schema: Schema) -> dict[str, Any]:
     properties: dict[str, Schema] = schema.get("properties", {})
     defaults = {name: each["default"] for name, each in properties.items() if "default" in each}
     whole = {**defaults, **args}
-    _check_value(whole, schema, "args")
+    try:
+        check_value(whole, schema, "args")
+    except Invalid as error:
+        raise Invalid(error.message, "see what it takes with: relay cap list --json") from None
     return whole
 
 
-def _check_value(value: Any, schema: Schema, place: str) -> None:
+def check_value(value: Any, schema: Schema, place: str) -> None:
+    """Check a value, as it is named, against a schema that was checked.
+
+    Raises:
+        Invalid: it does not fit.
+    """
     named = schema.get("type", [])
     wanted: list[str] = named if is_list(named) else [named]
     if wanted and not any(_TYPES[each](value) for each in wanted):
@@ -103,7 +118,7 @@ def _check_value(value: Any, schema: Schema, place: str) -> None:
     elif is_list(value):
         _check_count(len(value), schema, place, "Items", "items")
         for index, each in enumerate(value):
-            _check_value(each, schema.get("items", {}), f"{place}/{index}")
+            check_value(each, schema.get("items", {}), f"{place}/{index}")
     elif isinstance(value, str):
         _check_count(len(value), schema, place, "Length", "characters")
     elif _is_number(value):
@@ -120,7 +135,7 @@ def _check_object(value: dict[str, Any], schema: Schema, place: str) -> None:
             raise _wrong(place, f"lacks {shown(name)[1:-1]}")
     for name, each in value.items():
         if name in properties:
-            _check_value(each, properties[name], f"{place}/{shown(name)[1:-1]}")
+            check_value(each, properties[name], f"{place}/{shown(name)[1:-1]}")
         elif schema.get("additionalProperties") is False:
             taken = ", ".join(properties) or "nothing"
             raise _wrong(place, f"has {shown(name)[1:-1]}; it takes {taken}")
@@ -155,4 +170,4 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 
 
 def _wrong(place: str, why: str) -> Invalid:
-    return Invalid(f"{place} {why}", "see what it takes with: relay cap list --json")
+    return Invalid(f"{place} {why}", "give what its schema says")

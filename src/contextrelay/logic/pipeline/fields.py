@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
@@ -26,6 +26,8 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)?")
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_OURS = ("RELAY_STEP_KEY", "RELAY_STEP", "RELAY_RUN", "RELAY_COMPLAINT")
+Result = TypeVar("Result")
 
 
 class Field(NamedTuple):
@@ -55,8 +57,19 @@ def text(value: Any) -> str:
     return value
 
 
+def word(value: Any) -> str:
+    """A text that says something."""
+    if not text(value).strip():
+        raise Invalid("this is empty", "write something, or leave it out")
+    return value
+
+
 def template(value: Any) -> Template:
     return parse_template(text(value))
+
+
+def question(value: Any) -> Template:
+    return parse_template(word(value))
 
 
 def condition(value: Any) -> Expression:
@@ -64,7 +77,16 @@ def condition(value: Any) -> Expression:
 
 
 def templates(value: Any) -> tuple[Template, ...]:
-    return tuple(map(parse_template, words(value)))
+    return tuple(_at(index, parse_template, word) for index, word in enumerate(words(value)))
+
+
+def _at(step: str | int, read: Callable[[Any], Result], value: Any) -> Result:
+    """Read a part of a value; a fault of it says on which way it is."""
+    try:
+        return read(value)
+    except Invalid as error:
+        error.details["at"] = [step, *cast("list[Any]", error.details.get("at", []))]
+        raise
 
 
 def words(value: Any) -> tuple[str, ...]:
@@ -72,8 +94,9 @@ def words(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise Invalid("this is no list", "write [a, b], or - a below it")
     items = cast("list[Any]", value)
-    if any(not isinstance(each, str | int | float) or isinstance(each, bool) for each in items):
-        raise Invalid("a word that is no text", "put it in quotes")
+    for index, each in enumerate(items):
+        if not isinstance(each, str | int | float) or isinstance(each, bool):
+            raise Invalid("a word that is no text", "put it in quotes", {"at": [index]})
     return tuple(map(str, items))
 
 
@@ -94,9 +117,10 @@ def arguments(value: Any) -> Any:
     if isinstance(value, str):
         return parse_template(value)
     if isinstance(value, dict):
-        return {name: arguments(each) for name, each in cast("dict[str, Any]", value).items()}
+        named = cast("dict[str, Any]", value).items()
+        return {name: _at(name, arguments, each) for name, each in named}
     if isinstance(value, list):
-        return [arguments(each) for each in cast("list[Any]", value)]
+        return [_at(index, arguments, each) for index, each in enumerate(cast("list[Any]", value))]
     return value
 
 
@@ -110,8 +134,12 @@ def environment(value: Any) -> dict[str, Template]:
     read: dict[str, Template] = {}
     for name, each in mapping(value).items():
         if not _ENV_NAME.fullmatch(name):
-            raise Invalid(f"{shown(name)} is no name of a variable", "letters, digits and _")
-        read[name] = parse_template(str(each) if type(each) in (int, float) else text(each))
+            at = {"at": [name]}
+            raise Invalid(f"{shown(name)} is no name of a variable", "letters, digits and _", at)
+        if name in _OURS:
+            raise Invalid(f"{name} is set by relay", "take another name", {"at": [name]})
+        plain = str(each) if type(each) in (int, float) else each
+        read[name] = _at(name, template, plain)
     return read
 
 
@@ -200,7 +228,7 @@ def _integer(least: int, most: int) -> dict[str, Any]:
 # Tables
 
 TOP: Mapping[str, Field] = {
-    "name": Field("What the pipeline is called", _TEXT, text, is_required=True),
+    "name": Field("What the pipeline is called", _TEXT, word, is_required=True),
     "description": Field("What it is for", _TEXT, text),
     "inputs": Field("What a run is given", {}, nested),
     "defaults": Field("For steps that do not say", {}, nested),
@@ -255,14 +283,14 @@ _SYSTEM = Field("The system text", _TEXT, template)
 _ARGS = Field("Arguments; texts are templates", {"type": "object"}, arguments)
 KINDS: Mapping[str, Mapping[str, Field]] = {
     "prompt": {
-        "prompt": Field("What a model is asked", _TEXT, template, is_required=True),
+        "prompt": Field("What a model is asked", _TEXT, question, is_required=True),
         "model": _MODEL,
         "system": _SYSTEM,
         "refs": _REFS,
     },
     "cli": {
-        "cli": Field("The program of an agent", _TEXT, text, is_required=True),
-        "prompt": Field("What the agent is asked", _TEXT, template, is_required=True),
+        "cli": Field("The program of an agent", _TEXT, word, is_required=True),
+        "prompt": Field("What the agent is asked", _TEXT, question, is_required=True),
         "args": Field("Its arguments", _WORDS, templates),
         "refs": _REFS,
     },
@@ -274,17 +302,17 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
             is_required=True,
         ),
     },
-    "cap": {"cap": Field("A capability", _TEXT, text, is_required=True), "args": _ARGS},
+    "cap": {"cap": Field("A capability", _TEXT, word, is_required=True), "args": _ARGS},
     "python": {
         "python": Field("module:function", _TEXT, function, is_required=True),
         "args": _ARGS,
     },
     "pipeline": {
-        "pipeline": Field("Another file", _TEXT, text, is_required=True),
+        "pipeline": Field("Another file", _TEXT, word, is_required=True),
         "inputs": _ARGS,
     },
     "approve": {
-        "approve": Field("What is to be decided", _TEXT, template, is_required=True),
+        "approve": Field("What is to be decided", _TEXT, question, is_required=True),
         "channel": Field("Where a decision may be signalled", _TEXT, text),
     },
 }

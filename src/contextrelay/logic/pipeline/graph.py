@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from html import escape
-from typing import Protocol
 
 from contextrelay.logic.pipeline.yaml_nodes import Place, refuse
 
@@ -13,15 +12,12 @@ _BOX_WIDTH, _BOX_HEIGHT, _GAP_ACROSS, _GAP_DOWN, _EDGE = 168, 40, 24, 36, 12
 _LABEL_CHARS_MAX = 22
 
 
-class Placed(Protocol):
-    """Something that stands at a place of the file."""
-
-    @property
-    def place(self) -> Place: ...
-
-
-def order(file: str, needs: Mapping[str, Sequence[str]], steps: Mapping[str, Placed]) -> list[str]:
+def order(
+    file: str, needs: Mapping[str, Sequence[str]], place_of: Callable[[str, str], Place]
+) -> list[str]:
     """Names, each after those that it needs, otherwise in the order of the file.
+
+    `place_of`: where a step names one that it needs.
 
     Raises:
         Invalid: steps need each other; the message shows the cycle.
@@ -33,7 +29,8 @@ def order(file: str, needs: Mapping[str, Sequence[str]], steps: Mapping[str, Pla
         # graphlib gives each step before the one that it is needed by.
         cycle: list[str] = list(reversed(error.args[1]))
         shown = " needs ".join(cycle)
-        refuse(file, steps[cycle[0]].place, f"a cycle: {shown}", "take one of these out of needs:")
+        place = place_of(cycle[0], cycle[1])
+        refuse(file, place, f"a cycle: {shown}", "take one of these out of needs:")
     rank = {name: number for number, name in enumerate(needs)}
     done: list[str] = []
     while sorter.is_active():

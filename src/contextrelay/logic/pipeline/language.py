@@ -18,12 +18,13 @@ from msgspec.structs import replace
 
 from contextrelay.errors import Invalid
 from contextrelay.limits import PIPELINE_STEPS_MAX
-from contextrelay.logic.document.args_schema import check_schema
+from contextrelay.logic.document.args_schema import check_words
 from contextrelay.logic.document.values import shown
 from contextrelay.logic.pipeline import fields
 from contextrelay.logic.pipeline.condition import Expression, values_of
 from contextrelay.logic.pipeline.graph import order
-from contextrelay.logic.pipeline.template import STEP_FIELDS, Template, Value
+from contextrelay.logic.pipeline.tables import Table, suggestion
+from contextrelay.logic.pipeline.template import STEP_FIELDS, Template, Value, parse_template
 from contextrelay.logic.pipeline.yaml_nodes import Node, Place, read_yaml, refuse
 from contextrelay.model.artifact import ArtifactType
 
@@ -104,6 +105,8 @@ class Pipeline(Struct, frozen=True, kw_only=True):
     inputs: dict[str, Input]
     budget: Budget = Budget()
     steps: dict[str, Step]
+    nodes: dict[str, Node]
+    """What the file says of each step, for the places of faults."""
 
 
 def read_pipeline(text: str, file: str) -> Pipeline:
@@ -114,18 +117,20 @@ def read_pipeline(text: str, file: str) -> Pipeline:
         TooLarge: the file is too long, too deep, or has too many values.
     """
     root = read_yaml(text, file)
-    top = _Mapping(file, root, "a pipeline", fields.TOP)
+    top = Table(file, root, "a pipeline", fields.TOP)
     inputs = {name: _input(file, name, node) for name, node in top.entries("inputs")}
     defaults = _renamed(top.part("defaults", "defaults", fields.DEFAULTS).values())
     budget = _renamed(top.part("budget", "a budget", fields.BUDGET).values())
-    steps = {name: _step(file, name, node, defaults) for name, node in top.entries("steps")}
+    nodes = dict(top.entries("steps"))
+    steps = {name: _step(file, name, node, defaults) for name, node in nodes.items()}
     if not steps:
         refuse(file, top.place_of("steps"), "there are no steps", "add one under steps:")
     if len(steps) > PIPELINE_STEPS_MAX:
         refuse(file, top.place_of("steps"), f"more than {PIPELINE_STEPS_MAX} steps", "use foreach")
     for step in steps.values():
-        _check_names(file, step, inputs, steps)
-    in_order = order(file, {name: step.needs for name, step in steps.items()}, steps)
+        _check_names(file, step, nodes[step.name], inputs, steps)
+    needs = {name: step.needs for name, step in steps.items()}
+    in_order = order(file, needs, lambda name, need: _place_of_need(nodes[name], need))
     return Pipeline(
         name=top.values()["name"],
         file=file,
@@ -133,6 +138,7 @@ def read_pipeline(text: str, file: str) -> Pipeline:
         inputs=inputs,
         budget=Budget(**budget),
         steps={name: steps[name] for name in in_order},
+        nodes=nodes,
     )
 
 
@@ -153,66 +159,6 @@ def read_budget(given: Mapping[str, Any], before: Budget) -> Budget | None:
     return replace(before, **_renamed(read)) if read else None
 
 
-class _Mapping:
-    """A mapping of the file, read by a table of its fields."""
-
-    def __init__(self, file: str, node: Node, what: str, table: Mapping[str, fields.Field]) -> None:
-        if not isinstance(node.value, dict):
-            refuse(file, node.place, f"{what} is no mapping", f"write {next(iter(table))}: ...")
-        self.file = file
-        self.node = node
-        self.table = table
-        for name in node.keys:
-            if name not in table:
-                meant = suggestion(name, table)
-                refuse(file, node.keys[name], f"{what} has no {shown(name)}", meant)
-        for name, field in table.items():
-            if field.is_required and name not in node.keys:
-                refuse(file, node.place, f"{what} without {name}:", f"add {name}: to it")
-
-    def values(self) -> dict[str, Any]:
-        """The fields that are there, read."""
-        return {
-            name: _read(self.file, node, name, self.table[name])
-            for name, node in self.node.items()
-            if self.table[name].read is not fields.nested
-        }
-
-    def part(self, name: str, what: str, table: Mapping[str, fields.Field]) -> _Mapping:
-        node = self.node.value.get(name) or Node({}, self.node.place)
-        return _Mapping(self.file, node, what, table)
-
-    def entries(self, name: str) -> list[tuple[str, Node]]:
-        """A mapping of names that the pipeline chooses."""
-        node: Node | None = self.node.value.get(name)
-        if node is None or node.value is None:
-            return []
-        if not isinstance(node.value, dict):
-            refuse(self.file, node.place, f"{name} is no mapping", f"write {name}: and NAME: below")
-        for each in node.keys:
-            if not fields.NAME.fullmatch(each):
-                hint = "letters, digits, - and _, a letter first, at most 64"
-                refuse(self.file, node.keys[each], f"{shown(each)} is no name", hint)
-        return node.items()
-
-    def place_of(self, name: str) -> Place:
-        return self.node.keys.get(name, self.node.place)
-
-
-def _read(file: str, node: Node, name: str, field: fields.Field) -> Any:
-    try:
-        return field.read(node.plain())
-    except Invalid as error:
-        refuse(file, node.place, f"{name}: {error.message}", error.hint)
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """What was meant by a name that is not known."""
-    names = list(known)
-    near = get_close_matches(name, names, 1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-
-
 def _input(file: str, name: str, node: Node) -> Input:
     if not isinstance(node.value, dict):
         # A short form: `topic: orders` is an input with a default.
@@ -226,7 +172,7 @@ def _input(file: str, name: str, node: Node) -> Input:
         return Input(
             name=name, type=kind, default=node.plain() if node.value is not None else UNSET
         )
-    read = _Mapping(file, node, f"the input {name}", fields.INPUT).values()
+    read = Table(file, node, f"the input {name}", fields.INPUT).values()
     made = Input(name=name, **read)
     if not isinstance(made.default, UnsetType):
         try:
@@ -284,7 +230,7 @@ _KIND_FIELDS: dict[Kind, _KindFields] = {
 def _step(file: str, name: str, node: Node, defaults: Mapping[str, Any]) -> Step:
     kind = _kind(file, name, node)
     table = {**fields.KINDS[kind], **fields.STEP}
-    mapping = _Mapping(file, node, f"the step {name} ({kind})", table)
+    mapping = Table(file, node, f"the step {name} ({kind})", table)
     main, renamed = _KIND_FIELDS[kind]
     made = _renamed(mapping.values(), renamed)
     first = made.pop(kind)
@@ -313,17 +259,20 @@ def _kind(file: str, name: str, node: Node) -> Kind:
         if not found and strange and (near := get_close_matches(strange[0], KINDS, 1)):
             hint = f"did you mean {near[0]}?"
         what = "has none" if not found else f"has {' and '.join(found)}"
-        refuse(file, node.place, f"the step {name} {what} of its kinds", hint)
+        wrong = found[-1] if found else strange[0] if strange else ""
+        place = node.keys.get(wrong, node.place)
+        refuse(file, place, f"the step {name} {what} of its kinds", hint)
     return cast("Kind", found[0])
 
 
-def _out(file: str, step: _Mapping) -> Out:
+def _out(file: str, step: Table) -> Out:
     made = Out(**step.part("out", "out", fields.OUT).values())
     if made.schema is not None:
         try:
-            check_schema({"type": "object", "properties": {"result": made.schema}})
+            check_words(made.schema, "out.schema")
         except Invalid as error:
-            refuse(file, step.place_of("out"), error.message, error.hint)
+            place = step.node.value["out"].value["schema"].place_in(error.details)
+            refuse(file, place, error.message, error.hint)
     return made
 
 
@@ -349,18 +298,41 @@ def _templates_in(args: Any) -> list[Template]:
     return [template for part in parts for template in _templates_in(part)]
 
 
+def _place_of_need(node: Node, need: str) -> Place:
+    """Where a step names another one that comes before it."""
+    for scalar in node.value["needs"].scalars() if "needs" in node.keys else ():
+        if scalar.value == need:
+            return scalar.place
+    return _place_of_value(node, lambda value: value.root == "steps" and value.path[:1] == (need,))
+
+
+def _place_of_value(node: Node, is_meant: Callable[[Value], bool]) -> Place:
+    """Where a step uses a value: in a template, or in its condition."""
+    for name, part in node.items():
+        for scalar in part.scalars():
+            if scalar.braces and name != "when":
+                for value, place in zip(
+                    parse_template(scalar.value).values(), scalar.braces, strict=False
+                ):
+                    if is_meant(value):
+                        return place
+    return node.field("when")
+
+
 def _check_names(
-    file: str, step: Step, inputs: Mapping[str, Input], steps: Mapping[str, Step]
+    file: str, step: Step, node: Node, inputs: Mapping[str, Input], steps: Mapping[str, Step]
 ) -> None:
     """Refuse what a step names and nobody has."""
-
-    def wrong(message: str, hint: str) -> None:
-        refuse(file, step.place, f"the step {step.name}: {message}", hint)
-
     for need in step.needs:
         if need not in steps:
-            wrong(f"there is no step {shown(need)}", suggestion(need, steps))
+            message = f"the step {step.name}: there is no step {shown(need)}"
+            refuse(file, _place_of_need(node, need), message, suggestion(need, steps))
     for value in values_in(step):
+
+        def wrong(message: str, hint: str, value: Value = value) -> None:
+            place = _place_of_value(node, lambda each: each == value)
+            refuse(file, place, f"the step {step.name}: {message}", hint)
+
         first = str(value.path[0]) if value.path else ""
         if value.root == "item" and step.foreach is None:
             wrong("{{item}} without foreach:", "add foreach: to the step")
@@ -372,4 +344,5 @@ def _check_names(
         elif value.root == "run" and value.path not in (("id",), ("name",)):
             wrong(f"{{{{{value}}}}} is not known", "there are {{run.id}} and {{run.name}}")
     if step.max_parallel is not None and step.foreach is None:
-        wrong("max_parallel without foreach:", "add foreach:, or leave it out")
+        message = f"the step {step.name}: max_parallel without foreach:"
+        refuse(file, node.keys["max_parallel"], message, "add foreach:, or leave it out")

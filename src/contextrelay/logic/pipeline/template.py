@@ -86,14 +86,20 @@ def parse_template(text: str) -> Template:
 
 
 def _parts(text: str) -> Iterator[str | Value]:
-    place = 0
+    place = number = 0
     while (start := text.find(_OPEN, place)) >= 0:
         stop = text.find(_CLOSE, start)
         if stop < 0:
-            raise Invalid("{{ without }}", "close it; there is no way to write braces as they are")
+            hint = "close it; there is no way to write braces as they are"
+            raise Invalid("{{ without }}", hint, {"value": number})
         if start > place:
             yield text[place:start]
-        yield parse_value(text[start + len(_OPEN) : stop])
+        try:
+            yield parse_value(text[start + len(_OPEN) : stop])
+        except Invalid as error:
+            error.details["value"] = number
+            raise
+        number += 1
         place = stop + len(_CLOSE)
     if place < len(text) or not text:
         yield text[place:]

@@ -8,7 +8,7 @@ anything is built.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import yaml
@@ -48,6 +48,8 @@ class Node(Struct, frozen=True):
     place: Place
     keys: dict[str, Place] = {}
     """Where the names of a mapping stand."""
+    braces: tuple[Place, ...] = ()
+    """Where each `{{` of a text stands."""
 
     def plain(self) -> Any:
         """The value without places."""
@@ -62,6 +64,31 @@ class Node(Struct, frozen=True):
 
     def nodes(self) -> list[Node]:
         return list(self.value)
+
+    def scalars(self) -> Iterator[Node]:
+        """Every scalar in it, in order."""
+        if not isinstance(self.value, dict | list):
+            yield self
+            return
+        inner = [node for _, node in self.items()] if self.keys else self.nodes()
+        for node in inner:
+            yield from node.scalars()
+
+    def field(self, name: str) -> Place:
+        """Where the value of a name stands; where there is none, the whole."""
+        return dict(self.items())[name].place if name in self.keys else self.place
+
+    def place_in(self, details: Mapping[str, Any]) -> Place:
+        """The place of a fault: `at` is the way to it, `value` which of a text's values it is."""
+        node: Any = self
+        for step in details.get("at", ()):
+            try:
+                node = node.value[step]
+            except (KeyError, IndexError, TypeError):
+                break
+        number = details.get("value", len(node.braces))
+        found: Place = node.braces[number] if number < len(node.braces) else node.place
+        return found
 
 
 def refuse(file: str, place: Place, message: str, hint: str) -> NoReturn:
@@ -98,7 +125,7 @@ def read_yaml(text: str, file: str) -> Node:
             _where(file, place),
         )
     try:
-        node = _Builder(file).build(_parse(text, yaml.CSafeLoader))
+        node = _Builder(file, text).build(_parse(text, yaml.CSafeLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
@@ -122,8 +149,9 @@ def _has_tab(text: str, place: Place) -> bool:
 class _Builder:
     """Builds nodes from a parser's events; depth and number are checked as they come."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, text: str) -> None:
         self._file = file
+        self._text = text
         self._nodes = 0
 
     def build(self, events: Iterator[Event]) -> Node | None:
@@ -151,11 +179,24 @@ class _Builder:
         self._refuse_marks(event, place)
         match event:
             case ScalarEvent():
-                return Node(_scalar(event), place)
+                return Node(_scalar(event), place, braces=self._braces(event, place))
             case SequenceStartEvent():
                 return Node(self._list(events, depth), place)
             case _:
                 return self._mapping(events, place, depth)
+
+    def _braces(self, event: Any, place: Place) -> tuple[Place, ...]:
+        """Where each `{{` of a scalar stands: it is written so, however the scalar is quoted."""
+        if "{{" not in event.value:
+            return ()
+        source = self._text[event.start_mark.index : event.end_mark.index]
+        found: list[Place] = []
+        for match in re.finditer(r"\{\{", source):
+            line, column = place_behind(source[: match.start()])
+            found.append(
+                Place(place.line + line - 1, column + (place.column - 1 if line == 1 else 0))
+            )
+        return tuple(found)
 
     def _refuse_marks(self, event: Any, place: Place) -> None:
         if isinstance(event, AliasEvent) or event.anchor:

@@ -124,7 +124,8 @@ class CloseThread(Verb[ThreadView], frozen=True):
 class EndThread(Verb[Numbered], frozen=True):
     """Add the event with which a thread of a kind ends: it is removed so long after.
 
-    `is_over` False: the event with which it goes on, so that it is not removed.
+    `is_over` False: the event with which it goes on. It is removed where nothing says so, nor that
+    it ended, for that long, and for at least a week.
     """
 
     traits = _notes(http="POST /v1/threads/{thread}/end")

@@ -36,7 +36,7 @@ from contextrelay.limits import (
     STEP_REASON_CHARS_MAX,
     TTL_S_MAX,
 )
-from contextrelay.logic.document.args_schema import checked
+from contextrelay.logic.document.args_schema import check_value
 from contextrelay.logic.pipeline.language import Step, values_in
 from contextrelay.logic.pipeline.template import Value
 from contextrelay.model.artifact import Artifact
@@ -199,12 +199,11 @@ def _fitting(step: Step, made: Made) -> Made:
         raise _Misfit(f"the result has {len(body):,} bytes", "answer with less")
     try:
         document = decode(_bare(body))
-        schema = {"type": "object", "properties": {"result": step.out.schema}}
-        checked({"result": document}, schema)
+        check_value(document, step.out.schema, "the result")
     except (DecodeError, UnicodeError, RecursionError) as error:
         raise _Misfit(f"the result is no JSON: {error}", "answer with JSON alone") from error
     except Invalid as error:
-        raise _Misfit(f"the result does not fit: {error.message}", error.hint) from error
+        raise _Misfit(f"{error.message}, as out.schema says", error.hint) from error
     if made.output is not None:
         made.output.close()
     json = "application/json"
