@@ -71,6 +71,8 @@ def pipeline(is_pasted: bool) -> Pipeline:
 def sent(model: Aimock, is_pasted: bool) -> list[str]:
     """The bodies that were sent, one after the other; as they are sent, so with every word."""
     bodies: list[dict[str, Any]] = model.bodies("Which port")
+    for body in bodies:
+        body.pop("_endpointType", None)  # The journal's own.
     if is_pasted:  # Who pastes needs no tools.
         bodies = [{name: each for name, each in body.items() if name != "tools"} for body in bodies]
     every = [json.dumps(body) for body in bodies]

@@ -47,7 +47,7 @@ def gather(
         raise Invalid(f"{len(refs)} refs are named", f"at most {BUNDLE_PREVIEWS_MAX}")
     if is_alone:
         named = yield from _peeked(refs)
-        bundle = build_bundle(b"", named, user, system=system or SYSTEM)
+        bundle = build_bundle(b"", named, user, system=system or SYSTEM, is_brief=True)
         return Gathered(bundle, 0, tuple(dict.fromkeys(bundle.refs)))
     raw: Raw = (yield ReadHeader(thread)).header
     header: dict[str, Any] = decode(raw)

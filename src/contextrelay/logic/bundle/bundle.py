@@ -23,7 +23,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.logic.untrusted.fence import defused_json
-from contextrelay.logic.untrusted.messages import Shown, shown_artifact
+from contextrelay.logic.untrusted.messages import Shown, shown_artifact, shown_briefly
 from contextrelay.model.artifact import Artifact
 
 SYSTEM = """\
@@ -117,8 +117,11 @@ def build_bundle(
     system: str = SYSTEM,
     packed: str = "",
     turns: Sequence[Turn] = (),
+    is_brief: bool = False,
 ) -> Bundle:
     """Put a bundle together; `artifacts` newest first, of which the first few are shown.
+
+    `is_brief`: with no more about each than its name and size.
 
     Raises:
         Invalid: the user's words or the system text are empty or too long.
@@ -128,7 +131,7 @@ def build_bundle(
     shown = list(reversed(artifacts[:BUNDLE_PREVIEWS_MAX]))
     return Bundle(
         system=system,
-        previews=tuple(map(shown_artifact, shown)),
+        previews=tuple(map(shown_briefly if is_brief else shown_artifact, shown)),
         packed=packed,
         turns=tuple(Turn(turn.role, _cut(turn)) for turn in turns[-BUNDLE_TURNS_MAX:]),
         header=defused_json(header).decode() if header else "",

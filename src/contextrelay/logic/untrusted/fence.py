@@ -1,7 +1,7 @@
 """Fences: how content is shown to a model, labelled as untrusted data with where it came from.
 
-`fence` shows the preview of an artifact, `fenced` any text in two lines more, and `defused_json` a
-JSON document, whose strings are fences already.
+`fence` and `fence_briefly` show the preview of an artifact, `fenced` any text in two lines more,
+and `defused_json` a JSON document, whose strings are fences already.
 
 Rule: content cannot close its fence. The fence is longer than any run of its sign inside, and its
 begin and end carry a mark made of a hash of the content, which the content cannot hold.
@@ -41,6 +41,15 @@ def fence(artifact: Artifact) -> str:
         f"{ticks}\n"
         f"END UNTRUSTED DATA {mark}"
     )
+
+
+def fence_briefly(artifact: Artifact) -> str:
+    """Show the preview of an artifact in two lines more: for a model that is sent little else."""
+    preview = artifact.preview
+    name = f"{artifact.name}, " if artifact.name is not None else ""
+    size = f"{artifact.type}, {artifact.size_bytes:,} bytes, {preview.line_count} lines"
+    part = ", in part" if preview.truncated else ""
+    return fenced(preview.text, f"{artifact.ref}, {name}{size}{part}")
 
 
 def fenced(text: str, source: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from contextrelay.logic.untrusted.defuse import defuse
-from contextrelay.logic.untrusted.fence import defused_json, fence
+from contextrelay.logic.untrusted.fence import defused_json, fence, fence_briefly
 from contextrelay.model.artifact import Artifact
 
 TITLE = "## Artifacts"
@@ -50,3 +50,8 @@ def shown_artifact(artifact: Shown, is_fenced: bool = True) -> str:
     name = " ".join(defuse(artifact.name or "").text.split()) or artifact.type
     text = fence(artifact) if is_fenced else artifact.preview.text
     return f"[artifact:{artifact.ref} | {name}]\n{text}"
+
+
+def shown_briefly(artifact: Shown) -> str:
+    """As `shown_artifact`, in as few words as there may be."""
+    return shown_artifact(artifact) if isinstance(artifact, tuple) else fence_briefly(artifact)
