@@ -24,7 +24,7 @@ from contextrelay.model.runs.pipeline import StepView
 from contextrelay.wire.verbs import AddEvent, ReadEvents, ShowThread
 
 SCHEME = "dask://"
-_SHARED = ("redis://", "rediss://", "valkey://", "valkeys://")
+_SHARED = ("redis:", "rediss:", "valkey:", "valkeys:", "postgres:", "postgresql:")
 
 
 class Dask:
