@@ -634,8 +634,14 @@ GREP_STEPS_MAX = 1 << 25
 GREP_BLOCK_BYTES_MAX = 32 * KIB
 # Matches of one call; more are not looked for.
 GREP_COUNTED_MAX = 250_000
-# What is looked at again where a line is longer than a block: no longer match is seen across it.
+# What is looked at again where a line is longer than a block: no longer match is seen across it,
+# unless nothing else is found and the whole line is no longer than the second.
 GREP_OVERLAP_BYTES = 4 * KIB
+GREP_LINE_BYTES_MAX = MIB
+# In bodies of such a size lines are counted for what is shown alone, by marks; for larger ones it
+# may take long to find those.
+GREP_UNCOUNTED_BYTES_MIN = MIB
+GREP_UNCOUNTED_BYTES_MAX = 64 * MIB
 GREP_ARTIFACTS_MAX = 100_000
 GREP_S_MAX = 10
 GREP_ONE_S_MAX = 1.4

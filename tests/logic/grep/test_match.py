@@ -205,3 +205,30 @@ def test_when_the_time_is_over_the_answer_says_so() -> None:
     assert not answer.is_complete
     assert 5 <= answer.count < 1_000_000
     assert answer.left_out.startswith("at least ")
+
+
+@pytest.mark.parametrize("size", [30_000, 40_000, 200_000])
+def test_a_pattern_of_a_whole_long_line_is_found(size: int) -> None:
+    """Promise L3: also where the line is longer than what is looked at once."""
+    body = b"first\n" + b"x" * size + b"\nx1\n" + b"x" * size + b"y\nxx\n"
+
+    found = hits(body, "^x+$")
+
+    assert [hit.line for hit in found] == [2, 5]
+    assert [hit.offset for hit in found] == [6, len(body) - 3]
+    assert [hit.line for hit in hits(body, "^x+y$")] == [4]
+
+
+def test_lines_of_a_large_body_are_numbered_by_what_is_shown() -> None:
+    """Promise L3: nothing is counted for what is not shown, and the numbers are right."""
+    body = b"".join(b"%d plain line\n" % n for n in range(1, 120_000))
+    source = Counted(body).source
+
+    for asked in ("^77777 ", ("77777", "line"), "(?i)^77777 PLAIN"):
+        wanted = Wanted(pattern=asked, matches_max=5, tokens_max=150)
+        assert find([source], wanted, lambda: False, is_one=True).matches[0].line == 77_777
+    after = Wanted(pattern="0 plain", matches_max=2, tokens_max=150, after_line=100_001)
+    assert [m.line for m in find([source], after, lambda: False, is_one=True).matches] == [
+        100_010,
+        100_020,
+    ]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from contextrelay.limits import GREP_QUICK_STEPS_MAX, LINE_MARK_BYTES, MATCH_BYTES_SHOWN
 from contextrelay.logic.grep.match import Hit, compile_pattern
 from contextrelay.logic.slicing.fit import fit
+from contextrelay.logic.slicing.line_offsets import Marks, find_marks
 from contextrelay.logic.slicing.source import Source, shown, text_of
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.inspect import Match, Skipped
@@ -80,6 +81,7 @@ class Gathered:
         self._searches = [each.search for each in compiled]
         self._is_quick = sum(each.programsize for each in compiled) <= GREP_QUICK_STEPS_MAX
         self._lines: set[tuple[str, int]] = set()
+        self._marks: dict[str, Marks] = {}
 
     def skip(self, ref: str, why: str) -> None:
         self.skipped_count += 1
@@ -92,12 +94,22 @@ class Gathered:
         before, after = _around(source, hit, context) if context else ((), ())
         return Match(
             ref=source.ref,
-            line=hit.line,
+            line=hit.line or self._line_of(source, hit.line_offset),
             offset=hit.offset,
             text=hit.text,
             before=before,
             after=after,
         )
+
+    def _line_of(self, source: Source, offset: int) -> int:
+        """The number of the line that begins at a place."""
+        marks = self._marks.get(source.ref)
+        if marks is None:
+            size_bytes = source.size_bytes
+            marks = source.marks() or find_marks(source.read(0, size_bytes), size_bytes)
+            self._marks[source.ref] = marks
+        line, place = marks.before_offset(offset)
+        return line + source.bytes_of(place, offset).count(b"\n")
 
     def takes(self, match: Match) -> bool:
         """Take a match in, if it fits; from the first that does not, none is."""

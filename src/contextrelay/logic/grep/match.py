@@ -3,8 +3,9 @@
 RE2 goes once over every byte, whatever the pattern: what would need more (backreferences, looking
 around) it refuses. A match never goes over a line end.
 
-Rule: memory is a block, however long a line is. A line longer than is shown gives one match for
-every place in it that was not shown with the one before.
+Rule: memory is a block and GREP_LINE_BYTES_MAX, however long a line is. A line longer than is shown
+gives one match for every place in it that was not shown with the one before. One longer than a
+block is looked at in parts, and as a whole only where these have no match.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from contextrelay.limits import (
     GREP_BLOCK_BYTES_MAX,
     GREP_BLOCK_BYTES_MIN,
     GREP_COUNTED_MAX,
+    GREP_LINE_BYTES_MAX,
     GREP_OVERLAP_BYTES,
     GREP_PATTERN_BYTES_MAX,
     GREP_PROGRAM_BYTES_MAX,
@@ -39,6 +41,7 @@ class Hit(Struct, frozen=True, gc=False):
     """A match: its line, where the line and the match begin, and what is shown of the line."""
 
     line: int
+    """0 where lines are not counted."""
     line_offset: int
     offset: int
     text: str
@@ -58,6 +61,8 @@ class Block(Struct, frozen=True, gc=False):
     """Where the line in which it begins does."""
     is_cut: bool = False
     """Whether its last line goes on behind it: then its end is no line's end."""
+    is_again: bool = False
+    """Whether it is a long line as a whole, of which the parts were looked at before."""
 
 
 def compile_any(
@@ -118,31 +123,68 @@ def blocks_of(
     """Chunks as blocks that end with a line, or, in a line that does not end, anywhere.
 
     The first is small and the next ones grow, so that a caller with little time can stop early.
+    From a line 0 on, lines are not counted: that takes longer than to look for most patterns.
     """
     size = GREP_BLOCK_BYTES_MIN
     carried = b""
-    seen, is_inside, line_offset = 0, False, offset
+    seen, long_line, line_offset = 0, _LongLine(), offset
     for chunk in chunks:
         view, place = chunk, 0
         while len(carried) + len(view) - place >= size:
             part = carried + view[place : place + size - len(carried)]
             place += size - len(carried)
             size = min(2 * size, most)
-            stop = part.rfind(b"\n") + 1
-            if stop > seen:
+            is_inside = seen > 0
+            # A long line ends its block, so that it can be looked at as a whole before others.
+            stop = (part.find(b"\n", seen) if is_inside else part.rfind(b"\n")) + 1
+            if stop:
                 yield Block(line, offset, part[:stop], seen, is_inside, line_offset)
-                line += part.count(b"\n", seen, stop)
+                if is_inside and (whole := long_line.ended(part[seen:stop])):
+                    yield Block(line, line_offset, whole, 0, False, line_offset, is_again=True)
+                line += part.count(b"\n", seen, stop) if line else 0
                 offset += stop
-                carried = part[stop:]
-                seen, is_inside, line_offset = 0, False, offset
+                carried, seen, line_offset = part[stop:], 0, offset
             else:
                 yield Block(line, offset, part, seen, is_inside, line_offset, is_cut=True)
+                long_line.add(part[seen:])
                 carried = part[-GREP_OVERLAP_BYTES:]
                 offset += len(part) - len(carried)
-                seen, is_inside = len(carried), True
+                seen = len(carried)
         carried += view[place:]
-    if len(carried) > seen or not seen:
-        yield Block(line, offset, carried, seen, is_inside, line_offset)
+    if seen:
+        stop = carried.find(b"\n", seen) + 1 or len(carried)
+        if len(carried) > seen:
+            yield Block(line, offset, carried[:stop], seen, True, line_offset)
+        if whole := long_line.ended(carried[seen:stop]):
+            yield Block(line, line_offset, whole, 0, False, line_offset, is_again=True)
+        if stop == len(carried):
+            return
+        line += 1 if line else 0
+        carried, offset = carried[stop:], offset + stop
+    yield Block(line, offset, carried, 0, False, offset)
+
+
+class _LongLine:
+    """A line that is longer than a block, as long as it is not too long to be looked at whole."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size_bytes = 0
+
+    def add(self, part: bytes) -> None:
+        self._size_bytes += len(part)
+        if self._size_bytes <= GREP_LINE_BYTES_MAX:
+            self._parts.append(part)
+        else:
+            self._parts.clear()
+
+    def ended(self, part: bytes) -> bytes:
+        """The whole line with its end; nothing where it is too long."""
+        self.add(part)
+        whole = b"".join(self._parts)
+        self._parts.clear()
+        self._size_bytes = 0
+        return whole
 
 
 # Matches that are only counted between two looks at the clock, of a pattern that is looked for
@@ -159,10 +201,12 @@ class Seeker:
         self._search = pattern.search
         most = GREP_STEPS_MAX // max(1, pattern.programsize)
         self.block_bytes_max = min(GREP_BLOCK_BYTES_MAX, max(GREP_BLOCK_BYTES_MIN, most))
+        self._again_bytes_max = most
         self._looks_every = min(_COUNTED_BETWEEN_LOOKS, 1 + most // GREP_OVERLAP_BYTES)
         self._is_over = is_over
         self._count_max = count_max
         self.count = 0
+        self._shown_until = -1
         self.is_enough = False
         """Set by the caller: from then on matches are counted and not given."""
         self.is_complete = True
@@ -170,20 +214,22 @@ class Seeker:
 
     def hits(self, blocks: Iterable[Block]) -> Iterator[Hit]:
         """The matches in order, each once; ends early when it is stopped."""
-        shown_until = -1
         for block in blocks:
             if self._is_stopped():
                 return
+            is_seen = self._shown_until > block.offset or len(block.raw) > self._again_bytes_max
+            if block.is_again and is_seen:
+                continue
             # Of an overlap only the end is new; but a match may begin before it.
-            place = max(1, shown_until - block.offset) if block.is_inside else 0
+            place = max(1, self._shown_until - block.offset) if block.is_inside else 0
             line, counted = block.line, 0
             for found in self._found(block, place):
-                shown_until = block.offset + found.until
-                self.count += 1
-                if not self.is_enough:
+                if line:
                     line += block.raw.count(b"\n", counted, found.line_start)
                     counted = found.line_start
-                    yield found.hit(block, line)
+                yield found.hit(block, line)
+                if block.is_again:
+                    break  # Each of them may take a look at all of it.
 
     def _is_stopped(self) -> bool:
         """Whether the time is over, or there are too many matches; from then on it is."""
@@ -192,7 +238,7 @@ class Seeker:
         return not self.is_complete
 
     def _found(self, block: Block, place: int) -> Iterator[_Found]:
-        """The matches of a block from a place on."""
+        """The matches of a block from a place on; where it is enough, they are only counted."""
         # RE2 sees the byte before a place and the one behind its end: within a line, ^ and $ are
         # found at neither.
         raw, search = block.raw, self._search
@@ -209,28 +255,29 @@ class Seeker:
                 return
             line_start, line_stop = raw.rfind(b"\n", 0, start) + 1, raw.find(b"\n", start)
             line_stop = len(raw) if line_stop < 0 else line_stop
+            self.count += 1
             is_cut = line_start == 0 and block.is_inside
             if is_cut or line_stop - line_start > MATCH_BYTES_SHOWN:
                 first, last = _shown_span(raw, start, stop, line_start, line_stop)
                 until = max(stop, last)
                 place = until if until < line_stop else line_stop + 1
-                yield _Found(start, line_start, line_stop, first, last, until, True, is_cut)
+                is_folded = True
             else:
+                first, last, until, is_folded = line_start, line_stop, line_stop, False
                 place = line_stop + 1
-                yield _Found(
-                    start, line_start, line_stop, line_start, line_stop, line_stop, False, False
-                )
+            self._shown_until = block.offset + until
+            if not self.is_enough:
+                yield _Found(start, line_start, line_stop, first, last, is_folded, is_cut)
 
 
 class _Found(Struct, frozen=True, gc=False):
-    """A match in a block: where it begins, its line, what is shown of it, and up to where."""
+    """A match in a block: where it begins, its line, and what is shown of it."""
 
     start: int
     line_start: int
     line_stop: int
     first: int
     last: int
-    until: int
     is_folded: bool
     is_cut: bool
     """Whether its line begins before the block."""

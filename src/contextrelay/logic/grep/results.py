@@ -15,6 +15,8 @@ from contextrelay.limits import (
     GREP_COUNTED_MAX,
     GREP_RECORDS_BODIES_MAX,
     GREP_RECORDS_BYTES_MAX,
+    GREP_UNCOUNTED_BYTES_MAX,
+    GREP_UNCOUNTED_BYTES_MIN,
     LINE_MARK_BYTES,
     PIECE_TOKENS_MAX,
 )
@@ -101,7 +103,7 @@ def _found_records(
     # One look for any match, which watches the clock.
     seeker = Seeker(pattern, is_over, 1)
     chunks = source.read(0, source.size_bytes)
-    first = next(seeker.hits(blocks_of(chunks, most=seeker.block_bytes_max)), None)
+    first = next(seeker.hits(blocks_of(chunks, 0, most=seeker.block_bytes_max)), None)
     if first is None:
         gathered.looked_at += seeker.is_complete
         return seeker.is_complete
@@ -149,6 +151,8 @@ def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:
         marks = source.marks() if source.size_bytes > 2 * LINE_MARK_BYTES else None
         aim = wanted.after_line + 1
         offset, line = offset_of_line(source.read_on, marks, aim, source.size_bytes)
+    if GREP_UNCOUNTED_BYTES_MIN < source.size_bytes <= GREP_UNCOUNTED_BYTES_MAX:
+        line = 0  # Found out for what is shown alone.
     shown_before = len(gathered.matches)
     chunks = source.read(offset, source.size_bytes)
     for hit in seeker.hits(blocks_of(chunks, line, offset, seeker.block_bytes_max)):

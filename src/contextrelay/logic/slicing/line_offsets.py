@@ -24,6 +24,11 @@ class Marks(Struct, frozen=True):
         index = bisect_right(self.lines, line) - 1
         return (1, 0) if index < 0 else (self.lines[index], self.offsets[index])
 
+    def before_offset(self, offset: int) -> tuple[int, int]:
+        """The last line known that does not begin behind an offset, and where it does."""
+        index = bisect_right(self.offsets, offset) - 1
+        return (1, 0) if index < 0 else (self.lines[index], self.offsets[index])
+
 
 def find_marks(chunks: Iterator[bytes], size_bytes: int) -> Marks:
     """Read a body once, and mark lines in it."""
