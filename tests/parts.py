@@ -22,6 +22,7 @@ PARTS = {
     "conformance": (
         "npm install --prefix .node-parts @modelcontextprotocol/conformance@0.2.0-alpha.12"
     ),
+    "inspector": "npm install --prefix .node-parts @modelcontextprotocol/inspector@2.12.0",
     "codex": "npm install --prefix .node-parts @openai/codex@0.166.0",
     "opencode": "npm install --prefix .node-parts opencode-ai@1.18.33",
     "fish": "apt-get install fish",

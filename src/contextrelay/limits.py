@@ -211,6 +211,8 @@ KEY_RATE_MAX = 1_000_000
 # asking the ledger: to ask each time would double what a small pull costs.
 KEYS_REMEMBERED_MAX = 10_000
 KEY_TRUSTED_S = 0.005
+# An identity provider is asked about a token it knew after this.
+TOKEN_TRUSTED_S = 60.0
 # How long readers trust that no restore has locked the store; it waits as long before it writes.
 LOCK_TRUSTED_S = 0.25
 # Wrong tokens that one address may send in a minute, and of how many addresses that is counted.

@@ -25,6 +25,7 @@ from contextrelay.doors.http.routes.seed000_fast import Quick
 from contextrelay.doors.http.routes.send_artifact import NoSuchRange
 from contextrelay.doors.http.server.auth import (
     OPEN,
+    RESOURCE,
     RETRY_AFTER,
     Callers,
     Visitor,
@@ -36,6 +37,7 @@ from contextrelay.doors.http.server.hosts import Guard
 from contextrelay.doors.http.server.request import TEXT, ClientLeft, Exchange, Receive, Scope, Send
 from contextrelay.doors.http.server.router import Handler, NotAllowed, Paths, Place
 from contextrelay.doors.http.server.slow_pool import SlowPool
+from contextrelay.doors.http.server.token_verifier import Identity
 from contextrelay.doors.http.spans import open_spans
 from contextrelay.doors.http.streams import signals, thread_events
 from contextrelay.doors.http.streams.hub import Hub
@@ -72,11 +74,14 @@ class Door:
         needs_token: bool = False,
         a2a: tuple[str, ...] | None = None,
         page: PageOptions | None = None,
+        identity: Identity | None = None,
     ) -> None:
         self.relay = local
         """The owner's; a request has its own as `exchange.relay`."""
         self.guard = guard
-        self.callers = Callers(local, needs_token)
+        identity = identity or Identity()
+        self.callers = Callers(local, needs_token, identity.verify())
+        self.auth_servers = identity.servers
         self.hub = Hub(local)
         self.pushing = Pushing()
         self.slow_pool = SlowPool()
@@ -250,6 +255,13 @@ def _ending(exchange: Exchange) -> Callable[[RelayError], None]:
     return end
 
 
+def _bearer(exchange: Exchange) -> bytes:
+    """How a client is asked for a token, and where it learns whom to get one from."""
+    if not exchange.door.auth_servers:
+        return b"Bearer"
+    return f'Bearer resource_metadata="{exchange.origin}{RESOURCE}"'.encode()
+
+
 async def _refuse(exchange: Exchange, place: Place | None, error: Exception) -> None:
     """Answer with an error; where the answer was begun, the connection has to end."""
     if not isinstance(error, RelayError):
@@ -264,7 +276,7 @@ async def _refuse(exchange: Exchange, place: Place | None, error: Exception) -> 
     more = [(b"cache-control", b"no-store")]
     if error.status == UNKNOWN:
         # A browser asks a person for the token, as for a password.
-        scheme = b'Basic realm="relay"' if exchange.accepts("text/html") else b"Bearer"
+        scheme = b'Basic realm="relay"' if exchange.accepts("text/html") else _bearer(exchange)
         more.append((b"www-authenticate", scheme))
         if place is not None and place.unknown:
             error = Refused(place.unknown, error.hint, error.details, UNKNOWN)

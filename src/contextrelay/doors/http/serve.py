@@ -28,6 +28,7 @@ from contextrelay.doors.http.server.bounds import ServerBounds
 from contextrelay.doors.http.server.hosts import guard, is_loopback
 from contextrelay.doors.http.server.http_connection import Protocol
 from contextrelay.doors.http.server.security_headers import SAFE
+from contextrelay.doors.http.server.token_verifier import Identity
 from contextrelay.doors.http.server.ws_connection import Socket
 from contextrelay.doors.page.options import PageOptions
 from contextrelay.errors import Invalid
@@ -74,6 +75,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """A key to make, for a store that is gone with its process."""
     a2a: tuple[str, ...] | None = None
     """Agents to serve by A2A, NAME=KIND:WHAT; () for the usual one, None for no A2A."""
+    identity: Identity = Identity()
     bounds: ServerBounds = ServerBounds()
     page: PageOptions = field(default_factory=PageOptions)
     figures: str = ""
@@ -104,6 +106,7 @@ def listen(options: Options) -> socket.socket:
 
 def application(options: Options) -> App:
     """The application of one process; the store is opened when it starts."""
+    options.identity.verify()  # What is wrong with it is said before it listens.
     watch = guard(options.host, options.port, options.public_url, options.allowed_hosts)
 
     def open_door() -> Door:
@@ -114,7 +117,13 @@ def application(options: Options) -> App:
                 keep(stores, options.first_key)
         needs_token = options.needs_token or not is_loopback(options.host)
         return Door(
-            AsyncLocal(stores), watch, options.figures, needs_token, options.a2a, options.page
+            AsyncLocal(stores),
+            watch,
+            options.figures,
+            needs_token,
+            options.a2a,
+            options.page,
+            options.identity,
         )
 
     return App(open_door, _affordable(options.bounds))

@@ -78,7 +78,8 @@ def test_every_route_needs_a_caller_but_those_about_the_server_itself(
                 reply = client.request(method, target)
 
                 if path in OPEN:
-                    assert reply.status_code == 200, path
+                    # There may be no provider to name, which is also said to everybody.
+                    assert reply.status_code in (200, 404), path
                     continue
                 if place.is_open:
                     # Of the page: a file that is not there, and a form without its fields.

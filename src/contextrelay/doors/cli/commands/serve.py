@@ -60,6 +60,19 @@ _SERVES = (
         help="auto: make an admin key if there is none, and print its token once",
     ),
     arg(
+        "--auth-server",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="an identity provider whose tokens are taken, named to clients (RFC 9728)",
+    ),
+    arg(
+        "--token-verifier",
+        default="",
+        metavar="MODULE:FUNCTION",
+        help="what knows the tokens that are no keys of the store",
+    ),
+    arg(
         "--agent",
         action="append",
         default=[],
@@ -107,6 +120,7 @@ def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) ->
         workers=args.workers,
         needs_token=needs_token,
         a2a=agents,
+        identity=serving.Identity(servers=tuple(args.auth_server), verifier=args.token_verifier),
     )
     if agents is not None:
         import_door("contextrelay.doors.a2a.agents", "A2A", "server").open_agents(agents)

@@ -37,6 +37,7 @@ from contextrelay.doors.http.openapi.operations import (
 from contextrelay.doors.http.routes import seed000, status
 from contextrelay.doors.http.routes.seed002 import threads
 from contextrelay.doors.http.routes.send_artifact import reply_tagged
+from contextrelay.doors.http.server import token_verifier
 from contextrelay.doors.http.server.request import JSON, Exchange
 from contextrelay.doors.http.server.router import SERVER, Endpoint
 from contextrelay.doors.http.server.security_headers import page
@@ -112,6 +113,7 @@ ENDPOINTS = [
     *status.ENDPOINTS,
     *metrics.ENDPOINTS,
     *http_transport.ENDPOINTS,
+    *token_verifier.ENDPOINTS,
     *mount.ENDPOINTS,
     Endpoint(
         http="GET /openapi.json",

@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.access.callers import seen_by
 from contextrelay.core.access.keys import count_use, key_in, row_of
@@ -28,6 +30,7 @@ from contextrelay.limits import (
     KEY_TRUSTED_S,
     KEYS_REMEMBERED_MAX,
     LOOK_EVERY_S,
+    TOKEN_TRUSTED_S,
     USAGE_EVERY_S,
     WRONG_ADDRESSES_MAX,
     WRONG_TOKENS_PER_MINUTE,
@@ -44,7 +47,9 @@ Result = TypeVar("Result")
 Headers = list[tuple[bytes, bytes]]
 End = Callable[[RelayError], None]
 
-OPEN = frozenset({"/", "/health", "/healthz", "/readyz", "/version"})
+RESOURCE = "/.well-known/oauth-protected-resource"
+"""Where clients learn which identity provider gives tokens for this server."""
+OPEN = frozenset({"/", "/health", "/healthz", "/readyz", "/version", RESOURCE, f"{RESOURCE}/mcp"})
 """Paths that need no token."""
 MISSING = "Missing or invalid API key"
 RETRY_AFTER = "retry_after"
@@ -66,6 +71,7 @@ class Visitor:
         "relay",
         "row",
         "used_ms",
+        "verified_s",
     )
 
     def __init__(self, relay: AsyncLocal, key: Key | None = None, row: bytes = b"") -> None:
@@ -73,9 +79,9 @@ class Visitor:
         """The store as the caller sees it."""
         self.key = key
         self.row = row
-        """The key's row in the ledger when it was found valid."""
+        """The key's row in the ledger when it was found valid; empty for one that is not there."""
         self.log = "" if key is None else key_log(key.id)
-        self.checked_s = monotonic()
+        self.checked_s = self.verified_s = monotonic()
         self.used_ms = 0
         self._bucket: Bucket | None = None
         self._counts = [0, 0, 0]
@@ -141,7 +147,14 @@ class Visitor:
 class Callers:
     """The callers of one server process."""
 
-    def __init__(self, relay: AsyncLocal, needs_token: bool) -> None:
+    def __init__(
+        self,
+        relay: AsyncLocal,
+        needs_token: bool,
+        verify: Callable[[str], Key | None] | None = None,
+    ) -> None:
+        self._verify = verify
+        """What a token is good for that is no key of the store; None where none other is."""
         self.owner = Visitor(relay)
         self.needs_token = needs_token
         self._relay = relay
@@ -166,7 +179,7 @@ class Callers:
             return self.owner
         visitor = self._visitors.get(token)
         if visitor is None or not await self._is_current(visitor):
-            visitor = await self._found(token)
+            visitor = await self._found(token, is_asking=not self._is_pausing(address))
         if visitor is None:
             raise self._wrong_token(address)
         wait_s = visitor.pace(self._stores.now_ms())
@@ -204,12 +217,21 @@ class Callers:
         return True
 
     def _is_same(self, visitor: Visitor) -> bool:
+        if not visitor.row:  # An identity provider's: it is asked again after a while.
+            return monotonic() - visitor.verified_s < TOKEN_TRUSTED_S
         return self._ledger.get(visitor.log, Kind.KEY, ONLY) == visitor.row
 
-    async def _found(self, token: str) -> Visitor | None:
-        """Read a token's key and cache its caller; None if it is unknown, revoked or expired."""
+    async def _found(self, token: str, is_asking: bool = True) -> Visitor | None:
+        """Read a token's key and cache its caller; None if it is unknown, revoked or expired.
+
+        `is_asking`: whether an identity provider is asked about what is no key.
+        """
         row = await self._read(lambda: row_of(self._ledger, token))
         key = None if row is None else key_in(row, token)
+        if row is None and self._verify is not None and is_asking:
+            verify = self._verify
+            key = await in_thread(lambda: verify(token))
+            row = None if key is None else b""
         # Only now: another request may have found it while this one read.
         known = self._visitors.get(token)
         if row is None or key is None or not is_good(key, self._stores.now_ms()):
@@ -219,11 +241,11 @@ class Callers:
                 await self._keep_usage([known])
             return None
         visitor = known
-        if visitor is None or visitor.row != row:
+        if visitor is None or visitor.row != row or not _is_alike(visitor.key, key):
             if known is not None:
                 known.send_away()
             visitor = Visitor(self._relay.over(seen_by(self._stores, key)), key, row)
-        visitor.checked_s = monotonic()
+        visitor.checked_s = visitor.verified_s = monotonic()
         self._visitors[token] = visitor
         await self._forget_some()
         return visitor
@@ -238,6 +260,11 @@ class Callers:
             self._visitors[oldest] = visitor
         else:
             await self._keep_usage([visitor])
+
+    def _is_pausing(self, address: str) -> bool:
+        """Whether too many wrong tokens came from an address just now."""
+        now_ms = self._stores.now_ms()
+        return spend(self._wrong.get(address), WRONG_TOKENS_PER_MINUTE, now_ms)[1] > 0
 
     def _wrong_token(self, address: str) -> RelayError:
         """The error for a wrong token; after many of them from one address, to wait."""
@@ -306,7 +333,7 @@ class Callers:
 
     async def _keep_usage(self, visitors: list[Visitor]) -> None:
         """Store the counts of keys."""
-        found = [(each, counts) for each in visitors if (counts := each.take_counts())]
+        found = [(each, counts) for each in visitors if each.row and (counts := each.take_counts())]
 
         def keep() -> None:
             for visitor, counts in found:
@@ -319,6 +346,11 @@ class Callers:
     async def _read(self, read: Callable[[], Result]) -> Result:
         """Read the ledger, in a thread if that may wait."""
         return await in_thread(read) if self._ledger.reads_wait else read()
+
+
+def _is_alike(known: Key | None, now: Key) -> bool:
+    """Whether a key is for the same as before; one that was verified again has another date."""
+    return known is not None and replace(known, created_at=now.created_at) == now
 
 
 def token_in(headers: Headers) -> str | None:
