@@ -151,6 +151,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "codecs",
         "contextrelay.logic.untrusted.hidden_chars",
     ),
+    "doors/a2a/http_binding.py": ("contextrelay.doors.a2a.grpc_binding",),
     "doors/http/app.py": ("contextrelay.doors.a2a",),
     "doors/http/metrics.py": ("fcntl",),
     "doors/page/mount.py": ("contextrelay.doors.page.page",),

@@ -1068,7 +1068,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/mcp/test_sessions.py::test_a_session_begins_with_initialize_and_ends_when_it_is_deleted",
         "tests/doors/mcp/test_toolset.py::test_the_tools_cost_a_model_little",
     ),
-    partly(
+    kept(
         "M2",
         "A2A: card, messages, streams, tasks, artifacts by ref; conformant",
         "tests/doors/a2a/test_serving.py::test_each_agent_has_a_card_and_the_first_one_is_at_the_well_known_place",
@@ -1079,7 +1079,8 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/a2a/test_kit.py::test_every_requirement_of_the_compatibility_kit_is_met",
         "tests/doors/a2a/test_hooks.py::test_updates_are_sent_with_what_the_client_asked_for_and_signed",
         "tests/doors/a2a/test_asking.py::test_an_answer_becomes_artifacts_of_the_thread",
-        missing="gRPC",
+        "tests/doors/a2a/test_sdk.py::test_the_client_of_the_sdk_talks_to_us",
+        "tests/doors/a2a/test_sdk.py::test_we_talk_to_an_agent_on_the_sdk",
     ),
     kept(
         "M3",

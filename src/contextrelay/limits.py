@@ -529,6 +529,8 @@ A2A_CARD_S = 300
 A2A_CARD_BYTES_MAX = 256 * KIB
 A2A_REPLY_BYTES_MAX = 16 * MIB
 A2A_SENT_BYTES_MAX = 4 * MIB
+# Requests over gRPC under way at once in one process; one more is refused.
+A2A_RPCS_MAX = 1_000
 # Webhooks of one task, and how often one is tried: after 1, 2, 4 ... seconds.
 A2A_HOOKS_MAX = 16
 A2A_HOOK_TRIES_MAX = 5

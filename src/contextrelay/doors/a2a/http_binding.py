@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import DecodeError, Struct
 from msgspec.json import decode, encode
 
-from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.doors.a2a.agents import open_agents
 from contextrelay.doors.a2a.card import ROOT, Place, card
 from contextrelay.doors.a2a.hooks import Hooks
@@ -51,6 +50,7 @@ from contextrelay.wire.a2a import (
 )
 
 if TYPE_CHECKING:
+    from contextrelay.doors.a2a.grpc_binding import GrpcServer
     from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.streams.hub import Hub
 
@@ -63,25 +63,38 @@ _FOUND = b"max-age=%d" % A2A_CARD_S
 class Mounted:
     """The paths of A2A on a server."""
 
-    def __init__(self, hub: Hub, specs: tuple[str, ...]) -> None:
+    def __init__(self, hub: Hub, specs: tuple[str, ...], grpc_address: str = "") -> None:
         hooks = Hooks()
         tasks = Tasks(hub, open_agents(specs))
         tasks.heard = hooks.heard
         self.service = Service(tasks, hooks)
         self._first = next(iter(tasks.agents))
-        self._grpc_address = ""
+        self._grpc_address = grpc_address
+        self._grpc: GrpcServer | None = None
         self._resuming: asyncio.Task[None] | None = None
         self._since = formatdate(usegmt=True).encode()
         build()  # Which version it is takes a moment to find out.
 
-    def start(self, local: AsyncLocal) -> None:
-        """Look after what another server left behind; in the event loop that serves."""
-        self._resuming = asyncio.create_task(self.service.tasks.resume(local))
+    async def start(self, door: Door) -> None:
+        """Look after what another server left behind; in the event loop that serves.
+
+        Raises:
+            Invalid: the address for gRPC cannot be had.
+        """
+        self._resuming = asyncio.create_task(self.service.tasks.resume(door.relay))
+        if self._grpc_address and door.a2a_options is not None:
+            from contextrelay.doors.a2a.grpc_binding import GrpcServer
+
+            place = Place(door.a2a_options.origin, door.callers.needs_token, self._grpc_address)
+            self._grpc = GrpcServer(self.service, door.callers, place)
+            await self._grpc.start(self._grpc_address)
 
     async def stop(self) -> None:
         """End all work, once every request is answered."""
         if self._resuming is not None:
             self._resuming.cancel()
+        if self._grpc is not None:
+            await self._grpc.stop()
         await self.service.tasks.stop()
         await self.service.hooks.stop()
 

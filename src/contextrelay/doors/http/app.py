@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.json import encode
 
 from contextrelay.client.transport.local import AsyncLocal, in_thread
@@ -63,6 +64,14 @@ _WAITING: dict[type[Verb[Any]], Handler] = {
 }
 
 
+class A2AOptions(Struct, frozen=True):
+    """Which agents a server has, where it is found, and its gRPC address, if it has one."""
+
+    agents: tuple[str, ...]
+    origin: str
+    grpc_address: str = ""
+
+
 class Door:
     """What every handler works with."""
 
@@ -72,7 +81,7 @@ class Door:
         guard: Guard,
         figures: str = "",
         needs_token: bool = False,
-        a2a: tuple[str, ...] | None = None,
+        a2a: A2AOptions | None = None,
         page: PageOptions | None = None,
         identity: Identity | None = None,
     ) -> None:
@@ -93,6 +102,7 @@ class Door:
         for route in routes():
             handler = _WAITING.get(route.verb) or v1.answering(route)
             self.paths.add(route.method, route.path, handler)
+        self.a2a_options = a2a
         self.a2a = None if a2a is None else _a2a(self, a2a)
         self.page = MountedPage(page or PageOptions())
         self.page.add_to(self.paths)
@@ -101,11 +111,11 @@ class Door:
         self.spans = open_spans()
 
 
-def _a2a(door: Door, specs: tuple[str, ...]) -> Agents:
+def _a2a(door: Door, options: A2AOptions) -> Agents:
     """The agents of a server, answering on its paths."""
     from contextrelay.doors.a2a import http_binding
 
-    agents = http_binding.Mounted(door.hub, specs)
+    agents = http_binding.Mounted(door.hub, options.agents, options.grpc_address)
     agents.mount(door)
     return agents
 
@@ -187,7 +197,7 @@ class App:
             self.door.callers.start()
             sweeping = loop.create_task(_sweep(self.door.relay))
             if self.door.a2a is not None:
-                self.door.a2a.start(self.door.relay)
+                await self.door.a2a.start(self.door)
             quick = Quick(self.door)
             self.quick = quick if quick.is_possible else None
         except RelayError as error:

@@ -23,7 +23,7 @@ from uvicorn.supervisors import Multiprocess
 
 from contextrelay.client.transport.local import AsyncLocal, open_stores
 from contextrelay.core.access.keys import keep
-from contextrelay.doors.http.app import App, Door
+from contextrelay.doors.http.app import A2AOptions, App, Door
 from contextrelay.doors.http.server.bounds import ServerBounds
 from contextrelay.doors.http.server.hosts import guard, is_loopback
 from contextrelay.doors.http.server.http_connection import Protocol
@@ -76,6 +76,8 @@ class Options(Struct, frozen=True, kw_only=True):
     a2a: tuple[str, ...] | None = None
     """Agents to serve by A2A, NAME=KIND:WHAT; () for the usual one, None for no A2A."""
     identity: Identity = Identity()
+    grpc_port: int | None = None
+    """Where the agents are served over gRPC, too."""
     bounds: ServerBounds = ServerBounds()
     page: PageOptions = field(default_factory=PageOptions)
     figures: str = ""
@@ -116,17 +118,25 @@ def application(options: Options) -> App:
             with suppress(Stale):  # It exists.
                 keep(stores, options.first_key)
         needs_token = options.needs_token or not is_loopback(options.host)
+        a2a = None if options.a2a is None else _a2a(options)
         return Door(
             AsyncLocal(stores),
             watch,
             options.figures,
             needs_token,
-            options.a2a,
+            a2a,
             options.page,
             options.identity,
         )
 
     return App(open_door, _affordable(options.bounds))
+
+
+def _a2a(options: Options) -> A2AOptions:
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    grpc_address = "" if options.grpc_port is None else f"{host}:{options.grpc_port}"
+    origin = options.public_url.rstrip("/") or f"http://{host}:{options.port}"
+    return A2AOptions(options.a2a or (), origin, grpc_address)
 
 
 def _affordable(bounds: ServerBounds) -> ServerBounds:

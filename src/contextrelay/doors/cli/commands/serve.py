@@ -80,6 +80,12 @@ _SERVES = (
         help="an agent to serve by A2A: cli:BIN, model:PROVIDER, py:MODULE:FUNCTION,"
         " bridge:CHANNEL; may be repeated",
     ),
+    arg(
+        "--grpc-port",
+        type=port_number,
+        metavar="PORT",
+        help="serve the agents over gRPC there, too",
+    ),
 )
 
 
@@ -121,7 +127,10 @@ def _serve(args: Namespace, console: Console, agents: tuple[str, ...] | None) ->
         needs_token=needs_token,
         a2a=agents,
         identity=serving.Identity(servers=tuple(args.auth_server), verifier=args.token_verifier),
+        grpc_port=args.grpc_port,
     )
+    if args.grpc_port is not None:
+        _check_grpc(args, agents)
     if agents is not None:
         import_door("contextrelay.doors.a2a.agents", "A2A", "server").open_agents(agents)
     listener: socket.socket = serving.listen(options)
@@ -149,6 +158,15 @@ def serve_until_ended(
         serving.run(options, listener)
     except SystemExit as ended:
         raise Unavailable("the server did not start", "see what it said") from ended
+
+
+def _check_grpc(args: Namespace, agents: tuple[str, ...] | None) -> None:
+    """Refuse a port for gRPC that nothing would be served on, or that nobody could know."""
+    if agents is None:
+        raise Invalid("only agents are served over gRPC", "name one: --a2a, or --agent NAME=...")
+    if not args.grpc_port:
+        raise Invalid("gRPC needs a port of its own", "name one: --grpc-port 8788")
+    import_door("contextrelay.doors.a2a.grpc_binding", "gRPC", "grpc")
 
 
 def _store_address(args: Namespace, console: Console) -> str:
