@@ -137,7 +137,7 @@ def shape(folder: Path) -> dict[str, Any]:
         ends = Counter(
             each.detail["step"]
             for each in events
-            if each.type == "run.step" and each.detail["status"] != "waiting"
+            if each.type == "run.step" and each.detail["status"] in FINAL
         )
         assert set(ends.values()) == {1}
         state = thread.state()

@@ -82,6 +82,24 @@ def test_the_budget_of_an_included_file_holds_for_its_steps(relay: Relay, tmp_pa
     assert done.status == "done"
 
 
+def test_what_a_try_took_counts_though_its_result_is_not_used(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    text = """\
+budget: {tokens: 100}
+steps:
+  a: {prompt: "one two three", model: echo, out: {schema: {type: array}}, on_failure: continue}
+  b: {exec: [touch, ran], needs: a}
+"""
+
+    ended = run(relay, tmp_path, text)
+
+    assert ended.status == "stopped"
+    assert ended.steps["a"].status == "failed"
+    assert ended.steps["a"].tokens_in == ended.tokens_in > 100
+    assert runs.show(relay, ended.run).tokens_in == ended.tokens_in
+    assert not (tmp_path / "ran").exists()
+
+
 def test_the_time_of_a_budget_goes_on_when_a_run_is_resumed(relay: Relay, tmp_path: Path) -> None:
     """Promise X4."""
     text = "budget: {time: 1500ms}\nsteps:\n  ask: {approve: Go?}\n  b: {exec: [b], needs: ask}\n"

@@ -63,6 +63,10 @@ def test_children_that_a_step_leaves_behind_end_with_it(relay: Relay, tmp_path: 
         ("{cap: no.such}", "no.such"),
         ('{foreach: "{{inputs.many}}", exec: [echo]}', "foreach over 100,000 items"),
         ('{exec: [echo, "{{inputs.word.inside}}"]}', "{{inputs.word.inside}} has no value"),
+        (
+            "{exec: 'head -c 9000000 /dev/zero; echo 1', out: {schema: {type: integer}}}",
+            "the result has 9,000,002 bytes: at most 8,388,608 are checked by out.schema",
+        ),
         ('{prompt: hello, model: "echo", refs: ["{{inputs.word}}"]}', "is no ref"),
     ],
 )

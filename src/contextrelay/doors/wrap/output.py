@@ -32,6 +32,7 @@ class Output:
         self._spool: IO[bytes] = BytesIO()
         self._is_file = False
         self._spooled_bytes = 0
+        self.size_bytes = 0
         self._part_bytes_max = BODY_BYTES_MAX
         if isinstance(transport, Local):
             self._part_bytes_max = transport.stores.settings.body_bytes_max
@@ -41,6 +42,7 @@ class Output:
 
     def add(self, piece: bytes) -> None:
         """Take in the next piece."""
+        self.size_bytes += len(piece)
         while len(piece) > (room := self._part_bytes_max - self._spooled_bytes):
             self._write(piece[:room])
             piece = piece[room:]

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from contextrelay.client.relay import Relay
 from contextrelay.client.run.tally import since_ms
+from contextrelay.doors.pipeline.spent import Spent
 from contextrelay.doors.pipeline.steps.child import Cancelled
 from contextrelay.doors.pipeline.steps.leftovers import KEY_VARIABLE
 from contextrelay.doors.pipeline.steps.python_pool import PythonPool, module_sha256
@@ -39,7 +40,6 @@ from contextrelay.limits import (
 from contextrelay.logic.document.args_schema import check_value
 from contextrelay.logic.pipeline.language import Step, values_in
 from contextrelay.logic.pipeline.template import Value
-from contextrelay.model.artifact import Artifact
 from contextrelay.model.runs.pipeline import StepView
 from contextrelay.model.runs.step import FinishedStep
 from contextrelay.wire.verbs import FindResult, FinishStep, KeepResult
@@ -120,9 +120,7 @@ def perform(place: Place, task: Task, tries: Mapping[str, Try]) -> StepView:
         Conflict: somebody else has ended this step.
         RelayError: the store does not answer.
     """
-    started_s = time.monotonic()
-    step, values = task.step, Values(place.relay, task.scope)
-    attempts = 0
+    so_far, step, values = SoFar(), task.step, Values(place.relay, task.scope)
     try:
         used = values_in(replace(step, when=None, foreach=None))
         refs_in = values.refs_in(used)
@@ -130,39 +128,71 @@ def perform(place: Place, task: Task, tries: Mapping[str, Try]) -> StepView:
         found = place.relay.transport.ask(FindResult(cache_key)) if cache_key else []
         if found:
             with suppress(NotFound, Gone):  # It went meanwhile: it is made again.
-                return _finish(place, task, Made(ref=found[0].ref), started_s, refs_in, 0)
-        complaint, is_warned, left = "", False, step.retries
-        while True:
-            attempts += 1
-            try:
-                made = _fitting(step, tries[step.kind](place, task, values, complaint))
-                break
-            except _Misfit as misfit:
-                if is_warned:
-                    raise
-                complaint, is_warned = misfit.message, True
-            except (Invalid, Forbidden, Cancelled, NotFound):
-                raise
-            except RelayError:
-                if left <= 0:
-                    raise
-                left -= 1
-                wait_s = STEP_BACKOFF_S * 2 ** (step.retries - left - 1)
-                if place.stop.wait(min(wait_s, STEP_BACKOFF_S_MAX)):
-                    raise
-        ended = _finish(place, task, made, started_s, refs_in, attempts)
+                return _finish(place, task, Made(ref=found[0].ref), so_far, refs_in)
+        made = _made(place, task, values, tries[step.kind], so_far)
+        ended = _finish(place, task, made, so_far, refs_in)
     except Conflict:
         raise
     except RelayError as error:
         if place.stop.is_set():
             status = "cancelled"
             return StepView(step=task.key, kind=step.kind, status=status, reason=error.message)
-        return _fail(place, task, error, started_s, attempts)
+        return _fail(place, task, error, so_far)
     if cache_key and ended.ref is not None:
         with suppress(RelayError):  # It is done, whether or not the next run finds it.
             keep = KeepResult(cache_key, ended.ref, step.cache_s or TTL_S_MAX)
             place.relay.transport.ask(keep)
     return ended
+
+
+class SoFar:
+    """How often a task was tried, and what all of that took."""
+
+    def __init__(self) -> None:
+        self._started_s = time.monotonic()
+        self.attempts = 0
+        self._spent = Spent()
+
+    def take(self, made: Made) -> None:
+        """Count what a try took, also where its result is not used."""
+        took = {name: made.detail[name] for name in _COSTS if name in made.detail}
+        self._spent.add(StepView(step="", kind="", status="", **took))
+
+    def detail(self) -> dict[str, Any]:
+        """What its event says of it."""
+        return {
+            "attempts": self.attempts,
+            "duration_ms": since_ms(self._started_s),
+            **(self._spent.fields() if self._spent.tokens_in else {}),
+        }
+
+
+_COSTS = ("tokens_in", "tokens_out", "price")
+
+
+def _made(place: Place, task: Task, values: Values, once: Try, so_far: SoFar) -> Made:
+    """Try until there is a result that fits, as often as the step says."""
+    step = task.step
+    complaint, is_warned, left = "", False, step.retries
+    while True:
+        so_far.attempts += 1
+        try:
+            made = once(place, task, values, complaint)
+            so_far.take(made)
+            return _fitting(step, made)
+        except _Misfit as misfit:
+            if is_warned:
+                raise
+            complaint, is_warned = misfit.message, True
+        except (Invalid, Forbidden, Cancelled, NotFound, Gone):
+            raise
+        except RelayError:
+            if left <= 0:
+                raise
+            left -= 1
+            wait_s = STEP_BACKOFF_S * 2 ** (step.retries - left - 1)
+            if place.stop.wait(min(wait_s, STEP_BACKOFF_S_MAX)):
+                raise
 
 
 def _is_cached(step: Step) -> bool:
@@ -194,9 +224,14 @@ def _fitting(step: Step, made: Made) -> Made:
     """
     if step.out.schema is None:
         return made
-    body = made.whole()
-    if len(body) > STEP_JSON_BYTES_MAX:
-        raise _Misfit(f"the result has {len(body):,} bytes", "answer with less")
+    size_bytes = len(made.body or b"") if made.output is None else made.output.size_bytes
+    is_too_long = size_bytes > STEP_JSON_BYTES_MAX
+    body = b"" if is_too_long else made.whole()
+    if made.output is not None:
+        made.output.close()
+    if is_too_long:
+        bound = f"at most {STEP_JSON_BYTES_MAX:,} are checked by out.schema"
+        raise _Misfit(f"the result has {size_bytes:,} bytes: {bound}", "answer with less")
     try:
         document = decode(_bare(body))
         check_value(document, step.out.schema, "the result")
@@ -204,8 +239,6 @@ def _fitting(step: Step, made: Made) -> Made:
         raise _Misfit(f"the result is no JSON: {error}", "answer with JSON alone") from error
     except Invalid as error:
         raise _Misfit(f"{error.message}, as out.schema says", error.hint) from error
-    if made.output is not None:
-        made.output.close()
     json = "application/json"
     return replace(made, output=None, body=_canonical.encode(document), media_type=json)
 
@@ -218,20 +251,16 @@ def _bare(body: bytes) -> bytes:
     return text
 
 
-def _finish(
-    place: Place, task: Task, made: Made, started_s: float, refs_in: list[str], attempts: int
-) -> StepView:
+def _finish(place: Place, task: Task, made: Made, so_far: SoFar, refs_in: list[str]) -> StepView:
     """Store what a step brought, with the event that it is done."""
-    duration_ms = since_ms(started_s)
     sources = list(dict.fromkeys((*refs_in, *made.sources)))
     detail = {
         "kind": task.step.kind,
         "key": task.step_key,
         "refs_in": sources[:SOURCE_REFS_MAX],
-        "attempts": attempts,
-        "is_cached": not attempts,
-        "duration_ms": duration_ms,
+        "is_cached": not so_far.attempts,
         **made.detail,
+        **so_far.detail(),
     }
     has_result = made.output is not None or made.body is not None
     verb = FinishStep(
@@ -251,47 +280,32 @@ def _finish(
         made.output.close()
     else:
         finished: FinishedStep = place.relay.transport.ask(verb, made.body or b"")
-    return StepView(
-        step=task.key,
-        kind=task.step.kind,
-        status="done",
-        ref=_ref(finished.artifact),
-        by=verb.by,
-        is_cached=not attempts,
-        tokens_in=made.detail.get("tokens_in", 0),
-        tokens_out=made.detail.get("tokens_out", 0),
-        price=made.detail.get("price", "0"),
-        duration_ms=duration_ms,
-    )
+    ref = None if finished.artifact is None else finished.artifact.ref
+    return _view(task, "done", {**detail, "by": verb.by}, ref)
 
 
-def _ref(artifact: Artifact | None) -> str | None:
-    return None if artifact is None else artifact.ref
+def _view(task: Task, status: str, detail: Mapping[str, Any], ref: str | None = None) -> StepView:
+    """A task that is over, as its event says."""
+    shown = {name: detail[name] for name in _SHOWN if name in detail}
+    return StepView(step=task.key, kind=task.step.kind, status=status, ref=ref, **shown)
 
 
-def _fail(place: Place, task: Task, error: RelayError, started_s: float, attempts: int) -> StepView:
+_SHOWN = ("by", "reason", "hint", "is_cached", *_COSTS, "duration_ms")
+
+
+def _fail(place: Place, task: Task, error: RelayError, so_far: SoFar) -> StepView:
     """Write that a step failed, and why."""
-    duration_ms = since_ms(started_s)
-    reason = error.message[:STEP_REASON_CHARS_MAX]
     detail = {
         "kind": task.step.kind,
         "key": task.step_key,
-        "reason": reason,
+        "reason": error.message[:STEP_REASON_CHARS_MAX],
         "hint": error.hint[:STEP_REASON_CHARS_MAX],
         "error": error.code,
-        "attempts": attempts,
-        "duration_ms": duration_ms,
+        **so_far.detail(),
     }
     verb = FinishStep(thread=task.thread, step=task.key, status="failed", detail=detail)
     place.relay.transport.ask(verb)
-    return StepView(
-        step=task.key,
-        kind=task.step.kind,
-        status="failed",
-        reason=reason,
-        hint=error.hint,
-        duration_ms=duration_ms,
-    )
+    return _view(task, "failed", detail)
 
 
 def folder_of(place: Place, task: Task) -> Path:
