@@ -100,10 +100,12 @@ def test_steps_come_in_an_order_in_which_they_can_be_run() -> None:
 
 def test_yes_and_on_are_words_and_figures_are_figures() -> None:
     """Promise X4."""
-    pipeline = read('name: yes\ninputs: {n: 3, t: "3", f: 1.5}\nsteps: {a: {exec: [on, 1]}}\n')
+    pipeline = read(
+        'name: yes\ninputs: {n: 3, t: "3", f: 1.5, e: 1e999}\nsteps: {a: {exec: [on, 1]}}\n'
+    )
 
     assert pipeline.name == "yes"
-    assert [each.type for each in pipeline.inputs.values()] == ["integer", "text", "number"]
+    assert [each.type for each in pipeline.inputs.values()] == ["integer", "text", "number", "text"]
     assert [word.parts for word in pipeline.steps["a"].words] == [("on",), ("1",)]
 
 

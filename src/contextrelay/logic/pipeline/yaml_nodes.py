@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any, NamedTuple, NoReturn
 
 import yaml
@@ -240,6 +241,6 @@ def _scalar(event: Any) -> Any:
     # A figure of many digits is a word: int() of it would take long, and nobody means it.
     if len(text) <= 20 and _INTEGER.fullmatch(text):
         return int(text)
-    if len(text) <= 30 and _FLOAT.fullmatch(text):
+    if len(text) <= 30 and _FLOAT.fullmatch(text) and isfinite(float(text)):
         return float(text)
     return text
