@@ -77,7 +77,7 @@ KILLS = length(2, 5, 5)
 
 
 @rig
-@pytest.mark.parametrize("batch", range(length(1, 10, 10)))
+@pytest.mark.parametrize("batch", range(length(1, 5, 10)))
 def test_a_run_killed_at_random_moments_ends_as_an_undisturbed_one(
     batch: int, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

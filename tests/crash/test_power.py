@@ -15,7 +15,7 @@ from tests.crash.recorded import UNSAFE_KINDS
 from tests.parts import has_command, needs
 from tests.rigs import length, rig, some
 
-SHARDS = length(thin=2, long=8, full=40)
+SHARDS = length(thin=2, long=4, full=40)
 POINTS_A_SHARD = length(thin=30, long=250, full=250)
 POINTS_UNSAFE = 60
 

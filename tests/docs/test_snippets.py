@@ -18,6 +18,7 @@ from tests.docs.blocks import (
     with_ids,
 )
 from tests.docs.desk import Desk
+from tests.rigs import rig, some
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
@@ -31,7 +32,8 @@ def blocks_of(document: str) -> list[Block]:
     return list(blocks_in(document, (ROOT / document).read_text()))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@rig
+@pytest.mark.parametrize("document", some(DOCUMENTS, 24))
 def test_every_block_runs(document: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
     ids: dict[str, str] = {}
     with Desk(tmp_path / "desk") as desk:

@@ -38,8 +38,8 @@ CHANGING = (
     "remove",
 )
 STEPS_MAX = 2_000
-# Every step is tried where the rig runs long, one of so many elsewhere.
-STRIDE = length(thin=23, long=1, full=1)
+# Every step is tried at full length, one of so many elsewhere.
+STRIDE = length(thin=23, long=3, full=1)
 
 
 def is_watched(frame: FrameType) -> bool:
