@@ -28,14 +28,6 @@ def end_step(step_key: str) -> int:
     return _end(f"\0{KEY_VARIABLE}={step_key}\0".encode())
 
 
-def last_process() -> str:
-    """The newest process of this machine: where it is the same as before, none was begun."""
-    try:
-        return Path("/proc/loadavg").read_text().split()[-1]
-    except OSError:
-        return ""
-
-
 def _end(mark: bytes) -> int:
     """End politely, and after a while by force, those whose environment has this mark."""
     found = marked = _marked(mark)

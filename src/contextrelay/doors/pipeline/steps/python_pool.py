@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 
 from contextrelay.doors.pipeline.steps.child import Deadline, end_group
-from contextrelay.doors.pipeline.steps.leftovers import KEY_VARIABLE, end_step, last_process
+from contextrelay.doors.pipeline.steps.leftovers import KEY_VARIABLE, end_step
 from contextrelay.doors.pipeline.steps.python_worker import read_message, write_message
 from contextrelay.errors import Failed
 from contextrelay.limits import STEP_ERROR_BYTES_KEPT
@@ -65,7 +65,6 @@ class PythonPool:
             if worker is not None:
                 self._idle.remove(worker)
         worker = worker or _Worker(folder, env)
-        newest = last_process()
         try:
             returned = worker.call({"function": function, "args": args, "env": dict(env)}, deadline)
         except BaseException:
@@ -75,7 +74,7 @@ class PythonPool:
                 worker.end()
             raise
         finally:
-            if last_process() != newest:
+            if worker.has_children:
                 end_step(env[KEY_VARIABLE])
         self._keep(worker)
         return returned
@@ -97,6 +96,8 @@ class _Worker:
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.folder = folder
         self.is_usable = True
+        self.has_children = True
+        """Whether the last function may have started processes."""
         self._errors = TemporaryFile()  # noqa: SIM115 (until end)
         # Its own key is that of no step, so that it is not ended with what a function left behind.
         key = env[KEY_VARIABLE].partition("/")[0] + "/"
@@ -113,7 +114,7 @@ class _Worker:
         )
 
     def call(self, request: dict[str, Any], deadline: Deadline) -> Returned:
-        self.is_usable = False
+        self.is_usable, self.has_children = False, True
         replies: list[tuple[bytes, bytes] | None] = []
         heard = Event()
 
@@ -140,6 +141,7 @@ class _Worker:
             )
         self.is_usable = True
         header: dict[str, Any] = decode(replies[0][0])
+        self.has_children = header["has_children"]
         if "error" in header:
             raise Failed(f"{request['function']} raised {header['error']}", "repair the function")
         return Returned(replies[0][1], header["has_result"], header.get("media_type"))

@@ -15,6 +15,7 @@ from msgspec import to_builtins
 from msgspec.json import decode, encode
 
 _SIZE_BYTES = 8
+_BEGINS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec")
 
 
 def main() -> None:
@@ -25,6 +26,8 @@ def main() -> None:
     sys.stdout = sys.stderr
     sys.path.insert(0, sys.argv[1])
     before = dict(os.environ)
+    begun: list[str] = []
+    sys.addaudithook(lambda event, _: begun.append(event) if event in _BEGINS else None)
     while (request := read_message(requests)) is not None:
         asked: dict[str, Any] = decode(request)
         os.environ.clear()
@@ -33,7 +36,8 @@ def main() -> None:
             header, body = _result(_call(asked["function"], asked["args"]))
         except Exception as error:
             header, body = {"error": f"{type(error).__name__}: {error}"[:2_000]}, b""
-        write_message(replies, encode(header))
+        write_message(replies, encode({**header, "has_children": bool(begun)}))
+        begun.clear()
         write_message(replies, body)
 
 
