@@ -1,7 +1,7 @@
 """The PostgreSQL client: connections for ledger and blobs, with our errors and our retries.
 
-Rule: no state stays in a connection between two statements, and nothing is prepared, so that each
-may be sent over another one: PgBouncer in transaction mode does that. `ask` is repeated, so it is
+Rule: no state stays in a connection between two statements, so that each may be sent over another
+one: PgBouncer in transaction mode does that. Statements are prepared only where no such is between. `ask` is repeated, so it is
 only for what may be done twice; `once` is sent at most once, and an Unavailable from it leaves open
 whether it was done.
 """
@@ -37,6 +37,8 @@ REPEATS_MAX = 7
 CONNECT_S_MAX = 5
 # A peer that acknowledges nothing for so long is gone.
 UNANSWERED_MS_MAX = 10_000
+# How often a statement is sent before it is prepared.
+PREPARE_AFTER = 3
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 
 
@@ -44,6 +46,12 @@ def without_password(url: str) -> str:
     """An address that may be shown: no user, no password, no options."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+
+
+def is_direct(connection: Connection) -> bool:
+    """Whether a server answers itself: a pooler between says the number of no process of it."""
+    found = connection.execute(b"SELECT pg_backend_pid()").fetchone()
+    return found == (connection.info.backend_pid,)
 
 
 class Client:
@@ -96,6 +104,8 @@ class Client:
                 client_encoding="utf8",
                 application_name="contextrelay",
             )
+            if is_direct(connection):
+                connection.prepare_threshold = PREPARE_AFTER
         except psycopg.Error as error:
             raise translate(error, self.address, is_connecting=True) from error
         self._was_up = True

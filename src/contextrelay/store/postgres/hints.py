@@ -1,8 +1,8 @@
 """Hints over LISTEN and NOTIFY: one thread that calls all listeners with the log that has news.
 
 Rule: what is notified while nobody listens is lost. So whenever the connection was away, listeners
-hear None: "some log". Behind PgBouncer in transaction mode nothing is ever heard; that is tried
-first, and then the thread asks, now and then, whether anybody wrote.
+hear None: "some log". Behind PgBouncer in transaction mode nothing is ever heard: there the thread
+asks, now and then, whether anybody wrote.
 """
 
 from __future__ import annotations
@@ -10,24 +10,19 @@ from __future__ import annotations
 import select
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import psycopg
 
 from contextrelay.errors import RelayError
-from contextrelay.store.postgres.client import Client
+from contextrelay.store.postgres.client import Client, is_direct
 
 FIRST_PAUSE_S = 0.1
 PAUSE_S_MAX = 5.0
 READY_S_MAX = 5.0
-# How long a notification may take before we take it that none will come.
-TRIAL_S_MAX = 1.0
 POLL_S = 0.05
 
-TRIAL = "?"
-NOTIFY = "SELECT pg_notify(%b, %b)"
 # Moves with every transaction that writes.
 WRITTEN = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
 
@@ -74,8 +69,9 @@ class Hints:
         while not self._ended.is_set():
             try:
                 with self._client.connect() as connection:
-                    connection.execute(f'LISTEN "{self._channel}"'.encode())
-                    hears = self._tried(connection)
+                    hears = is_direct(connection)
+                    if hears:
+                        connection.execute(f'LISTEN "{self._channel}"'.encode())
                     if missed:
                         self._announce(None)
                     self._ready.set()
@@ -88,24 +84,11 @@ class Hints:
                 pause_s = min(pause_s * 2, PAUSE_S_MAX)
         self._woken.close()
 
-    def _tried(self, connection: psycopg.Connection) -> bool:
-        """Whether what others notify is heard on this connection."""
-        self._client.ask(NOTIFY, (self._channel, TRIAL))
-        deadline = time.monotonic() + TRIAL_S_MAX
-        while (left_s := deadline - time.monotonic()) > 0 and not self._ended.is_set():
-            if any(self._heard(connection, left_s)):
-                return True
-        return False
-
     def _pass_on(self, connection: psycopg.Connection) -> None:
         while not self._ended.is_set():
-            for log in self._heard(connection, None):
-                if log != TRIAL:
-                    self._announce(log)
-
-    def _heard(self, connection: psycopg.Connection, wait_s: float | None) -> list[str]:
-        select.select([connection, self._woken], [], [], wait_s)
-        return [notify.payload for notify in connection.notifies(timeout=0)]
+            select.select([connection, self._woken], [], [])
+            for notify in connection.notifies(timeout=0):
+                self._announce(notify.payload)
 
     def _poll(self, connection: psycopg.Connection) -> None:
         seen = None
