@@ -27,7 +27,7 @@ FAST_FOLDER = Path("/dev/shm")
 FAST_BYTES_MIN = 4 * 1024**3
 if FAST_FOLDER.is_dir() and shutil.disk_usage(FAST_FOLDER).free > FAST_BYTES_MIN:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(FAST_FOLDER))
-OWN_VARIABLES = ("CONTEXTRELAY_URL", "CONTEXTRELAY_API_KEY", "RELAY_THREAD")
+OWN_VARIABLES = ("RELAY_BLOBS", "CONTEXTRELAY_URL", "CONTEXTRELAY_API_KEY", "RELAY_THREAD")
 
 # "ci" makes the same examples on every run; "--hypothesis-profile search" looks for new ones.
 settings.register_profile(

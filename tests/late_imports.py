@@ -233,6 +233,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
     "store/engine.py": (
         "contextrelay.store.blobs.files",
         "contextrelay.store.blobs.memory",
+        "contextrelay.store.blobs.objects",
         "contextrelay.store.blobs.redis",
         "contextrelay.store.ledger.memory",
         "contextrelay.store.ledger.redis",

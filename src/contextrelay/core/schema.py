@@ -15,7 +15,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from contextrelay.limits import DAY_S, PAGE_ROWS_MAX
-from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, Fact, Reads, Row
+from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, PLACE_KIND, Fact, Reads, Row
 
 Item = TypeVar("Item")
 Place = TypeVar("Place", str, int)
@@ -107,6 +107,7 @@ class Kind:
     ARTIFACT = "artifact"
     ASKED = "asked"
     AT = "at"
+    BLOBS = PLACE_KIND
     BODY = "body"
     CHECKPOINT = "checkpoint"
     CLOSED = "closed"
@@ -360,10 +361,11 @@ LOGS: tuple[Log, ...] = (
     ),
     Log(
         RESTORE,
-        "none",
-        "when the restore is done",
+        "one, empty, where the blobs are not with the ledger",
+        "never; no backup brings it back",
         (
-            Rows(Kind.LOCK, ONLY, "the token of a restore: only it writes", ENGINE),
+            Rows(Kind.BLOBS, ONLY, "where the blobs are", ENGINE, "never"),
+            Rows(Kind.LOCK, ONLY, "the token of a restore: only it writes", ENGINE, "at its end"),
             Rows(Kind.UNFINISHED, ONLY, "left by an old version's restore", "transfer/backup"),
         ),
     ),

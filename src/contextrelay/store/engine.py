@@ -6,20 +6,30 @@ redis://host/0     Redis or Valkey, single or cluster (also rediss://, valkey://
                    share a server by ?prefix=NAME, which then begins all their keys
 postgresql://host/database
                    PostgreSQL; ?prefix=NAME is the schema that a store has there
+
+Its blobs may be elsewhere: in a folder, or in s3://bucket/prefix, gs:// or az:// (?endpoint=URL and
+other options of obstore). The ledger then remembers where, so it is said once.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from contextrelay.errors import Broken, Full, Invalid
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.durable_files import Reserve
-from contextrelay.store.ledger import Ledger
+from contextrelay.store.ledger import LOCK_LOG, ONLY, PLACE_KIND, Ledger, Row, Stale, Write
+
+if TYPE_CHECKING:
+    from contextrelay.store.blobs.files import FileBlobs
+    from contextrelay.store.blobs.objects import ObjectBlobs
 
 DATABASE_NAME = "relay.db"
 
@@ -44,12 +54,86 @@ class Engine(Struct, frozen=True):
         self.blobs.close()
 
 
-def open_engine(address: str) -> Engine:
+def open_engine(address: str, blobs: str = "") -> Engine:
     """Open the engine at an address, making an embedded store that is not there yet.
 
+    `blobs` says where its large bodies are to be, if not with the ledger.
+
     Raises:
-        Invalid: no engine has such an address.
+        Invalid: no engine has such an address, or its blobs are in another place.
     """
+    engine = _open_alone(address)
+    try:
+        place = _place_of(engine)
+        if place is None and blobs:
+            place = _settle(engine, blobs)
+        if place is None:
+            return engine
+        return _with_blobs(engine, place.decode(), blobs)
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _place_of(engine: Engine) -> bytes | None:
+    try:
+        return engine.ledger.get(LOCK_LOG, PLACE_KIND, ONLY)
+    except Broken:
+        return None  # For the verbs to complain of: a damaged store can still be looked into.
+
+
+def _settle(engine: Engine, blobs: str) -> bytes:
+    """Write down where the blobs of a store without any are to be; where they are to be."""
+    if next(engine.blobs.walk(), None) is not None:
+        raise Invalid(
+            "the store has large bodies already, in its own place",
+            "begin a new one with --blobs, and carry this one over: relay backup, relay restore",
+        )
+    _elsewhere(engine, blobs).open()
+    place = without_secrets(blobs).encode()
+    try:
+        row = Row(PLACE_KIND, ONLY, place)
+        engine.ledger.commit(Write(LOCK_LOG, (b"",), (row,), expect=0))
+    except Stale:  # Another settled it just now.
+        return engine.ledger.get(LOCK_LOG, PLACE_KIND, ONLY) or place
+    return place
+
+
+def _with_blobs(engine: Engine, place: str, asked: str) -> Engine:
+    if asked and without_secrets(asked) != place:
+        raise Invalid(
+            f"the large bodies of this store are in {place.partition('?')[0]}",
+            "leave out --blobs and RELAY_BLOBS, or give that place",
+        )
+    return replace(engine, blobs=_elsewhere(engine, asked or place))
+
+
+def without_secrets(blobs: str) -> str:
+    """The address of blobs without its credentials: those come from the environment."""
+    plain, _, query = blobs.partition("?")
+    options = [(name, value) for name, value in parse_qsl(query) if not _SECRET.search(name)]
+    return f"{plain}?{urlencode(sorted(options))}" if options else plain
+
+
+_SECRET = re.compile("key|secret|token|password|credential|signature", re.IGNORECASE)
+
+
+def _elsewhere(engine: Engine, blobs: str) -> ObjectBlobs | FileBlobs:
+    from contextrelay.store.blobs.files import FileBlobs
+
+    scheme, colon, _ = blobs.partition("://")
+    if not colon:
+        return FileBlobs(Path(blobs).expanduser().absolute())
+    if scheme not in ("s3", "gs", "az"):
+        raise Invalid(f"blobs cannot be in {scheme[:20]}://", "use a folder, s3://, gs:// or az://")
+    try:
+        from contextrelay.store.blobs.objects import ObjectBlobs
+    except ModuleNotFoundError as error:
+        raise _not_installed(blobs, "objects") from error
+    return ObjectBlobs(blobs, engine.blobs)
+
+
+def _open_alone(address: str) -> Engine:
     scheme, colon, rest = address.partition(":")
     if not address or "\0" in address:
         raise Invalid(f"{address[:80]!r} is no store address", _KNOWN)

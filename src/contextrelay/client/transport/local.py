@@ -48,9 +48,19 @@ def default_address() -> str:
     return os.environ.get("RELAY_HOME") or "~/.relay"
 
 
-def open_stores(address: str | os.PathLike[str] | None, settings: Settings | None) -> Stores:
-    """Open the engine at an address with the given settings, or those in its folder."""
-    engine = open_engine(default_address() if address is None else os.fspath(address))
+def open_stores(
+    address: str | os.PathLike[str] | None,
+    settings: Settings | None,
+    blobs: str | os.PathLike[str] | None = None,
+) -> Stores:
+    """Open the engine at an address with the given settings, or those in its folder.
+
+    `blobs`: where its large bodies are to be, else RELAY_BLOBS, else with the rest.
+    """
+    engine = open_engine(
+        default_address() if address is None else os.fspath(address),
+        os.environ.get("RELAY_BLOBS", "") if blobs is None else os.fspath(blobs),
+    )
     if settings is None:
         try:
             settings = settings_in(engine.home)

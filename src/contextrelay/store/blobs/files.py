@@ -10,7 +10,7 @@ import errno
 import os
 import re
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from contextrelay.errors import Broken, RelayError
@@ -36,6 +36,13 @@ class FileBlobs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._prefix = f"{folder}{os.sep}"
+
+    def open(self) -> None:
+        """Make the folder, if it is not there yet."""
+        try:
+            make_folder(self.folder)
+        except OSError as error:
+            raise from_os(error, self.folder) from error
 
     @contextmanager
     def draft(self) -> Generator[FileDraft]:
@@ -66,8 +73,8 @@ class FileBlobs:
             os.close(handle)
 
     def delete(self, name: str) -> None:
-        with self._lock_file(exclusive=True) as is_mine:
-            if is_mine:
+        with self.deleting() as may_delete:
+            if may_delete:
                 with suppress(FileNotFoundError):
                     os.unlink(self.path(name))
 
@@ -92,6 +99,9 @@ class FileBlobs:
     def hold(self) -> Generator[None]:
         with self._lock_file(exclusive=False):
             yield
+
+    def deleting(self) -> AbstractContextManager[bool]:
+        return self._lock_file(exclusive=True)
 
     def close(self) -> None:
         pass

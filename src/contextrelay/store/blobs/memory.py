@@ -43,8 +43,8 @@ class MemoryBlobs:
             yield body[at : min(at + chunk_bytes, stop)]
 
     def delete(self, name: str) -> None:
-        with self._lock:
-            if not self._holds:
+        with self.deleting() as may_delete:
+            if may_delete:
                 self._blobs.pop(name, None)
 
     def walk(self) -> Iterator[BlobFact]:
@@ -68,6 +68,11 @@ class MemoryBlobs:
         finally:
             with self._lock:
                 self._holds -= 1
+
+    @contextmanager
+    def deleting(self) -> Generator[bool]:
+        with self._lock:
+            yield not self._holds
 
     def close(self) -> None:
         """Nothing to let go of."""

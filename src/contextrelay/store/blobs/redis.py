@@ -140,18 +140,13 @@ class RedisBlobs:
         pointer: bytes | None = self._client.ask("GET", self._pointer(name))
         if pointer is None:
             return
-        leave = os.urandom(8).hex()
-        began_ms = int(self._client.ask("EVAL", MAY_DELETE, 2, *self._hold_keys, leave, DELETE_MS))
-        if not began_ms:
-            return
-        try:
-            deadline_ms = began_ms + DELETE_LATE_MS
-            words = ("EVAL", UNPOINT, 1, self._pointer(name), deadline_ms, pointer)
-            # Too late means that a hold may have begun: the blob stays for the next sweep.
-            if self._client.ask(*words)[0] != LATE:
-                self._discard(_parsed(pointer)[0])
-        finally:
-            self._client.ask("ZREM", self._hold_keys[1], leave)
+        with self._leave() as began_ms:
+            if began_ms:
+                deadline_ms = began_ms + DELETE_LATE_MS
+                words = ("EVAL", UNPOINT, 1, self._pointer(name), deadline_ms, pointer)
+                # Too late means that a hold may have begun: the blob stays for the next sweep.
+                if self._client.ask(*words)[0] != LATE:
+                    self._discard(_parsed(pointer)[0])
 
     def walk(self) -> Iterator[BlobFact]:
         for batch in self._bodies.batches(b"-", b"+", BATCH):
@@ -205,6 +200,22 @@ class RedisBlobs:
             self._client.ask("ZREM", self._hold_keys[0], holder)
         if lapsed.is_set():
             raise Unavailable("the hold on blobs ended early: the server did not answer", "again")
+
+    @contextmanager
+    def deleting(self) -> Generator[bool]:
+        with self._leave() as began_ms:
+            yield began_ms > 0
+
+    @contextmanager
+    def _leave(self) -> Generator[int]:
+        """Leave to delete, given as the time from which it lasts DELETE_MS; 0 for none."""
+        leave = os.urandom(8).hex()
+        began_ms = int(self._client.ask("EVAL", MAY_DELETE, 2, *self._hold_keys, leave, DELETE_MS))
+        try:
+            yield began_ms
+        finally:
+            if began_ms:
+                self._client.ask("ZREM", self._hold_keys[1], leave)
 
     def close(self) -> None:
         """Nothing to let go of: the client belongs to its maker."""

@@ -59,6 +59,8 @@ class Stale(Exception):
 
 LOCK_LOG = "restore"
 LOCK_KIND = "lock"
+PLACE_KIND = "blobs"
+"""In the same log: where the blobs of a store are, if not in the engine of its ledger."""
 UNLOCKED = b""
 """The token of a ledger that is not locked."""
 

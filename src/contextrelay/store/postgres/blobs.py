@@ -31,6 +31,7 @@ PIECE = """SELECT substring(bytes FROM (%b - start + 1)::int FOR %b::int) FROM {
 # No lock is taken where the first finds nothing: there is nothing to delete.
 DELETE = """DELETE FROM {store}.body WHERE name = %b
             AND pg_try_advisory_xact_lock(1380273241, '{store}.body'::regclass::oid::int)"""
+MAY_DELETE = "SELECT pg_try_advisory_xact_lock(1380273241, '{store}.body'::regclass::oid::int)"
 HOLD = "SELECT pg_advisory_xact_lock_shared(1380273241, '{store}.body'::regclass::oid::int)"
 WALK = """SELECT id, name, size_bytes, written_ms FROM {store}.body
           WHERE id > %b AND name IS NOT NULL ORDER BY id LIMIT %b"""
@@ -98,6 +99,11 @@ class PostgresBlobs:
             ask(HOLD)
             yield
             ask("SELECT")
+
+    @contextmanager
+    def deleting(self) -> Generator[bool]:
+        with self._client.transaction() as ask:
+            yield ask(MAY_DELETE)[0][0]
 
     def close(self) -> None:
         """Nothing to let go of: the client belongs to its maker."""

@@ -1,9 +1,9 @@
 """The PostgreSQL client: connections for ledger and blobs, with our errors and our retries.
 
 Rule: no state stays in a connection between two statements, so that each may be sent over another
-one: PgBouncer in transaction mode does that. Statements are prepared only where no such is between. `ask` is repeated, so it is
-only for what may be done twice; `once` is sent at most once, and an Unavailable from it leaves open
-whether it was done.
+one: PgBouncer in transaction mode does that. Statements are prepared only where no such is between.
+`ask` is repeated, so it is only for what may be done twice; `once` is sent at most once, and an
+Unavailable from it leaves open whether it was done.
 """
 
 from __future__ import annotations

@@ -52,6 +52,11 @@ _SERVES = (
         metavar="HOST",
         help="another name that requests may call it by",
     ),
+    arg(
+        "--blobs",
+        metavar="ADDRESS",
+        help="where large bodies go: a folder, s3://bucket/prefix, gs:// or az://; said once",
+    ),
     arg("--workers", type=_WORKERS, default=1, metavar="N", help="how many processes (1)"),
     arg("--require-token", action="store_true", help="ask for a key on this machine too"),
     arg(
@@ -235,7 +240,7 @@ def _store_of(address: str, args: Namespace, needs_token: bool) -> tuple[str, Is
     """
     from contextrelay.core.access.keys import has_admin, has_any, issue
 
-    stores = open_stores(address, None)
+    stores = open_stores(address, None, args.blobs)
     try:
         made = None
         if args.token == "auto" and not has_admin(stores):

@@ -1,0 +1,327 @@
+"""Blobs in an object store: S3 and what speaks it, Azure, Google Cloud Storage.
+
+    blobs/<name>                   a body of up to OBJECT_PART_BYTES
+    large/<name>/<draft>-<size>    nothing: it says which draft is that body, and its size
+    parts/<draft>/<NNNNN>          the parts of a larger one, each of OBJECT_PART_BYTES but the last
+    gone/<draft>                   nothing: the draft was tidied away, and becomes no body any more
+
+The name of a body is known only when all of it came, and objects cannot be renamed. So a large one
+is several objects and one that names them; nothing is copied. And since no multipart upload is
+begun, what a crash leaves behind is objects, which `tidy` finds.
+
+Rule: who keeps a draft names it and then looks whether it is gone; who tidies says that it is gone
+and then looks whether it has a name. So one of the two sees the other.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qsl
+
+import obstore
+from obstore import exceptions as foreign
+from obstore.store import from_url
+
+from contextrelay.errors import Broken, Full, Invalid, RelayError, Unavailable
+from contextrelay.limits import (
+    CHUNK_BYTES,
+    LARGE_BLOBS_KNOWN_MAX,
+    OBJECT_PART_BYTES,
+    OBJECT_RETRIES_MAX,
+)
+from contextrelay.store.blobs import BlobFact, Blobs
+
+Answer = TypeVar("Answer")
+_list: Callable[..., Any] = cast(Any, obstore).list
+
+BATCH = 1_000
+WORDS_CHARS_MAX = 300
+_CLIENT = {"timeout": "60 seconds", "connect_timeout": "5 seconds"}
+
+
+def without_options(url: str) -> str:
+    """An address that may be shown."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+
+
+class ObjectBlobs:
+    """Blobs under a prefix of a bucket. Who holds them all says so in the engine of the ledger."""
+
+    def __init__(self, url: str, keeper: Blobs, part_bytes: int = OBJECT_PART_BYTES) -> None:
+        plain, _, query = url.partition("?")
+        self.address = without_options(url)
+        options: dict[str, Any] = dict(parse_qsl(query))
+        is_plain = str(options.get("endpoint", "")).startswith("http://")
+        client = {**_CLIENT, "allow_http": "true"} if is_plain else _CLIENT
+        self._part_bytes = part_bytes
+        self._keeper = keeper
+        self._large: dict[str, tuple[str, int]] = {}
+        try:
+            self._store: Any = cast(Any, from_url)(
+                plain,
+                client_options=client,
+                retry_config={"max_retries": OBJECT_RETRIES_MAX},
+                **options,
+            )
+        except (foreign.BaseError, ValueError, TypeError) as error:
+            raise Invalid(
+                f"{self.address} is no address of bodies", "see docs/engines.md", place=str(error)
+            ) from error
+
+    def open(self) -> None:
+        """Look whether we are let in.
+
+        Raises:
+            Unavailable: nobody answers, or we are refused, or there is no such bucket.
+        """
+        self._guard(lambda: next(iter(_list(self._store, "blobs", chunk_size=1)), None))
+
+    @contextmanager
+    def draft(self) -> Generator[_ObjectDraft]:
+        draft = _ObjectDraft(self, self._part_bytes)
+        try:
+            yield draft
+        finally:
+            if not draft.kept and draft.parts:
+                with suppress(RelayError):  # Then tidy finds it; it must not hide another error.
+                    self.remove(draft.part_name(number) for number in range(draft.parts))
+
+    def read(
+        self, name: str, start: int, stop: int, chunk_bytes: int = CHUNK_BYTES
+    ) -> Iterator[bytes]:
+        if start >= stop:
+            return
+        if name not in self._large:
+            try:
+                yield from self._bytes(f"blobs/{name}", start, stop, chunk_bytes)
+                return
+            except FileNotFoundError:
+                self._large[name] = self._find_large(name)
+        draft, size_bytes = self._large[name]
+        if size_bytes < stop:
+            raise Broken(f"blob {name} is too short: {size_bytes} bytes")
+        for number in range(start // self._part_bytes, (stop - 1) // self._part_bytes + 1):
+            begin = number * self._part_bytes
+            first, last = max(start - begin, 0), min(stop - begin, self._part_bytes)
+            try:
+                yield from self._bytes(_part_name(draft, number), first, last, chunk_bytes)
+            except FileNotFoundError as error:
+                raise Broken(f"blob {name} went away while it was read") from error
+
+    def delete(self, name: str) -> None:
+        with self._keeper.deleting() as may_delete:
+            if not may_delete:
+                return
+            self._large.pop(name, None)
+            self.remove([f"blobs/{name}"])
+            # Parts come first in no order: without its name a draft is one that tidy finds.
+            for fact in self._listed(f"large/{name}"):
+                draft, _ = _pointed(fact["path"])
+                self.remove([fact["path"]])
+                self.remove(each["path"] for each in self._listed(f"parts/{draft}"))
+
+    def walk(self) -> Iterator[BlobFact]:
+        for fact in self._listed("blobs"):
+            yield BlobFact(fact["path"].rpartition("/")[2], fact["size"], _written_ms(fact))
+        for fact in self._listed("large"):
+            size_bytes = _pointed(fact["path"])[1]
+            yield BlobFact(fact["path"].split("/")[-2], size_bytes, _written_ms(fact))
+
+    def tidy(self, before_ms: int) -> int:
+        markers = [each["path"] for each in self._listed("gone") if _written_ms(each) < before_ms]
+        parts: dict[str, list[str]] = {}
+        newest_ms: dict[str, int] = {}
+        for fact in self._listed("parts"):
+            draft = fact["path"].split("/")[-2]
+            parts.setdefault(draft, []).append(fact["path"])
+            newest_ms[draft] = max(newest_ms.get(draft, 0), _written_ms(fact))
+        old = {draft for draft in parts if newest_ms[draft] < before_ms} - self._named()
+        for draft in old:
+            self.put(f"gone/{draft}", b"")
+        gone = old - self._named() if old else old
+        self.remove(path for draft in gone for path in parts[draft])
+        self.remove([*markers, *(f"gone/{draft}" for draft in old - gone)])
+        return len(gone)
+
+    def hold(self) -> AbstractContextManager[None]:
+        return self._keeper.hold()
+
+    def deleting(self) -> AbstractContextManager[bool]:
+        return self._keeper.deleting()
+
+    def close(self) -> None:
+        self._keeper.close()
+
+    # For drafts
+
+    def put(self, path: str, content: bytes) -> None:
+        """Make an object that is not there yet, or is there because a reply was lost."""
+        try:
+            self._guard(
+                lambda: obstore.put(self._store, path, content, mode="create", use_multipart=False)
+            )
+        except foreign.AlreadyExistsError as error:
+            found: Any = self._guard(lambda: obstore.head(self._store, path))
+            if found["size"] != len(content):
+                raise Broken(f"{path} is there already, with another size") from error
+
+    def name(self, name: str, draft: str, size_bytes: int) -> None:
+        """Make a whole draft the blob of that name."""
+        pointer = f"large/{name}/{draft}-{size_bytes}"
+        self.put(pointer, b"")
+        try:
+            self._guard(lambda: obstore.head(self._store, f"gone/{draft}"))
+        except FileNotFoundError:
+            return
+        self.remove([pointer])
+        raise Unavailable("the draft was tidied away before it was kept", "push again")
+
+    def remove(self, paths: Iterable[str]) -> None:
+        batch: list[str] = []
+        for path in paths:
+            batch.append(path)
+            if len(batch) == BATCH:
+                self._remove(batch)
+                batch = []
+        self._remove(batch)
+
+    def _remove(self, paths: list[str]) -> None:
+        if paths:
+            # An object that is not there is an error to some stores, and then others stay.
+            with suppress(FileNotFoundError):
+                self._guard(lambda: obstore.delete(self._store, paths))
+
+    # Asking
+
+    def _find_large(self, name: str) -> tuple[str, int]:
+        if len(self._large) >= LARGE_BLOBS_KNOWN_MAX:
+            self._large.clear()
+        for fact in self._listed(f"large/{name}"):
+            return _pointed(fact["path"])
+        raise Broken(f"blob {name} is missing")
+
+    def _named(self) -> set[str]:
+        return {_pointed(fact["path"])[0] for fact in self._listed("large")}
+
+    def _listed(self, prefix: str) -> Iterator[dict[str, Any]]:
+        pages = iter(_list(self._store, prefix, chunk_size=BATCH))
+        while (page := self._guard(lambda: next(pages, None))) is not None:
+            yield from page
+
+    def _bytes(self, path: str, start: int, stop: int, chunk_bytes: int) -> Iterator[bytes]:
+        """The bytes start:stop of an object, asked for again from where a reply was cut."""
+        for attempt in range(OBJECT_RETRIES_MAX + 1):
+            try:
+                for chunk in self._stream(path, start, stop, chunk_bytes):
+                    start += len(chunk)
+                    yield chunk
+                return
+            except Unavailable:
+                if attempt == OBJECT_RETRIES_MAX:
+                    raise
+                time.sleep(0.05 * 2**attempt)
+
+    def _stream(self, path: str, start: int, stop: int, chunk_bytes: int) -> Iterator[bytes]:
+        options = {"range": (start, stop)}
+        found: Any = self._guard(lambda: obstore.get(self._store, path, options=cast(Any, options)))
+        if found.meta["size"] < stop:
+            raise Broken(f"{path} is too short: {found.meta['size']} bytes")
+        stream = iter(found.stream(min_chunk_size=chunk_bytes))
+        while start < stop:
+            piece = self._guard(lambda: next(stream, None))
+            if not piece:
+                raise Unavailable("a body was cut off by the store's server", "try again")
+            view = memoryview(piece)
+            for at in range(0, len(view), chunk_bytes):
+                yield bytes(view[at : at + chunk_bytes])
+            start += len(view)
+
+    def _guard(self, act: Callable[[], Answer]) -> Answer:
+        try:
+            return act()
+        except FileNotFoundError as error:
+            if not _names_bucket(error):
+                raise
+            raise _ours(error, self.address) from error
+        except foreign.AlreadyExistsError:
+            raise
+        except foreign.BaseError as error:
+            raise _ours(error, self.address) from error
+
+
+class _ObjectDraft:
+    def __init__(self, blobs: ObjectBlobs, part_bytes: int) -> None:
+        self.kept = False
+        self.parts = 0
+        self._id = os.urandom(16).hex()
+        self._blobs = blobs
+        self._part_bytes = part_bytes
+        self._waiting = bytearray()
+
+    def part_name(self, number: int) -> str:
+        return _part_name(self._id, number)
+
+    def write(self, chunk: bytes | memoryview) -> None:
+        self._waiting += chunk
+        while len(self._waiting) >= self._part_bytes:
+            self._send(self._part_bytes)
+
+    def keep(self, name: str) -> None:
+        if not self.parts:
+            self._blobs.put(f"blobs/{name}", bytes(self._waiting))
+        else:
+            size_bytes = self.parts * self._part_bytes + len(self._waiting)
+            if self._waiting:
+                self._send(len(self._waiting))
+            self._blobs.name(name, self._id, size_bytes)
+        self.kept = True
+
+    def _send(self, size_bytes: int) -> None:
+        self._blobs.put(self.part_name(self.parts), bytes(self._waiting[:size_bytes]))
+        self.parts += 1
+        del self._waiting[:size_bytes]
+
+
+def _part_name(draft: str, number: int) -> str:
+    return f"parts/{draft}/{number:05}"
+
+
+def _pointed(path: str) -> tuple[str, int]:
+    """Which draft an entry under large/ names, and its size."""
+    draft, _, size_bytes = path.rpartition("/")[2].partition("-")
+    return draft, int(size_bytes)
+
+
+def _written_ms(fact: dict[str, Any]) -> int:
+    return int(fact["last_modified"].timestamp() * 1_000)
+
+
+def _names_bucket(error: Exception) -> bool:
+    return any(word in str(error) for word in ("NoSuchBucket", "ContainerNotFound"))
+
+
+def _ours(error: Exception, address: str) -> RelayError:
+    words = " ".join(str(error).partition("Debug source")[0].split())[:WORDS_CHARS_MAX]
+    place = f"{address}: {words}"
+    if isinstance(error, foreign.PermissionDeniedError | foreign.UnauthenticatedError):
+        return Unavailable(
+            "the server of the bodies refuses us",
+            "check the credentials in the environment (AWS_ACCESS_KEY_ID ...) and their rights",
+            place=place,
+        )
+    if _names_bucket(error):
+        return Unavailable("there is no such bucket for bodies", "make it first", place=place)
+    if "InvalidRange" in words:
+        return Broken("a body is too short", "see what is damaged with: relay verify", place=place)
+    if "507 Insufficient Storage" in words:
+        return Full("the server of the bodies has no room left", "free some", place=place)
+    return Unavailable(
+        "the server of the bodies does not answer as it should",
+        "check that it is up, then try again",
+        place=place,
+    )
