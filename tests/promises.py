@@ -731,6 +731,7 @@ PROMISES: tuple[Promise, ...] = (
     partly(
         "X3",
         "wrap any LLM command line; exec any command, output to a ref, status kept",
+        "tests/logic/content/test_output_digest.py::test_an_error_line_is_shown_before_both_ends",
         "tests/doors/wrap/test_llm_command.py::test_llm_itself_is_wrapped_and_asked_as_a_model",
         "tests/doors/wrap/test_exec.py::test_what_was_stored_is_found_after_relay_itself_was_killed",
         "tests/doors/wrap/test_exec.py::test_a_short_output_is_printed_as_it_is_and_stored",

@@ -16,7 +16,7 @@ from contextrelay.limits import (
     OUTPUT_SEARCHED_BYTES_MAX,
 )
 from contextrelay.logic.content.error_lines import error_lines
-from contextrelay.logic.content.shown_lines import choose_lines, ends_first, with_marks
+from contextrelay.logic.content.shown_lines import chars_for, choose_lines, ends_first, with_marks
 from contextrelay.logic.untrusted.defuse import defuse
 
 # Colours and moves of a terminal.
@@ -96,9 +96,10 @@ class OutputDigest:
         candidates = ends_first(sorted(known.keys() - set(errors))) if self.is_text else []
         budget_tokens = tokens_max - count(last)
         costs: dict[int, int] = {}
+        chars_max = chars_for(budget_tokens)
         while True:
-            shown = choose_lines(lines, errors, candidates, budget_tokens, costs, count)
-            text = defuse("\n".join(with_marks(lines, shown))).text
+            shown = choose_lines(lines, errors, candidates, budget_tokens, costs, count, chars_max)
+            text = defuse("\n".join(with_marks(lines, shown, chars_max))).text
             over = count(f"{text}\n{last}") - tokens_max
             if over <= 0 or budget_tokens <= _BUDGET_TOKENS_MIN:
                 return f"{text}\n{last}"

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX
 
-_LINE_CHARS = 240
+_LINE_CHARS, _LINE_CHARS_MIN = 240, 40
 # What marks of left out lines and the like may take.
 _MARKS_TOKENS = 12
 
@@ -27,6 +27,7 @@ def choose_lines(
     budget_tokens: int,
     costs: dict[int, int],
     count: Callable[[str], int],
+    chars_max: int = _LINE_CHARS,
 ) -> list[int]:
     """Which lines are shown, by index: errors, then candidates in their order, as far as they fit.
 
@@ -37,13 +38,13 @@ def choose_lines(
 
     def cost_of(index: int) -> int:
         if index not in costs:
-            costs[index] = count(f"{index + 1}: {_shown_line(lines[index])}\n")
+            costs[index] = count(f"{index + 1}: {_shown_line(lines[index], chars_max)}\n")
         return costs[index]
 
-    # Errors may take half of it: the first and the last of them, then those between.
+    # Errors may take half of it, one of them all: the first and the last, then those between.
     for index in ends_first(errors):
         cost = cost_of(index)
-        if cost <= left - budget_tokens // 2:
+        if cost <= left - (budget_tokens // 2 if shown else 0):
             shown.add(index)
             left -= cost
     for index in candidates:
@@ -64,20 +65,25 @@ def ends_first(indexes: Sequence[int]) -> list[int]:
     return [indexes[at] for at in order]
 
 
-def _shown_line(line: str) -> str:
+def chars_for(tokens_max: int) -> int:
+    """How much of a line is shown: less where there is room for little, so that one fits."""
+    return min(_LINE_CHARS, max(_LINE_CHARS_MIN, 2 * tokens_max - 80))
+
+
+def _shown_line(line: str, chars_max: int) -> str:
     """A line as it is shown: as it is, up to a length."""
     line = line.rstrip()
-    if len(line) <= _LINE_CHARS:
+    if len(line) <= chars_max:
         return line
-    return f"{line[:_LINE_CHARS]}… ({min(len(line), OUTLINE_LINE_CHARS_MAX)}+ characters)"
+    return f"{line[:chars_max]}… ({min(len(line), OUTLINE_LINE_CHARS_MAX)}+ characters)"
 
 
-def with_marks(lines: Lines, shown: list[int]) -> Iterator[str]:
+def with_marks(lines: Lines, shown: list[int], chars_max: int = _LINE_CHARS) -> Iterator[str]:
     """The lines with their numbers, and a mark where some are left out."""
     previous = -1
     for index in (*shown, len(lines)):
         if index > previous + 1:
             yield f"… {index - previous - 1} lines"
         if index < len(lines):
-            yield f"{index + 1}: {_shown_line(lines[index])}"
+            yield f"{index + 1}: {_shown_line(lines[index], chars_max)}"
         previous = index

@@ -134,13 +134,15 @@ class _Shape:
             return
         keys = list(columns)
         self.names.update((key, None) for key in keys if _PLAIN_KEY.fullmatch(key))
-        nested: list[tuple[str, list[Any]]] = []
+        nested: list[tuple[str, Sequence[Any]]] = []
         glue = "\n"
         for label, indexes in families(keys):
             if len(self.pieces) >= OUTLINE_PIECES_MAX:
                 self.left_out += 1
                 continue
-            values = list(chain.from_iterable(columns[keys[index]] for index in indexes))
+            values = columns[keys[indexes[0]]]
+            if len(indexes) > 1:
+                values = list(chain.from_iterable(columns[keys[index]] for index in indexes))
             name = label if len(indexes) > 1 else _name(label)
             if len(values) < len(objects):
                 name += "?"
@@ -153,7 +155,7 @@ class _Shape:
             self._place(name, values, depth, "\n")
 
     def _map(
-        self, objects: Sequence[dict[str, Any]], columns: dict[str, list[Any]], depth: int
+        self, objects: Sequence[dict[str, Any]], columns: dict[str, Sequence[Any]], depth: int
     ) -> bool:
         """Describe an object as a map, if all its values are objects of like shape."""
         values = list(chain.from_iterable(each.values() for each in objects))
@@ -215,21 +217,31 @@ class _Shape:
         self.pieces.append(Piece(rank, forms, glue))
 
 
-def _columns(objects: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+def _columns(objects: Sequence[dict[str, Any]]) -> dict[str, Sequence[Any]]:
     """The values of each key, in one pass: keys times objects may be far more than there is."""
+    keys = tuple(objects[0]) if objects else ()
+    if all(map(keys.__eq__, map(tuple, objects))):  # As records mostly are: that is quicker.
+        return dict(zip(keys, zip(*(each.values() for each in objects), strict=True), strict=True))
     columns: defaultdict[str, list[Any]] = defaultdict(list)
     for each in objects:
         for key, value in each.items():
             columns[key].append(value)
-    return columns
+    return dict(columns)
 
 
-def _objects(values: Sequence[Any]) -> list[dict[str, Any]]:
-    return [cast("dict[str, Any]", value) for value in values if type(value) is dict]
+def _objects(values: Sequence[Any]) -> Sequence[dict[str, Any]]:
+    return _of_type(values, dict)
 
 
-def _arrays(values: Sequence[Any]) -> list[list[Any]]:
-    return [cast("list[Any]", value) for value in values if type(value) is list]
+def _arrays(values: Sequence[Any]) -> Sequence[list[Any]]:
+    return _of_type(values, list)
+
+
+def _of_type(values: Sequence[Any], wanted: type) -> Sequence[Any]:
+    kinds = set(map(type, values))
+    if wanted not in kinds:
+        return ()
+    return values if len(kinds) == 1 else [value for value in values if type(value) is wanted]
 
 
 def _has_nested(values: Sequence[Any]) -> bool:
@@ -282,11 +294,11 @@ _TYPES: dict[type, str] = {
 
 
 def _details(values: Sequence[Any], counts: Counter[type]) -> Iterator[str]:
-    numbers = [value for value in values if type(value) in (int, float)]
+    numbers = [*_of_type(values, int), *_of_type(values, float)]
     if numbers:
         low, high = min(numbers), max(numbers)
         yield f"{low}" if low == high else f"{low}..{high}"
-    texts = [value for value in values if type(value) is str]
+    texts = _of_type(values, str)
     if texts:
         distinct = Counter(texts)
         # The most common; of very many, which takes long to find out, the first.
