@@ -30,7 +30,7 @@ from bench import (
     state,
     tokens,
 )
-from bench.http import fanout, hearing, keyed, latency, pulls, pushes
+from bench.http import agents, fanout, hearing, keyed, latency, pulls, pushes
 from bench.inside import pieces
 from bench.mcp import starting
 from bench.measure import Curve, Result, Skipped
@@ -52,6 +52,7 @@ FILES = {
     "http-fanout": fanout,
     "http-hearing": hearing,
     "http-latency": latency,
+    "http-agents": agents,
     "inside-pieces": pieces,
     "mcp-starting": starting,
     "quality-look": look,

@@ -108,7 +108,11 @@ VALUES: dict[str, Any] = {
     "hook": {"url": "https://example.org/"},
 }
 # What else has to be said, so that it is asked rightly.
-SAID: dict[str, dict[str, Any]] = {"Slice": {"lines": "1:2"}, "Invoke": {"args": VALUES["args"]}}
+SAID: dict[str, dict[str, Any]] = {
+    "Slice": {"lines": "1:2"},
+    "Invoke": {"args": VALUES["args"]},
+    "PutHook": {"id": "h1"},
+}
 REFS = ("ref", "old", "new")
 MANY_REFS = ("refs", "source_refs")
 ON_KEYS = ("RevokeKey", "ReadUsage")

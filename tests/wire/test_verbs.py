@@ -182,5 +182,5 @@ def test_every_route_is_that_of_its_verb() -> None:
             asked[verb] = route_of(verb)
 
     assert {route.verb: route for route in routes() if not route.name} == asked
-    inside = {"MirrorThread", "AdoptState", "PutHook", "ListHooks"}
+    inside = {"MirrorThread", "AdoptState", "PutHook", "ListHooks", "PutOutput", "BeginTask"}
     assert {verb.__name__ for verb in set(VERBS) - asked.keys()} == inside

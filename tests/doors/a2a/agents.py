@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import AsyncIterator, Iterator
 from hashlib import sha256
@@ -58,3 +59,10 @@ def asks_back(asked: Asked) -> Made:
 def hashes(asked: Asked) -> dict[str, list[str]]:
     """The hash of the body of every part."""
     return {"sha256": [sha256(asked.read(part)).hexdigest() for part in asked.parts]}
+
+
+def endless(asked: Asked) -> Iterator[str]:
+    """Counts until somebody stops it."""
+    for number in itertools.count():
+        yield f"{number} "
+        threading.Event().wait(0.01)

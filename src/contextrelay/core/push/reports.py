@@ -1,16 +1,19 @@
-"""Reports: what was written of a thread goes into it, with its event, in one write."""
+"""Reports, and outputs of tasks: they go into their thread with the events of it, in one write."""
 
 from __future__ import annotations
 
 from contextrelay.core.answers import answers
 from contextrelay.core.idempotency import step
+from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events, pushed_before
 from contextrelay.core.stores import Stores
+from contextrelay.core.threads.events import check_own_event
 from contextrelay.core.threads.patch import new_event
+from contextrelay.core.threads.threads import kept_until
 from contextrelay.logic.content.artifact_type import MEDIA_TYPE_OF
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.thread import Event
-from contextrelay.wire.verbs import Body, Push, PutReport
+from contextrelay.wire.verbs import Body, Push, PutOutput, PutReport
 
 _TYPES: dict[str, ArtifactType] = {"md": "markdown", "json": "json", "html": "html"}
 
@@ -33,3 +36,20 @@ def put_report(stores: Stores, verb: PutReport, body: Body) -> Artifact:
         thread=verb.thread,
     )
     return push_with_events(once, push, body, event)
+
+
+@answers(PutOutput)
+def put_output(stores: Stores, verb: PutOutput, body: Body) -> Artifact:
+    check_own_event(verb.type, verb.detail)
+    check_own_event(verb.end_type, verb.end or {})
+
+    def additions(artifact: Artifact) -> tuple[Addition, ...]:
+        detail = {**verb.detail, "ref": artifact.ref}
+        made = new_event(stores, verb.type, verb.by, detail)
+        if verb.end is None:
+            return (made,)
+        end = new_event(stores, verb.end_type, verb.by, verb.end)
+        return made, end, Terms(rows=(kept_until(stores, True),))
+
+    push = Push(name=verb.name, media_type=verb.media_type, created_by=verb.by, thread=verb.thread)
+    return push_with_events(stores, push, body, additions)

@@ -13,15 +13,16 @@ from contextrelay.core.schema import Kind, thread_log, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import append_event, event_at, new_event
-from contextrelay.core.threads.threads import kept_until, show
+from contextrelay.core.threads.threads import kept_until, make, show
 from contextrelay.errors import Refused
 from contextrelay.limits import EVENT_BYTES_MAX, LIST_ITEMS_MAX
 from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.logic.state import event_chain
-from contextrelay.model.thread import Event, EventPage, Numbered
+from contextrelay.model.thread import Event, EventPage, Numbered, ThreadView
 from contextrelay.store.ledger import Reads, Row, Write
 from contextrelay.wire.verbs import (
     AddEvent,
+    BeginTask,
     Body,
     EndThread,
     ListHooks,
@@ -42,21 +43,32 @@ def read_events(stores: Stores, verb: ReadEvents, body: Body) -> EventPage:
 
 @answers(AddEvent)
 def add_event(stores: Stores, verb: AddEvent, body: Body) -> Numbered:
-    check_own_type(verb.type)
-    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+    check_own_event(verb.type, verb.detail)
     event = new_event(stores, verb.type, verb.by, verb.detail)
     return _numbered(stores, verb.thread, append_event(stores, verb.thread, event), event)
 
 
+@answers(BeginTask)
+def begin_task(stores: Stores, verb: BeginTask, body: Body) -> ThreadView:
+    check_own_event(verb.type, verb.detail)
+    event = new_event(stores, verb.type, verb.by, verb.detail)
+    return make(stores, verb.name, verb.by, None, None, kind="task", more=(event,))
+
+
 @answers(EndThread)
 def end_thread(stores: Stores, verb: EndThread, body: Body) -> Numbered:
-    check_own_type(verb.type)
-    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+    check_own_event(verb.type, verb.detail)
     if find_record(stores.ledger, verb.thread).kind is None:
         raise Refused(f"thread {verb.thread} is of no kind", "close it: relay thread close")
     event = new_event(stores, verb.type, verb.by, verb.detail)
     seq = append_event(stores, verb.thread, event, (kept_until(stores, verb.is_over),))
     return _numbered(stores, verb.thread, seq, event)
+
+
+def check_own_event(type: str, detail: dict[str, Any]) -> None:
+    """Refuse an event that only relay itself may write, or that is too large."""
+    check_own_type(type)
+    check_json(detail, "detail", EVENT_BYTES_MAX)
 
 
 def check_own_type(type: str) -> None:

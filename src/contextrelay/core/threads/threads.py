@@ -45,7 +45,14 @@ from contextrelay.logic.document.bounds import check_label
 from contextrelay.logic.state import event_chain
 from contextrelay.logic.state.schema import OWN_FIELDS, new_state
 from contextrelay.model.artifact import Artifact, in_ms, moment, spell
-from contextrelay.model.thread import CREATED, ThreadKind, ThreadListing, ThreadRecord, ThreadView
+from contextrelay.model.thread import (
+    CREATED,
+    Event,
+    ThreadKind,
+    ThreadListing,
+    ThreadRecord,
+    ThreadView,
+)
 from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import (
     Body,
@@ -93,8 +100,9 @@ def make(
     origin: str | None,
     names_head: int | None = None,
     kind: ThreadKind | None = None,
+    more: tuple[Event, ...] = (),
 ) -> ThreadView:
-    """Make a thread that begins with a state, or with an empty one; its version is 1.
+    """Make a thread that begins with a state, or with an empty one, and more events; at version 1.
 
     Raises:
         Stale: `names_head` is given, and another thread got a name since.
@@ -123,7 +131,10 @@ def make(
     second = event_chain.encode(new_event(stores, CREATED, by, {"state": begun}), first)
     if kind == "pipeline":
         rows = (*rows, kept_until(stores, is_over=False))
-    begin = Write(thread_log(thread), (first, second), (record_row(record), *rows), expect=0)
+    facts = [first, second]
+    for event in more:
+        facts.append(event_chain.encode(event, facts[-1]))
+    begin = Write(thread_log(thread), tuple(facts), (record_row(record), *rows), expect=0)
     try:
         stores.ledger.commit(*index_writes(record, names_head), *holds, begin)
     except Stale as stale:

@@ -112,20 +112,26 @@ class FunctionAgent:
             if made is not None:
                 yield _returned(made)
         else:
-            async for made in _in_pool(lambda: self._made(asked)):
-                yield made
-
-    def _made(self, asked: Asked) -> Generator[Made]:
-        made = self._function(asked)
-        if isinstance(made, Iterator):
-            yield from cast("Iterator[Made]", made)
-        elif made is not None:
-            yield _returned(made)
+            made = await asyncio.wrap_future(pool.submit(self._function, asked))
+            if isinstance(made, Iterator):
+                pieces = cast("Iterator[Made]", made)
+                async for each in _in_pool(lambda: (piece for piece in pieces)):
+                    yield each
+            elif made is not None:
+                yield _returned(made)
 
 
 def _returned(made: Any) -> Made:
-    """What a function returned: words that came all at once are an artifact as they are."""
-    return Output(id=WORDS, parts=[Part(text=made)]) if isinstance(made, str) else made
+    """What a function returned, which is all of its answer."""
+    match made:
+        case str():
+            return Output(id=WORDS, parts=[Part(text=made)], is_all=True)
+        case bytes():
+            return Output(parts=[Part(raw=made)], is_all=True)
+        case dict() | list():
+            return Output(parts=[Part(data=made)], is_all=True)
+        case _:
+            return made
 
 
 class BridgeAgent:
@@ -144,18 +150,19 @@ class BridgeAgent:
             yield made
 
     def _answer(self, asked: Asked) -> Generator[Made]:
-        relay, noted = asked.relay, asked.noted
-        correlation = f"{asked.task}/{asked.message.message_id}"
+        relay = asked.relay
+        noted: dict[str, Any] = asked.noted
+        correlation = f"{asked.task}/{asked.turn}"
         if noted.get("correlation") != correlation:
-            noted = {"correlation": correlation, "after": relay.signals(self._done).head}
+            head = relay.signals(self._done).head
+            noted = {"correlation": correlation, "after": head, "refs": asked.refs()}
             asked.note(noted)
-            refs = asked.refs()
-            text = "\n".join([asked.text, *(f"[REF {ref}]" for ref in refs)])
-            metadata = {"summary": text[:80], CORRELATION: correlation}
-            # Pushed once, however often the server is killed here.
-            relay.once(f"a2a {correlation}"[:128]).push(
-                text or "\n", channel=self._tasks, metadata=metadata, created_by="a2a"
-            )
+        text = "\n".join([asked.text, *(f"[REF {ref}]" for ref in noted.get("refs", ()))])
+        metadata = {"summary": text[:80], CORRELATION: correlation}
+        # Pushed once, however often the server is killed here.
+        relay.once(f"a2a {correlation}").push(
+            text or "\n", channel=self._tasks, metadata=metadata, created_by="a2a"
+        )
         place = int(noted.get("after", 0))
         while True:
             for signal in relay.subscribe(self._done, place, _STEP_S, lambda first, last: None):

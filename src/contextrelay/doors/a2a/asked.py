@@ -58,6 +58,7 @@ def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
         message=kept,
         task=record.id,
         context=record.context,
+        turn=len(record.history),
         relay=relay,
         thread=thread,
         read=read,

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal
+from contextrelay.core.answer import answer
 from contextrelay.core.capabilities.fetch_target import Ways, checked_url
 from contextrelay.core.capabilities.http_fetch import post
 from contextrelay.doors.a2a.agents import pool
@@ -87,7 +88,12 @@ class Hooks:
     async def of(self, local: AsyncLocal, task: str) -> list[PushConfig]:
         """The hooks of a task."""
         found: list[PushConfig] = []
-        for each in await _space(local).ask(ListHooks(task)):
+        space = _space(local)
+        if space.stores.ledger.reads_wait:
+            kept = await space.ask(ListHooks(task))
+        else:
+            kept = answer(space.stores, ListHooks(task))  # A thread would cost more than the read.
+        for each in kept:
             try:
                 found.append(convert(each, PushConfig))
             except ValidationError:

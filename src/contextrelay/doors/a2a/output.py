@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.thread import AsyncThread
 from contextrelay.client.transport.local import AsyncLocal
-from contextrelay.doors.a2a.parts import check_parts, keep_part
+from contextrelay.doors.a2a.parts import check_parts, keep_part, kept_part, stored_as
 from contextrelay.doors.a2a.record import (
     ARTIFACT,
     STATUS,
@@ -34,7 +34,7 @@ from contextrelay.limits import (
     A2A_UPDATES_MAX,
 )
 from contextrelay.wire.a2a import COMPLETED, INTERRUPTED, TERMINAL, Part, TaskState
-from contextrelay.wire.verbs import AddEvent, EndThread, Peek, ReadEvents
+from contextrelay.wire.verbs import AddEvent, EndThread, Peek, PutOutput, ReadEvents
 
 Heard = Callable[[AsyncLocal, TaskRecord, Update], None]
 
@@ -145,6 +145,8 @@ class Writer:
             await self._add_whole(kept)
             return
         check_parts(made.parts)
+        if len(made.parts) == 1 and await self._put_at_once(made, made.parts[0]):
+            return
         kept_parts: list[KeptPart] = []
         for part in made.parts:
             kept_parts.append(await keep_part(self._thread, part, self._by, is_made=True))
@@ -152,6 +154,34 @@ class Writer:
         artifact_id = made.id or self._local.stores.new_ref()
         artifact = KeptArtifact(artifact_id=artifact_id, parts=kept_parts, name=made.name)
         await self._add(artifact, made.append, made.is_last)
+
+    async def _put_at_once(self, made: Output, part: Part) -> bool:
+        """Store a part, say that it was made and, if it is all, that the task is completed: once.
+
+        False where there is nothing to store.
+        """
+        kept, body = kept_part(part)
+        if not body:
+            return False
+        self._count(len(body))
+        name, media_type = stored_as(part)
+        artifact_id = made.id or self._local.stores.new_ref()
+        artifact = KeptArtifact(artifact_id=artifact_id, parts=[kept], name=made.name)
+        is_end = made.is_all and self._state is None and not self._words
+        put = PutOutput(
+            self._record.id,
+            ARTIFACT,
+            to_builtins({"artifact": artifact, "append": made.append, "last": made.is_last}),
+            STATUS,
+            {"state": COMPLETED} if is_end else None,
+            name,
+            media_type,
+            self._by,
+        )
+        await self._local.ask(put, body)
+        self._state = COMPLETED if is_end else self._state
+        await self._catch_up()
+        return True
 
     async def _add(
         self, artifact: KeptArtifact, append: bool, last: bool, whole: KeptPart | None = None

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET, DecodeError, Struct, UnsetType, to_builtins
 from msgspec.json import decode, encode
+from msgspec.structs import replace
 
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.thread import AsyncThread
@@ -90,10 +91,23 @@ async def keep_message(thread: AsyncThread, message: Message, by: str) -> KeptMe
     for part in message.parts:
         kept.append(await keep_part(thread, part, by, bytes_kept=left_bytes))
         left_bytes -= 0 if kept[-1].ref else len(_content(part)[1] or b"")
+    return _kept_message(message, kept)
+
+
+def kept_whole(message: Message) -> KeptMessage | None:
+    """A message as it is kept, if all of it is short; None where some of it has to be stored."""
+    every = [kept_part(part) for part in message.parts]
+    size = sum(kept.size for kept, _ in every)
+    if size > A2A_PARTS_BYTES_KEPT_MAX or any(body and is_empty(kept) for kept, body in every):
+        return None
+    return _kept_message(message, [kept for kept, _ in every])
+
+
+def _kept_message(message: Message, parts: list[KeptPart]) -> KeptMessage:
     return KeptMessage(
         message_id=message.message_id,
         role=message.role,
-        parts=kept,
+        parts=parts,
         metadata=message.metadata,
         extensions=message.extensions,
         reference_task_ids=message.reference_task_ids,
@@ -108,39 +122,39 @@ async def keep_part(
     bytes_kept: int = A2A_PART_BYTES_KEPT,
 ) -> KeptPart:
     """A part as it is kept; `is_made`: of an artifact, which is stored however short it is."""
-    bytes_kept = min(bytes_kept, A2A_PART_BYTES_KEPT)
-    bare = KeptPart(
-        metadata=part.metadata,
-        filename=part.filename,
-        media_type=part.media_type,
-        text=part.text,
-        raw=part.raw,
-        url=part.url,
-        data=part.data,
-    )
+    kept, body = kept_part(part, bytes_kept)
+    if not body or (len(body) <= min(bytes_kept, A2A_PART_BYTES_KEPT) and not is_made):
+        return kept
+    name, media_type = stored_as(part)
+    stored = await thread.put(body, name=name, media_type=media_type, created_by=by)
+    return replace(kept, ref=stored.ref)
+
+
+def kept_part(part: Part, bytes_kept: int = A2A_PART_BYTES_KEPT) -> tuple[KeptPart, bytes]:
+    """A part as it is kept, without a ref yet, and the body to store: empty where there is none.
+
+    What is longer than `bytes_kept` is in that body alone.
+    """
     kind, body = _content(part)
-    if body is None or not body or (len(body) <= bytes_kept and not is_made):
-        return bare
+    if body is None:
+        return KeptPart(**_fields(part)), b""
+    if len(body) <= min(bytes_kept, A2A_PART_BYTES_KEPT):
+        return KeptPart(**_fields(part), kind=kind, size=len(body)), body
+    about: Document = {
+        "metadata": part.metadata,
+        "filename": part.filename,
+        "media_type": part.media_type,
+    }
+    return KeptPart(**about, kind=kind, size=len(body)), body
+
+
+def stored_as(part: Part) -> tuple[str | None, str | None]:
+    """The name and the media type that a part is stored with."""
     media_type = part.media_type.partition(";")[0].strip()
-    stored = await thread.put(
-        body,
-        name=_name(part.filename),
-        media_type=media_type if is_media_type(media_type) else None,
-        created_by=by,
-    )
-    if len(body) <= bytes_kept:
-        return KeptPart(**_fields(bare), ref=stored.ref, kind=kind, size=len(body))
-    return KeptPart(
-        metadata=part.metadata,
-        filename=part.filename,
-        media_type=part.media_type,
-        ref=stored.ref,
-        kind=kind,
-        size=len(body),
-    )
+    return _name(part.filename), media_type if is_media_type(media_type) else None
 
 
-def _fields(part: KeptPart) -> Document:
+def _fields(part: Part) -> Document:
     return {name: getattr(part, name) for name in Part.__struct_fields__}
 
 

@@ -78,6 +78,8 @@ class Piece(Struct, frozen=True, kw_only=True):
     append: bool = False
     last: bool = False
     whole: KeptPart | None = None
+    ref: str = ""
+    """The artifact of the thread that its one part is, where that was stored with it."""
 
 
 Update = Status | Piece
@@ -141,6 +143,9 @@ class TaskRecord:
                 return self.status
             case "task.artifact":
                 piece = convert(detail, Piece)
+                if piece.ref and len(piece.artifact.parts) == 1:
+                    part = replace(piece.artifact.parts[0], ref=piece.ref)
+                    piece = replace(piece, artifact=replace(piece.artifact, parts=[part]))
                 self._add(piece)
                 self.updates += 1
                 return piece

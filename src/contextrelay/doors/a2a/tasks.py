@@ -10,7 +10,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
@@ -20,7 +21,7 @@ from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.schema import thread_log
 from contextrelay.doors.a2a.asked import asked_of
 from contextrelay.doors.a2a.output import Writer, said_by_agent
-from contextrelay.doors.a2a.parts import check_parts, keep_message
+from contextrelay.doors.a2a.parts import check_parts, keep_message, kept_whole
 from contextrelay.doors.a2a.record import ASKED, RUNS, STATUS, KeptMessage, TaskRecord, Update
 from contextrelay.doors.a2a.work import Agent
 from contextrelay.doors.pipeline.record import plain_runner
@@ -44,7 +45,14 @@ from contextrelay.wire.a2a import (
     ProtocolError,
     TaskState,
 )
-from contextrelay.wire.verbs import AddEvent, EndThread, ListThreads, NewThread, ReadEvents
+from contextrelay.wire.verbs import (
+    AddEvent,
+    BeginTask,
+    EndThread,
+    ListThreads,
+    NewThread,
+    ReadEvents,
+)
 from contextrelay.wire.verbs import ShowThread as Show
 
 if TYPE_CHECKING:
@@ -128,17 +136,29 @@ class Tasks:
             raise ProtocolError("InvalidParams", "the message is not the user's")
         if len(self._working) >= A2A_TASKS_AT_ONCE_MAX:
             raise Limited(f"{A2A_TASKS_AT_ONCE_MAX} tasks are worked on", "try again later")
+        name = message.context_id or local.stores.new_ref()
         if message.task_id:
             record = await self._continued(local, agent, message)
+        elif (kept := kept_whole(message)) is not None:
+            begin = BeginTask(name, ASKED, _asked(kept), _BY + agent)
+            record = TaskRecord((await local.ask(begin)).thread_id, name, agent)
+            await catch_up(local, record)
+            return await self._taken(local, record, kept, before)
         else:
-            name = message.context_id or local.stores.new_ref()
             view = await local.ask(NewThread(name, _BY + agent, "task"))
             record = TaskRecord(view.thread_id, name, agent)
-            record.seq = view.events
-        thread = AsyncThread(AsyncRelay.over(local), record.id)
-        kept = await keep_message(thread, message, "a2a")
-        detail = {"message": to_builtins(kept), "runner": plain_runner()}
-        record.take(await local.ask(AddEvent(record.id, ASKED, detail, _BY + agent)))
+        kept = await keep_message(AsyncThread(AsyncRelay.over(local), record.id), message, "a2a")
+        await local.ask(AddEvent(record.id, ASKED, _asked(kept), _BY + agent))
+        await catch_up(local, record)
+        return await self._taken(local, record, kept, before)
+
+    async def _taken(
+        self,
+        local: AsyncLocal,
+        record: TaskRecord,
+        kept: KeptMessage,
+        before: Callable[[str], Awaitable[object]] | None,
+    ) -> TaskRecord:
         if before is not None:
             await before(record.id)
         self._begin(local, record, kept)
@@ -174,7 +194,10 @@ class Tasks:
         writer = Writer(local, record, _BY + record.agent, self.heard)
         try:
             await catch_up(local, record)
-            asked = await in_thread(lambda: asked_of(local, record, kept))
+            if any(part.ref for part in kept.parts):
+                asked = await in_thread(lambda: asked_of(local, record, kept))
+            else:
+                asked = asked_of(local, record, kept)
             async with (
                 asyncio.timeout(A2A_TASK_S_MAX),
                 aclosing(agent.work(asked)) as made,
@@ -251,10 +274,12 @@ class Tasks:
             return
         # Of several processes that see it, one goes on with it: the one that says so first.
         once = f"a2a {record.id} {record.runner.pid} {record.runner.began}"
-        detail = {"runner": plain_runner(), "note": record.note}
+        detail = {"runner": _runner(), "note": record.note}
         event = await local.ask(AddEvent(record.id, RUNS, detail, _BY + record.agent), key=once)
-        record.take(event)
-        if event.event.detail.get("runner") == plain_runner():
+        await catch_up(local, record)
+        is_ours = event.event.detail.get("runner") == _runner()
+        # Another request of this process may have seen it meanwhile.
+        if is_ours and record.state == WORKING and record.id not in self._working:
             self._begin(local, record, record.history[-1])
 
     async def _finish(
@@ -283,6 +308,16 @@ class Tasks:
             each.cancel()
         if working:
             await asyncio.wait(working)
+
+
+def _asked(kept: KeptMessage) -> dict[str, Any]:
+    return {"message": to_builtins(kept), "runner": _runner()}
+
+
+@cache
+def _runner() -> dict[str, Any]:
+    """This process, for others to see whether it is still there."""
+    return plain_runner()
 
 
 async def catch_up(local: AsyncLocal, record: TaskRecord) -> list[Update]:

@@ -31,6 +31,8 @@ class Output(Struct, frozen=True, kw_only=True):
     append: bool = False
     """Whether it goes on with what came under its id."""
     is_last: bool = True
+    is_all: bool = False
+    """Whether it is all of the answer, so that the task is completed with it."""
     refs: tuple[str, ...] = ()
     """Where the parts are artifacts of the thread already, one ref for each."""
 
@@ -60,6 +62,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     message: KeptMessage
     task: str
     context: str
+    turn: int
+    """Which message of the task it is, from 1 on."""
     relay: Relay
     """The store, blocking; an agent that is awaited uses `read` in a thread."""
     thread: Thread

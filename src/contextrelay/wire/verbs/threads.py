@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from contextrelay.limits import LIST_ITEMS_MAX
+from contextrelay.limits import LIST_ITEMS_MAX, MEDIA_TYPE_CHARS_MAX
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import Ref
 from contextrelay.model.thread import (
@@ -18,7 +18,7 @@ from contextrelay.model.thread import (
     ThreadListing,
     ThreadView,
 )
-from contextrelay.wire.verbs.verb import Cursor, Index, Label, Traits, Verb, Version
+from contextrelay.wire.verbs.verb import Cursor, Index, Label, Name, Traits, Verb, Version
 
 EventType = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$", max_length=64)]
 _reads = partial(Traits, needs="read", answered_in="threads.threads")
@@ -39,6 +39,17 @@ class NewThread(Verb[ThreadView], frozen=True):
     name: Label | None = None
     by: Label = "you"
     kind: ThreadKind | None = None
+
+
+class BeginTask(Verb[ThreadView], frozen=True):
+    """Make a thread of kind `task` that begins with an event of the caller's, in one write."""
+
+    traits = Traits(needs="write", answered_in="threads.events", makes_thread=True)
+
+    name: Label
+    type: EventType
+    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    by: Label = "you"
 
 
 class OpenThread(Verb[ThreadView], frozen=True):
@@ -200,6 +211,25 @@ class AddEvent(Verb[Numbered], frozen=True):
     thread: Ref
     type: EventType
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    by: Label = "you"
+
+
+class PutOutput(Verb[Artifact], frozen=True):
+    """Put what was made for a task into its thread, with the event that says so, in one write.
+
+    That event gets the `ref` into its detail. `end`: the detail of an event of type `end_type`
+    with which the thread ends, in the same write.
+    """
+
+    traits = Traits(needs="write", answered_in="push.reports", takes_body=True, fills="sent")
+
+    thread: Ref
+    type: EventType
+    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    end_type: EventType = "task.ended"
+    end: dict[str, Any] | None = None
+    name: Name | None = None
+    media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     by: Label = "you"
 
 
