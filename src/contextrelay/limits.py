@@ -755,6 +755,11 @@ PAGE_EXCHANGES = 5
 """Of the newest calls of a model, those whose exchange a trace shows."""
 PAGE_LINES = 200
 """Lines of a body on one screen."""
+PAGE_PIECE_TOKENS = 20_000
+"""Of a piece of a body on one screen: 200 lines seldom have more."""
+PAGE_OUTLINE_TOKENS = 1_000
+PAGE_TABLE_ROWS = 100
+PAGE_HEX_BYTES = 4_096
 PAGE_CHANGES_MAX = 200
 """Changes between two versions of a state on one screen; more are counted."""
 PAGE_TREE_ITEMS = 100
@@ -767,6 +772,13 @@ PAGE_FRAME_BYTES_MAX = 2 * MIB
 PAGE_SEALED_BYTES_MAX = 16 * MIB
 """Of a sealed body that a browser opens."""
 PAGE_GRAPH_NODES_MAX = 60
+PAGE_GRAPH_EDGES = 120
+PAGE_SIGNALS = 200
+"""Signals of a channel on one screen."""
+PAGE_RECENT_S = 10
+"""How long a figure that takes a walk through the whole store is shown before it is taken again."""
+PAGE_RECENTS_MAX = 1_000
+PAGE_KEYS = 50
 
 assert (
     PREVIEW_BYTES_MAX

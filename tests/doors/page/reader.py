@@ -38,8 +38,9 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
     def form(self, action: str) -> Form:
-        """The form that is sent to an address that ends so."""
-        return next(form for form in self.forms if form.action.endswith(action))
+        """The form that is sent to an address that ends so, one that changes something first."""
+        forms = sorted(self.forms, key=lambda form: form.method != "post")
+        return next(form for form in forms if form.action.endswith(action))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         named = {name: value or "" for name, value in attrs}

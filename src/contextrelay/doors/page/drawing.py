@@ -5,9 +5,13 @@ Rule: a text goes in through `format` of Markup, which escapes it; templates tak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import quote
 
 from markupsafe import Markup
+
+from contextrelay.doors.cli.display import clean
 
 _BAR_WIDTH, _BAR_HEIGHT, _LABEL_WIDTH, _AMOUNT_WIDTH = 640, 26, 110, 110
 
@@ -43,3 +47,117 @@ def bars(rows: Sequence[tuple[str, int, str]]) -> Markup:
             )
         )
     return Markup("").join([*lines, Markup("</svg>")])
+
+
+class Box(NamedTuple):
+    """A node of a graph: a name, a line below it, where it leads and the class of its state."""
+
+    name: str
+    label: str = ""
+    to: str = ""
+    state: str = ""
+
+
+class Edge(NamedTuple):
+    """From one node to another."""
+
+    start: str
+    stop: str
+    label: str = ""
+    width: int = 1
+
+
+_BOX, _HIGH, _ACROSS, _DOWN, _ROOM = 170, 44, 30, 46, 14
+_CHARS = 22
+
+
+def rows_of(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """Names in rows, each below those before it, as far as there is no cycle."""
+    depth = dict.fromkeys(names, 0)
+    seen: list[tuple[str, str]] = []
+    for start, stop in pairs:
+        if start != stop and not _leads(seen, stop, start):
+            seen.append((start, stop))
+    for _ in names:  # At most as many rounds as there are rows.
+        moved = False
+        for start, stop in seen:
+            if depth[stop] <= depth[start]:
+                depth[stop], moved = depth[start] + 1, True
+        if not moved:
+            break
+    rows: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for name, row in depth.items():
+        rows[row].append(name)
+    return rows
+
+
+def _leads(pairs: Sequence[tuple[str, str]], start: str, stop: str) -> bool:
+    """Whether there is a way from one to the other."""
+    reached, open_names = {start}, [start]
+    while open_names:
+        name = open_names.pop()
+        for first, second in pairs:
+            if first == name and second not in reached:
+                reached.add(second)
+                open_names.append(second)
+    return stop in reached
+
+
+def graph(rows: Sequence[Sequence[str]], boxes: Mapping[str, Box], edges: Sequence[Edge]) -> Markup:
+    """Boxes in rows, with lines from one to another; each box is a link that a key can reach."""
+    wide = max(len(row) for row in rows) * (_BOX + _ACROSS) - _ACROSS + 2 * _ROOM
+    high = len(rows) * (_HIGH + _DOWN) - _DOWN + 2 * _ROOM
+    corner: dict[str, tuple[int, int]] = {}
+    for number, row in enumerate(rows):
+        left = (wide - len(row) * (_BOX + _ACROSS) + _ACROSS) // 2
+        for column, name in enumerate(row):
+            corner[name] = left + column * (_BOX + _ACROSS), _ROOM + number * (_HIGH + _DOWN)
+    lines = [
+        Markup('<svg viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="group">').format(
+            wide, high
+        )
+    ]
+    lines += [_edge(each, corner) for each in edges]
+    lines += [_box(boxes[name], *place) for name, place in corner.items()]
+    return Markup("\n").join([*lines, Markup("</svg>")])
+
+
+def _edge(edge: Edge, corner: Mapping[str, tuple[int, int]]) -> Markup:
+    (left, top), (right, bottom) = corner[edge.start], corner[edge.stop]
+    is_down = bottom > top
+    x1, x2 = left + _BOX // 2, right + _BOX // 2
+    y1, y2 = (top + _HIGH, bottom) if is_down else (top, bottom + _HIGH)
+    if top == bottom:
+        y1 = y2 = top
+        x1, x2 = left + _BOX * 3 // 4, right + _BOX // 4
+    middle = (y1 + y2) // 2 if top != bottom else top - _DOWN // 2
+    said = Markup('<text x="{}" y="{}">{}</text>').format((x1 + x2) // 2 + 4, middle, edge.label)
+    return Markup('<path class="edge" stroke-width="{}" d="M{} {} C{} {} {} {} {} {}"/>{}').format(
+        edge.width, x1, y1, x1, middle, x2, middle, x2, y2, said if edge.label else ""
+    )
+
+
+def _box(box: Box, left: int, top: int) -> Markup:
+    drawn = Markup(
+        '<rect class="box {}" x="{}" y="{}" width="{}" height="{}" rx="7"/>'
+        '<text x="{}" y="{}" class="strong">{}</text><text x="{}" y="{}">{}</text>'
+    ).format(
+        box.state,
+        left,
+        top,
+        _BOX,
+        _HIGH,
+        left + 10,
+        top + (18 if box.label else 27),
+        clean(box.name)[:_CHARS],
+        left + 10,
+        top + 35,
+        clean(box.label)[: _CHARS + 4],
+    )
+    said = f"{clean(box.name)} {clean(box.label)} {box.state}".strip()
+    title = Markup("<title>{}</title>").format(said)
+    if not box.to:
+        return Markup("<g>{}{}</g>").format(title, drawn)
+    return Markup('<a href="{}" aria-label="{}">{}{}</a>').format(
+        quote(box.to, safe="/?=#&"), said, title, drawn
+    )

@@ -23,4 +23,6 @@ class PageOptions(Struct, frozen=True, kw_only=True):
     remote: str = ""
     """The server that it shows, in place of the store."""
     folder: str = ""
-    """Where a project is looked for, to show its board."""
+    """Where `relay ui` was started, for the board of the project there; "" on a server."""
+    address: str = ""
+    """Of the store that it shows, as its owner calls it."""

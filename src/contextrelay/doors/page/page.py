@@ -30,7 +30,7 @@ from contextrelay.doors.page.live import follow
 from contextrelay.doors.page.options import PageOptions
 from contextrelay.doors.page.places import CHANGES, SCREENS
 from contextrelay.doors.page.rendering import FOLDER, PLACES, Fields, render
-from contextrelay.doors.page.screen import Done, Screen, Sent, Visit
+from contextrelay.doors.page.screen import Done, Recents, Screen, Sent, Visit
 from contextrelay.errors import Invalid, NotFound, RelayError, Unavailable
 from contextrelay.limits import PAGE_FORM_BYTES_MAX, PAGES_AT_ONCE_MAX, PAGES_WAITING_MAX
 from contextrelay.wire.problems import MEDIA_TYPE, problem
@@ -69,7 +69,8 @@ class Page:
 
     def __init__(self, options: PageOptions) -> None:
         self.entry = Entry(options.secret, options.code)
-        self._folder = options.folder
+        self._folder, self._address = options.folder, options.address
+        self._recents = Recents()
         self._server = server_at(options.remote) if options.remote else None
         self._remote = None if self._server is None else Relay(self._server.url)
         self._news = None if self._server is None else AsyncRemote(self._server)
@@ -192,8 +193,10 @@ class Page:
             by="you" if key is None else key.name or "you",
             can_write=_may(exchange, Publish) and not self._is_read_only(exchange),
             is_admin=_may(exchange, NewKey),
-            is_remote=self._remote is not None,
             folder=self._folder,
+            address=self._address,
+            seen_as="" if key is None else key.id,
+            recents=self._recents,
         )
 
     def _is_read_only(self, exchange: Exchange) -> bool:

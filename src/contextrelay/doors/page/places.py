@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from contextrelay.doors.page.screen import Done, Screen, Sent, Visit
-from contextrelay.doors.page.screens import home, thread, threads
+from contextrelay.doors.page.screens import (
+    artifact,
+    channels,
+    handoffs,
+    health,
+    home,
+    project,
+    runs,
+    search,
+    thread,
+    threads,
+)
 
 Made = TypeVar("Made")
 
@@ -44,6 +55,20 @@ SCREENS: Places[Screen | Sent] = Places(
         "t/{thread}/events": thread.events,
         "t/{thread}/trace": thread.trace,
         "t/{thread}/report": thread.report,
+        "artifacts": artifact.artifacts,
+        "a/{ref}": artifact.artifact,
+        "a/{ref}/image": artifact.image,
+        "a/{ref}/frame": artifact.frame,
+        "a/{ref}/sealed": artifact.sealed,
+        "channels": channels.channels,
+        "channel": channels.channel,
+        "handoffs": handoffs.handoffs,
+        "h/{ref}": handoffs.handoff,
+        "runs": runs.runs,
+        "r/{thread}": runs.run,
+        "project": project.board,
+        "search": search.search,
+        "health": health.health,
     }
 )
 CHANGES: Places[Done] = Places(
@@ -51,5 +76,15 @@ CHANGES: Places[Done] = Places(
         "leave": home.left,
         "t/{thread}/restore": thread.restore,
         "t/{thread}/fork": thread.fork,
+        "a/{ref}/pin": artifact.pin,
+        "a/{ref}/unpin": artifact.unpin,
+        "channel": channels.publish,
+        "r/{thread}/decide": runs.decide,
+        "r/{thread}/cancel": runs.cancel,
+        "r/{thread}/resume": runs.resume,
+        "project/add": project.add_todo,
+        "project/todo": project.move_todo,
+        "project/decide": project.decide,
+        "health/sweep": health.sweep,
     }
 )

@@ -7,6 +7,8 @@ what cannot be seen in it is spelled out. Only `Markup` of drawing.py is taken a
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from msgspec.json import encode, format
 
 from contextrelay.doors.cli import display, state_display
@@ -48,6 +50,7 @@ NOTES = {
     "cancelled": "Cancelled: what was under way was ended.",
     "resumed": "Resumed: it goes on in the background.",
     "changed": "Changed.",
+    "swept": "Swept: what was due is gone.",
 }
 """What a screen says after a change, by the name that stands in its address."""
 
@@ -87,6 +90,21 @@ def at(moment: datetime | None) -> Markup:
     )
 
 
+def marked(text: str, words: Sequence[str]) -> Markup:
+    """A text in which some words are marked, wherever they begin."""
+    if not words:
+        return escape(spell_hidden(text))
+    either = re.compile(rf"\b({'|'.join(map(re.escape, words))})\w*", re.IGNORECASE)
+    parts, place = list[Markup](), 0
+    for match in either.finditer(text):
+        parts += [escape(spell_hidden(text[place : match.start()])), _MARK.format(match[0])]
+        place = match.end()
+    return Markup("").join([*parts, escape(spell_hidden(text[place:]))])
+
+
+_MARK = Markup("<mark>{}</mark>")
+
+
 def cut(text: str, chars: int = PAGE_TEXT_CHARS) -> str:
     return display.cut(text, chars)
 
@@ -111,6 +129,7 @@ FILTERS: dict[str, Any] = {
     "cut": cut,
     "event": state_display.event,
     "life": display.life,
+    "marked": marked,
     "path": partial(quote, safe=""),
     "pretty": pretty,
     "short": display.short,

@@ -6,8 +6,9 @@ Rule: a screen asks verbs and computes nothing that they know. `answer` is what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -15,10 +16,28 @@ from contextrelay.client.flow import run
 from contextrelay.client.names import find_ref, find_thread
 from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
+from contextrelay.core.memory_cache import BoundedCache
 from contextrelay.doors.cli.display import DOOR
 from contextrelay.errors import Invalid
+from contextrelay.limits import PAGE_RECENT_S, PAGE_RECENTS_MAX
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadView
+
+Result = TypeVar("Result")
+
+
+class Recents:
+    """Figures that take a walk through the store, for a few seconds each."""
+
+    def __init__(self) -> None:
+        self._kept: BoundedCache[str, tuple[float, Any]] = BoundedCache(PAGE_RECENTS_MAX)
+
+    def get(self, name: str, ask: Callable[[], Result]) -> Result:
+        kept = self._kept.get(name)
+        if kept is None or monotonic() - kept[0] > PAGE_RECENT_S:
+            kept = monotonic(), ask()
+            self._kept.keep(name, kept)
+        return kept[1]
 
 
 class Visit(Struct, frozen=True, kw_only=True):
@@ -33,9 +52,22 @@ class Visit(Struct, frozen=True, kw_only=True):
     by: str = "you"
     can_write: bool = True
     is_admin: bool = True
-    is_remote: bool = False
     folder: str = ""
-    """Where a project is looked for; "": nowhere."""
+    """Where `relay ui` was started; "" on a server."""
+    address: str = ""
+    """Of the store or server that `relay ui` shows."""
+    seen_as: str = ""
+    """The id of the caller's key."""
+    recents: Recents
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is by who started `relay ui`, on this machine."""
+        return bool(self.folder)
+
+    def recent(self, name: str, ask: Callable[[], Result]) -> Result:
+        """What takes long to ask for, as it was a moment ago."""
+        return self.recents.get(f"{self.seen_as} {name}", ask)
 
     def number(self, name: str, otherwise: int, least: int = 0) -> int:
         """A number in the query.

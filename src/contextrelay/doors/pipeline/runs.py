@@ -32,7 +32,7 @@ from contextrelay.doors.pipeline.steps.leftovers import end_leftovers
 from contextrelay.doors.pipeline.views import next_step, shown_run
 from contextrelay.errors import Conflict, NotFound, Refused
 from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, RUN_CANCEL_S_MAX, RUN_LOOK_S
-from contextrelay.logic.pipeline.language import read_budget
+from contextrelay.logic.pipeline.language import Step, read_budget
 from contextrelay.model.runs.pipeline import PipelineRun, StepView
 from contextrelay.wire.verbs import AddEvent, EndThread, FinishStep, ReadEvents
 
@@ -167,16 +167,26 @@ def show(relay: Relay, run: str) -> PipelineRun:
     Raises:
         NotFound: it is no run of a pipeline.
     """
+    return show_with_steps(relay, run)[0]
+
+
+def show_with_steps(relay: Relay, run: str) -> tuple[PipelineRun, Mapping[str, Step]]:
+    """A run as it stands, and the steps of its pipeline as they are written.
+
+    Raises:
+        NotFound: it is no run of a pipeline.
+    """
     record = read_record(relay, run)
     shown = shown_run(record)
     definition = read_started(relay.pull(record.definition)).definition
+    steps = definition.pipelines()[definition.main].steps
     begun = {re.split(r"[\[/]", key)[0] for key in shown.steps}  # Those with parts that are there.
-    for name, step in definition.pipelines()[definition.main].steps.items():
+    for name, step in steps.items():
         if name not in shown.steps:
             is_begun = shown.status == "running" and name in begun
             status = "running" if is_begun else "pending"
             shown.steps[name] = StepView(step=name, kind=step.kind, status=status)
-    return shown
+    return shown, steps
 
 
 def list_runs(relay: Relay, limit: int = 20) -> Sequence[PipelineRun]:

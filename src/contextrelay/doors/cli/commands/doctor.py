@@ -11,10 +11,12 @@ from argparse import Namespace
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
 import contextrelay
+from contextrelay.client.relay import Relay
 from contextrelay.client.transport.address import is_server
 from contextrelay.client.transport.local import default_address
 from contextrelay.doors.cli import display
@@ -38,13 +40,7 @@ class Finding(Struct, frozen=True, rename={"text": "told"}):
 
 def doctor(args: Namespace, console: Console) -> None:
     """Look at the store, its speed and space, and the installation; each with the next step."""
-    findings: list[Finding] = []
-    for look in (_store, _integrity, _search, _speed, _space, _commands, _installation, _others):
-        try:
-            findings += look(console)
-        except RelayError as error:
-            what = look.__name__.strip("_")
-            findings.append(Finding(what, "failure", error.local_message, error.hint))
+    findings = look_at(console)
     failures = sum(finding.state == "failure" for finding in findings)
     hints = sum(finding.state == "hint" for finding in findings)
     lines: list[str] = []
@@ -57,7 +53,28 @@ def doctor(args: Namespace, console: Console) -> None:
     console.exit_code = 2 if failures else 0
 
 
-def _store(console: Console) -> Iterator[Finding]:
+class Looked(Protocol):
+    """What is looked at: a relay, and its address."""
+
+    @property
+    def relay(self) -> Relay: ...
+    @property
+    def address(self) -> str | None: ...
+
+
+def look_at(console: Looked) -> list[Finding]:
+    """Everything that is found."""
+    findings: list[Finding] = []
+    for look in (_store, _integrity, _search, _speed, _space, _commands, _installation, _others):
+        try:
+            findings += look(console)
+        except RelayError as error:
+            what = look.__name__.strip("_")
+            findings.append(Finding(what, "failure", error.local_message, error.hint))
+    return findings
+
+
+def _store(console: Looked) -> Iterator[Finding]:
     report = console.relay.survey()
     text = f"{report.address} ({report.engine})  {display.count(report.artifacts, 'artifact')}"
     yield Finding("store", "ok", f"{text}  {display.size(report.body_bytes)}")
@@ -66,7 +83,7 @@ def _store(console: Console) -> Iterator[Finding]:
         yield Finding("store", "hint", due, "relay gc")
 
 
-def _integrity(console: Console) -> Iterator[Finding]:
+def _integrity(console: Looked) -> Iterator[Finding]:
     if is_server(console.address):
         text = f"{console.address} is a server: its disk and its ledger are looked at there"
         yield Finding("integrity", "hint", text, "relay doctor, on the machine of the store")
@@ -78,7 +95,7 @@ def _integrity(console: Console) -> Iterator[Finding]:
         yield Finding("integrity", "ok", "the ledger's own check finds nothing")
 
 
-def _search(console: Console) -> Iterator[Finding]:
+def _search(console: Looked) -> Iterator[Finding]:
     """Whether the search index is up to the store; where nobody searched, there is none."""
     from contextrelay.core.search.index_sync import catch_up, index_of, path_of
 
@@ -98,7 +115,7 @@ def _search(console: Console) -> Iterator[Finding]:
         yield Finding("search", "ok", text)
 
 
-def _speed(console: Console) -> Iterator[Finding]:
+def _speed(console: Looked) -> Iterator[Finding]:
     start = time.perf_counter()
     artifact = console.relay.push(os.urandom(1024), name="doctor", ttl_s=1, created_by="doctor")
     pushed = time.perf_counter()
@@ -109,7 +126,7 @@ def _speed(console: Console) -> Iterator[Finding]:
     yield Finding("speed", "ok", text)
 
 
-def _space(console: Console) -> Iterator[Finding]:
+def _space(console: Looked) -> Iterator[Finding]:
     if is_server(console.address):
         return
     home = console.relay.transport.stores.engine.home
@@ -123,7 +140,7 @@ def _space(console: Console) -> Iterator[Finding]:
         yield Finding("space", "ok", f"{display.size(free_bytes)} free")
 
 
-def _commands(console: Console) -> Iterator[Finding]:
+def _commands(console: Looked) -> Iterator[Finding]:
     """Whether what is typed is what was installed."""
     folder = Path(sysconfig.get_path("scripts"))
     if Path(sys.argv[0]).name in SCRIPTS:
@@ -141,7 +158,7 @@ def _commands(console: Console) -> Iterator[Finding]:
             yield Finding("command", "hint", text, f"put {folder} first in PATH, or call {ours}")
 
 
-def _installation(console: Console) -> Iterator[Finding]:
+def _installation(console: Looked) -> Iterator[Finding]:
     installed = metadata.version("contextrelay")
     if installed != contextrelay.__version__:
         text = f"contextrelay {installed} is installed, {contextrelay.__version__} runs"
@@ -151,7 +168,7 @@ def _installation(console: Console) -> Iterator[Finding]:
         yield Finding("package", "ok", f"{text}, default store {default_address()}")
 
 
-def _others(console: Console) -> Iterator[Finding]:
+def _others(console: Looked) -> Iterator[Finding]:
     """Whether another package of our name is about, such as the published 0.2.0."""
     running = Path(contextrelay.__file__).resolve().parent
     for folder in dict.fromkeys(sys.path):

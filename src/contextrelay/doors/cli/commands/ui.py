@@ -42,7 +42,8 @@ def ui(args: Namespace, console: Console) -> None:
     with Relay(address) as relay:
         relay.threads(1)  # What is wrong with it is found here.
     remote = address if is_server(address) else ""
-    page = PageOptions(code=token_urlsafe(_CODE_BYTES), remote=remote, folder=os.getcwd())
+    code = token_urlsafe(_CODE_BYTES)
+    page = PageOptions(code=code, remote=remote, folder=os.getcwd(), address=address)
     serving.quiet_logs()
     options = serving.Options(
         store="memory:" if remote else address, port=args.port, needs_token=True, page=page
@@ -51,7 +52,7 @@ def ui(args: Namespace, console: Console) -> None:
     with listener:
         port: int = listener.getsockname()[1]
         options = replace(options, port=port)
-        url = f"http://127.0.0.1:{port}/ui/#code={page.code}"
+        url = f"http://127.0.0.1:{port}/ui/#code={code}"
         show = partial(_show_start, console, url, address, not args.no_open)
         serve_until_ended(serving, options, listener, show)
 

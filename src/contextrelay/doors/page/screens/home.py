@@ -20,8 +20,8 @@ def home(visit: Visit) -> Screen:
     artifacts = relay.list(_NEWEST).artifacts
     answer: dict[str, Any] = {
         "is_empty": not threads and not artifacts,
-        "savings": _unless_forbidden(relay.savings),
-        "store": _unless_forbidden(relay.survey),
+        "savings": _unless_forbidden(lambda: visit.recent("savings", relay.savings)),
+        "store": _unless_forbidden(lambda: visit.recent("survey", relay.survey)),
         "threads": threads,
         "live": live_among(threads),
         "artifacts": artifacts,

@@ -30,15 +30,22 @@
     return;
   }
 
-  for (const button of all("button[hidden]")) button.hidden = false;
+  for (const button of all("button[hidden]:not([data-later])")) button.hidden = false;
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy]");
     if (button) copy(one(button.dataset.copy).textContent);
+    const pause = event.target.closest("[data-pause]");
+    if (pause) {
+      isPaused = !isPaused;
+      pause.textContent = isPaused ? "Go on" : "Pause";
+      if (!isPaused) for (const part of all("[data-news]")) htmx.trigger(part, "news");
+    }
     if (event.target.closest("#keys-open")) one("#keys").showModal();
   });
 
   // Live parts: a stream says that there is news, and htmx fetches them. What is under the pointer
   // or has the focus stays as it is.
+  let isPaused = false;
   const streams = new Map();
   const listen = () => {
     for (const [part, stream] of streams) {
@@ -47,7 +54,7 @@
     for (const part of all("[data-news]")) {
       if (streams.has(part)) continue;
       const stream = new EventSource(part.dataset.news);
-      stream.addEventListener("news", () => htmx.trigger(part, "news"));
+      stream.addEventListener("news", () => { if (!isPaused) htmx.trigger(part, "news"); });
       streams.set(part, stream);
     }
   };
