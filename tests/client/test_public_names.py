@@ -82,7 +82,7 @@ def test_the_verbs_of_both_thread_handles_are_these() -> None:
     verbs |= {"add_constraint", "add_decision", "add_fact", "add_question", "add_step", "resolve"}
     verbs |= {"hand_off", "invoke", "once", "pack", "restore", "show", "state", "stats", "tail"}
 
-    verbs |= {"add_blocks", "prune", "run", "replay", "run_stream", "trace"}
+    verbs |= {"add_blocks", "prune", "run", "replay", "run_stream", "trace", "send_to"}
 
     for handle in (Thread, AsyncThread):
         names = {name for name in dir(handle) if not name.startswith("_")}

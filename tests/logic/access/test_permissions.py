@@ -34,7 +34,10 @@ KEY = Key(
     expires_at=None,
 )
 # Where a mistake in the traits would do most harm, they are written down twice.
-OWNERS = {"Sweep", "Verify", "Backup", "Restore", "Survey", "MirrorThread", "AdoptState"}
+OWNERS = {
+    *("Sweep", "Verify", "Backup", "Restore", "Survey", "MirrorThread", "AdoptState"),
+    *("PutHook", "ListHooks"),
+}
 ADMINS = {"NewKey", "ListKeys", "RevokeKey", "ReadUsage", "PurgeCache", "RebuildSearch"}
 
 
