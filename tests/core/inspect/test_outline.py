@@ -93,3 +93,12 @@ def test_of_a_sealed_body_nothing_is_shown_without_its_key() -> None:
         for verb in (relay.outline, relay.digest):
             with pytest.raises(Sealed, match="sealed"):
                 verb(sealed.ref)
+
+
+def test_what_is_no_text_has_neither_lines_nor_tokens() -> None:
+    """Promise L1."""
+    with Relay("memory:") as relay:
+        artifact = relay.push(bytes(range(256)) * 200, name="x.bin")
+
+        assert artifact.preview.line_count == 0
+        assert relay.outline(artifact.ref).spent.whole_tokens == 0

@@ -89,10 +89,12 @@ def shape_of(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKEN
 
 
 def count(source: Source) -> TokenCount:
-    """How many tokens a body takes: measured as far as it is here, the rest by the same rate."""
+    """How many tokens a body takes: measured as far as it is here, the rest by the same rate.
+
+    What is no text takes none: nobody reads it into a window.
+    """
     if not source.is_text:
-        # Bytes would travel as base64, which takes about as many tokens as half its characters.
-        return TokenCount(source.size_bytes * 2 // 3, "estimated", TOKENIZER_DEFAULT)
+        return TokenCount(0, "measured", TOKENIZER_DEFAULT)
     counted = measure(source.text)
     if not source.is_partial:
         return counted
