@@ -1142,6 +1142,8 @@ PROMISES: tuple[Promise, ...] = (
         "tests/store/objects/test_objects.py::test_a_server_that_answers_badly_is_asked_again",
         "tests/store/objects/test_objects.py::test_a_store_remembers_where_its_large_bodies_are",
         "tests/store/objects/test_objects.py::test_bodies_stream_into_parts_and_out_again_over_postgresql",
+        "tests/store/postgres/test_two_servers.py::test_patches_through_two_servers_make_each_version_once",
+        "tests/store/postgres/test_two_servers.py::test_nothing_acknowledged_is_lost_when_postgresql_is_killed_under_load",
         missing="Sentinel; Azure and GCS untested",
     ),
     partly(

@@ -260,6 +260,17 @@ def test_no_memory_left_is_full_and_reads_and_removals_still_work(servers: Serve
     ledger.close()
 
 
+def test_a_server_that_deletes_what_is_stored_is_a_problem(servers: Servers) -> None:
+    server = servers.start(maxmemory="100mb", **{"maxmemory-policy": "allkeys-lru"})
+    ledger = RedisLedger(f"redis://127.0.0.1:{server.port}")
+
+    problems = ledger.check()
+
+    ledger.close()
+    assert len(problems) == 1
+    assert "noeviction" in problems[0]
+
+
 def test_keys_that_somebody_else_uses_are_broken(ledger: RedisLedger, prefix: str) -> None:
     ledger.client.ask("SET", f"{prefix}:{{a}}:r", "something else")
 

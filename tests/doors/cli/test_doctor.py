@@ -6,7 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+from msgspec.json import decode
+
 from tests.doors.cli.shell import Shell
+from tests.store.waiting import free_port
 
 
 def findings(shell: Shell, what: str) -> list[dict[str, Any]]:
@@ -60,3 +64,24 @@ def test_a_search_index_that_is_behind_is_reported(shell: Shell) -> None:
     assert up[0]["state"] == "ok"
     assert behind[0]["state"] == "hint"
     assert "relay gc" in behind[0]["next_step"]
+
+
+@pytest.mark.parametrize(
+    ("store", "step"),
+    [
+        ("redis://127.0.0.1:{port}", "listens at its address"),
+        ("postgresql://127.0.0.1:{port}/relay", "listens at its address"),
+    ],
+)
+def test_an_engine_that_cannot_be_reached_is_one_failure_with_the_next_step(
+    shell: Shell, store: str, step: str
+) -> None:
+    """Promise U2."""
+    address = store.format(port=free_port())
+
+    done = shell.run("--json", "--store", address, "doctor")
+
+    failed = [each for each in decode(done.stdout) if each["state"] == "failure"]
+    assert done.returncode == 2
+    assert [each["what"] for each in failed] == ["store"]
+    assert step in failed[0]["next_step"]

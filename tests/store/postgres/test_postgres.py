@@ -334,6 +334,19 @@ def test_what_is_acknowledged_is_on_disk_whatever_the_server_is_set_to(
 # Trouble
 
 
+def test_settings_that_may_lose_what_was_acknowledged_are_a_problem() -> None:
+    server = PostgresServer(fsync="off")
+    server.start()
+    ledger = PostgresLedger(server.url)
+
+    problems = ledger.check()
+
+    ledger.close()
+    server.end()
+    assert len(problems) == 1
+    assert "fsync = on" in problems[0]
+
+
 def test_nobody_there_is_unavailable_and_the_address_is_named_without_password() -> None:
     port = free_port()
 

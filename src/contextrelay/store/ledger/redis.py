@@ -198,7 +198,15 @@ class RedisLedger:
         return nullcontext()
 
     def check(self) -> list[str]:
-        return []
+        """Whether a server may forget keys by itself; ours have no time of their own to go."""
+        found = self.client.ask("INFO", "memory")
+        nodes = [found] if "maxmemory" in found else list(found.values())
+        return [
+            f"the store's server may delete what is stored: maxmemory-policy is {policy}; set it "
+            "with CONFIG SET maxmemory-policy noeviction"
+            for policy in {node.get("maxmemory_policy", "") for node in nodes if node["maxmemory"]}
+            if policy.startswith("allkeys")
+        ]
 
     def close(self) -> None:
         """Stop listening and close the client, also for the blobs that share it."""

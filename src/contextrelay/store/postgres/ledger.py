@@ -45,6 +45,8 @@ COMMIT = """SELECT {store}.commit_writes(%b::bytea, %b::text, %b::text[],
 TRIM = "SELECT {store}.trim_log(%b::bytea, %b::text, %b::bigint)"
 DROP = "SELECT {store}.drop_log(%b::bytea, %b::text, %b::bigint)"
 SWAP_LOCK = "SELECT {store}.swap_lock(%b::bytea, %b::bytea)"
+RISKY = """SELECT name FROM pg_settings
+           WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'"""
 TALLIED = "SELECT field, amount FROM {store}.tally WHERE name = %b"
 TALLY = """WITH added AS (
                INSERT INTO {store}.tally AS old (name, field, amount)
@@ -123,7 +125,11 @@ class PostgresLedger(PostgresReads):
         return nullcontext()
 
     def check(self) -> list[str]:
-        return []
+        return [
+            f"the store's server may lose what is stored when its machine stops: {name} is off; "
+            f"set {name} = on in postgresql.conf"
+            for (name,) in self.client.ask(RISKY)
+        ]
 
     def close(self) -> None:
         """Stop listening and close the client, also for the blobs that share it."""

@@ -25,7 +25,7 @@ from contextrelay.model.settings import Settings
 from contextrelay.store.ledger import Write
 from contextrelay.wire.verbs import Publish
 from tests.doors.http.serving import Apart, Served, serving, serving_apart
-from tests.store.engines import Servers, new_prefix, until
+from tests.store.engines import Servers, new_prefix, until, url_of
 
 WAIT_S = 10
 
@@ -383,14 +383,14 @@ def test_a_server_that_closes_says_so(tmp_path: Path) -> None:
 # Several servers over one store
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "redis"])
+@pytest.mark.parametrize("engine", ["sqlite", "redis", "postgres"])
 def test_a_push_into_one_server_reaches_the_subscribers_of_another(
     tmp_path: Path, servers: Servers, engine: str
 ) -> None:
     """Promise G2."""
     store = str(tmp_path / "store")
-    if engine == "redis":
-        store = f"{servers.single()}?prefix={new_prefix()}"
+    if engine != "sqlite":
+        store = f"{url_of(engine, servers)}?prefix={new_prefix()}"
     with (
         serving_apart(store) as one,
         serving(store) as two,

@@ -66,6 +66,8 @@ def look_at(console: Looked) -> list[Finding]:
     """Everything that is found."""
     findings: list[Finding] = []
     for look in (_store, _integrity, _search, _speed, _space, _commands, _installation, _others):
+        if look in (_integrity, _search, _speed, _space) and findings[0].state == "failure":
+            continue  # The store could not be opened: it would fail as the first did.
         try:
             findings += look(console)
         except RelayError as error:
