@@ -18,6 +18,8 @@ NODE_PARTS = ROOT / ".node-parts"
 # and those of npm, and makes what `make` makes; test_parts.py holds the two together.
 PARTS = {
     "aimock": "npm install --prefix .node-parts @copilotkit/aimock@1.43.0",
+    "axe": "npm install --prefix .node-parts axe-core@4.14.0",
+    "chromium": "apt-get install chromium",
     "claude": "npm install --prefix .node-parts @anthropic-ai/claude-code@2.1.325",
     "conformance": (
         "npm install --prefix .node-parts @modelcontextprotocol/conformance@0.2.0-alpha.12"

@@ -50,6 +50,8 @@ FRAME_POLICY = (
 GUARDED: Headers = [
     (b"content-security-policy", POLICY.encode()),
     (b"x-frame-options", b"DENY"),
+    # In place of the server's no-referrer, with which a browser sends forms with `Origin: null`.
+    (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
