@@ -247,7 +247,27 @@ def test_the_same_graph_is_built_in_code(relay: Relay, tmp_path: Path) -> None:
         Pipeline("bad").step("a", exec=["echo", "{{steps.plam.ref}}"]).run(relay)
 
 
-def test_of_two_who_resume_a_run_one_does(relay: Relay, tmp_path: Path) -> None:
+def test_what_is_left_is_ended_by_one_who_has_the_run(
+    relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise X4. Of two who retried a step at once, the loser ended the step of the other."""
+    ended = run(relay, tmp_path, 'steps:\n  a: {exec: "true"}\n')
+    last: list[str] = []
+
+    def note(id: str) -> None:
+        last.append(relay.thread(id).events()[-1].event.type)
+
+    monkeypatch.setattr(runs, "end_leftovers", note)
+
+    runs.retry(relay, ended.run, "a")
+
+    assert last[0] == "pipeline.resumed"
+
+
+@pytest.mark.parametrize("words", [("resume",), ("retry", "b")])
+def test_of_two_who_resume_a_run_one_does(
+    relay: Relay, tmp_path: Path, words: tuple[str, ...]
+) -> None:
     """Promise X4."""
     text = 'steps:\n  a: {exec: "test -e ready"}\n  b: {exec: "echo b >> ran; sleep 3"}\n'
     ended = run(relay, tmp_path, text)
@@ -255,7 +275,8 @@ def test_of_two_who_resume_a_run_one_does(relay: Relay, tmp_path: Path) -> None:
     (tmp_path / "ran").unlink()
     for step in ("a", "b"):
         relay.transport.ask(FinishStep(thread=ended.run, step=step, status="pending"))
-    command = [sys.executable, "-m", "contextrelay", "pipeline", "resume", ended.run]
+    verb, *step = words
+    command = [sys.executable, "-m", "contextrelay", "pipeline", verb, ended.run, *step]
     command += ["--store", str(tmp_path / "store")]
 
     both = [

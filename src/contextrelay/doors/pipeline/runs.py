@@ -47,13 +47,15 @@ def resume(
     budget: Mapping[str, Any] | None = None,
     by: str = "you",
     hear: Hear | None = None,
+    step: str | None = None,
 ) -> PipelineRun:
     """Go on with a run that was killed, cancelled or stopped: only what is not over is run.
 
     `budget` has the fields of a file's, which it replaces; those of included files end with it.
+    `step`: one to run again first, with all that depends on it.
 
     Raises:
-        NotFound: it is no run of a pipeline.
+        NotFound: it is no run of a pipeline, or has no such step.
         Conflict: another process runs it.
         Invalid: that is no budget.
     """
@@ -65,7 +67,8 @@ def resume(
     check_parallel(many)
     own = read_budget({**record.budget, **(budget or {})}, checked[started.definition.main].budget)
     models = models_of(relay.transport, checked, own)
-    end_leftovers(run)
+    main = checked[started.definition.main]
+    again = [] if step is None else list(run_again(step, main, checked, record.steps))
     runner = runner_on(relay, many, on)
     detail = {"runner": plain_runner(), "parallel": many, "on": on, "budget": dict(budget or {})}
     try:
@@ -75,6 +78,10 @@ def resume(
     except Refused:
         hint = f"watch it: relay pipeline show {run[:8]}"
         raise Conflict("another process resumed it at the same time", hint) from None
+    # Only now that the run is ours: before, the steps under way may be those of another.
+    end_leftovers(run)
+    for key in again:
+        relay.transport.ask(FinishStep(thread=run, step=key, status="pending", by=by))
     follow(relay, record)
     setting = setting_of(relay, started, checked, many, models, own)
     return go(relay, record, setting, runner, hear)
@@ -102,13 +109,7 @@ def retry(relay: Relay, run: str, step: str, *, by: str = "you", **options: Any)
     Raises:
         NotFound: there is no such step, or no such part of one.
     """
-    record = read_record(relay, run)
-    _check_free(record, options.get("is_forced", False))
-    definition = read_started(relay.pull(record.definition)).definition
-    pipelines = definition.pipelines()
-    for key in run_again(step, pipelines[definition.main], pipelines, record.steps):
-        relay.transport.ask(FinishStep(thread=run, step=key, status="pending", by=by))
-    return resume(relay, run, by=by, **options)
+    return resume(relay, run, by=by, step=step, **options)
 
 
 def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:

@@ -21,12 +21,12 @@ _NOWHERE = {
     "((": ("in arithmetic, which runs what it holds", "give it to a variable first, in env:"),
     "<<'": ("in a here-document whose end is in quotes", "leave the quotes of its end out"),
 }
-_SHELL = r"(?:\S*/)?(?:da|ba|z|k|a|fi)?sh(?:\s+-\S+)*?\s+-[a-z]{0,4}c"
+_SHELL = r"(?:\S*/)?(?:da|ba|z|k|a|fi)?sh(?:\s+[-+][oO]\s+\S+|\s+[-+]\S+)*?\s+-[a-z]{0,4}c"
 _INTERPRETER = (
     r"(?:\S*/)?(?:python[0-9.]*|perl|ruby|node|php|lua)(?:\s+-\S+)*?\s+-[a-zA-Z]{0,2}[ceEr]"
 )
 _RUNS = re.compile(
-    rf"(?:^|[\s;&|(`{{])(?:(?:eval|let|\[\[)\s[^;&|\n]*|(?:{_SHELL}|{_INTERPRETER})\s+"
+    rf"(?:^|[\s;&|(`{{])(?:(?:eval|let|trap|\[\[)\s[^;&|\n]*|(?:{_SHELL}|{_INTERPRETER})\s+"
     r"(?:\"[^\"]*|[^\s\"';&|]*))\Z"
 )
 _DOCUMENT = re.compile(r"<<-?[ \t]*((?:'[^']*'|\"[^\"]*\"|\\.|[^\s;&|()<>'\"\\])*)")
@@ -60,15 +60,22 @@ def check_words(words: Sequence[Template]) -> None:
     """
     for index, word in enumerate(words):
         before = " ".join(_plain(each) for each in words[:index])
-        if word.values() and _RUNS.search(f"{before} "):
+        if word.values() and _RUNS.search(_unquoted(f"{before} ")):
             what = f"{{{{{word.values()[0]}}}}} would be run as code"
             raise Invalid(what, _ARGUMENT, {"at": [index], "value": 0})
 
 
 def _plain(word: Template) -> str:
     """A word without its values; one with spaces is no name of a program, nor an option."""
-    text = "".join("x" if isinstance(part, Value) else part for part in word.parts)
+    # What begins with a dash may be any option, and so the one that names code.
+    filled = "c" if word.parts and str(word.parts[0]).startswith("-") else "x"
+    text = "".join(filled if isinstance(part, Value) else part for part in word.parts)
     return "x" if re.search(r"\s", text) else text
+
+
+def _unquoted(text: str) -> str:
+    """A line in which words that are quoted for no reason are not: `"sh" '-c'`, `e\\val`."""
+    return re.sub(r"\\(\w)", r"\1", re.sub(r"(['\"])([^\s'\"]*)\1", r"\2", text))
 
 
 class _Reader:
@@ -94,6 +101,13 @@ class _Reader:
     def is_quoted(self) -> bool:
         return self._top in ('"', "<<")
 
+    def _is_in_quotes(self) -> bool:
+        """Whether a single quote is a plain character: in `"${x:-'a'}"`, not in `"$('a')"`."""
+        for each in reversed(self._open):
+            if each in ('"', "$("):
+                return each == '"'
+        return False
+
     def trouble(self) -> tuple[str, str] | None:
         """Why a value must not stand here, and what to do; None where it may."""
         for each in reversed(self._open):
@@ -109,7 +123,7 @@ class _Reader:
             return "behind a $", "write \\$ for a dollar sign"
         if re.search(r"(?<!<)<<-?[ \t]*[^\s<]*\Z", self._before) and self._top != "<<":
             return "in the end of a here-document", "write a word"
-        if _RUNS.search(self._before):
+        if _RUNS.search(_unquoted(self._before)):
             return "where it would be run as code", _ARGUMENT
         return None
 
@@ -147,7 +161,7 @@ class _Reader:
             return self._dollar(text, place)
         if top in ('"', "<<"):
             return self._closed_by(char == '"' and top == '"')
-        if char == '"' or (char == "'" and '"' not in self._open):
+        if char == '"' or (char == "'" and not self._is_in_quotes()):
             return self._opened(char, 1)
         if top == "${":
             return self._closed_by(char == "}")
