@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -109,9 +110,11 @@ def test_a_child_that_left_its_group_ends_with_its_step(
 
     def hear(view: StepView) -> None:
         if view.step == "next" and view.status == "running":
-            left.append(of_the_step())
+            left.append(of_the_step(name))
 
-    text = f"name: p\nsteps:\n  forks: {step}\n  next: {{exec: ['true'], needs: forks}}\n"
+    # A name of its own: others may run the same test at the same time.
+    name = f"forks{os.getpid()}"
+    text = f"name: p\nsteps:\n  {name}: {step}\n  next: {{exec: ['true'], needs: {name}}}\n"
     (tmp_path / "pipeline.yaml").write_text(
         text.replace("}\n  next", ", on_failure: continue}\n  next")
     )
@@ -121,16 +124,14 @@ def test_a_child_that_left_its_group_ends_with_its_step(
     assert end_leftovers(ended.run) == 0
 
 
-def of_the_step() -> int:
-    """How many processes of a step `forks` are there."""
+def of_the_step(name: str) -> int:
+    """How many processes of a step of this name are there."""
+    key = re.compile(rb"RELAY_STEP_KEY=[^\0]+/%s\0" % name.encode())
     found = 0
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            found += bool(_FORKS.search((folder / "environ").read_bytes()))
+            found += bool(key.search((folder / "environ").read_bytes()))
     return found
-
-
-_FORKS = re.compile(rb"RELAY_STEP_KEY=[^\0]+/forks\0")
 
 
 def test_a_cached_result_is_of_the_folder_and_the_module_that_made_it(
