@@ -148,12 +148,12 @@ def test_a_cached_result_is_of_the_folder_and_the_module_that_made_it(
         return run(relay, folder, text)
 
     first, again = go(tmp_path / "a", "one"), go(tmp_path / "a", "one")
-    elsewhere, changed = go(tmp_path / "b", "one"), go(tmp_path / "a", "two")
+    elsewhere, changed = go(tmp_path / "b", "one"), go(tmp_path / "a", "another")
 
     assert not any(view.is_cached for view in first.steps.values())
     assert all(view.is_cached for view in again.steps.values())
     assert result(relay, elsewhere, "here") == f"{tmp_path / 'b'}\n"
-    assert result(relay, changed, "says") == "two"
+    assert result(relay, changed, "says") == "another"
     assert changed.steps["here"].is_cached
 
 
