@@ -27,6 +27,16 @@ def server(store: Path, port: int) -> Generator[Apart]:
         yield served
 
 
+def client(port: int) -> httpx2.Client:
+    """One that keeps no connection: it would be to a server that is gone."""
+    return httpx2.Client(
+        base_url=f"http://127.0.0.1:{port}",
+        headers=HEADERS,
+        timeout=60,
+        limits=httpx2.Limits(max_keepalive_connections=0),
+    )
+
+
 def begun(web: httpx2.Client, agent: str, kill: Callable[[], None], pieces: int) -> Document:
     """Stream a task, and kill the server after some pieces; the task with the words that came."""
     said = ""
@@ -52,7 +62,7 @@ def test_a_task_whose_agent_died_fails_with_the_reason_and_keeps_all_that_was_se
     """Promise M2."""
     port = free_port()
     pieces = 0
-    with httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, timeout=60) as web:
+    with client(port) as web:
         for kill in range(KILLS):
             with server(tmp_path / "store", port) as served:
                 seen = begun(web, "endless", served.kill, 3 + kill % 5)
@@ -89,7 +99,7 @@ def test_a_task_of_an_agent_elsewhere_goes_on_and_each_update_comes_once(
     store = tmp_path / "store"
     with (
         Relay(store) as relay,
-        httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=HEADERS, timeout=60) as web,
+        client(port) as web,
     ):
         for _ in range(KILLS):
             with server(store, port) as served:
