@@ -28,6 +28,7 @@ class Served:
         """Answer a path with a body, with its length unless the headers have one."""
         if "length" not in headers.lower() and "chunked" not in headers.lower():
             headers += f"Content-Length: {len(body)}\r\n"
+        headers += "Connection: close\r\n"  # It is, and a client must not ask again on it.
         self.replies[path] = f"HTTP/1.1 {status}\r\n{headers}\r\n".encode() + body
 
 

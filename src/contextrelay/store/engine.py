@@ -121,11 +121,13 @@ _SECRET = re.compile("key|secret|token|password|credential|signature", re.IGNORE
 def _elsewhere(engine: Engine, blobs: str) -> ObjectBlobs | FileBlobs:
     from contextrelay.store.blobs.files import FileBlobs
 
-    scheme, colon, _ = blobs.partition("://")
+    scheme, colon, rest = blobs.partition("://")
     if not colon:
         return FileBlobs(Path(blobs).expanduser().absolute())
     if scheme not in ("s3", "gs", "az"):
         raise Invalid(f"blobs cannot be in {scheme[:20]}://", "use a folder, s3://, gs:// or az://")
+    if not rest.partition("?")[0].partition("/")[0]:
+        raise Invalid(f"{scheme}:// names no bucket", f"write {scheme}://bucket/prefix")
     try:
         from contextrelay.store.blobs.objects import ObjectBlobs
     except ModuleNotFoundError as error:

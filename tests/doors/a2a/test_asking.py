@@ -205,3 +205,11 @@ def test_what_an_agent_says_does_not_act_on_a_terminal(shell: Shell) -> None:
         assert b"\x1b" not in each
         assert b"\x07" not in each
     assert sent.returncode == 0, sent.stderr
+
+
+def test_an_empty_message_is_refused_before_anything_is_made(shell: Shell) -> None:
+    sent = shell.run("a2a", "send", "http://127.0.0.1:1", " ")
+
+    assert sent.returncode == 2
+    assert b"the message is empty" in sent.stderr
+    assert shell.out("thread", "list") == ""

@@ -223,6 +223,14 @@ def test_blobs_in_no_known_place_are_invalid(tmp_path: Path) -> None:
         open_engine(str(tmp_path), "ftp://host/x")
 
 
+@pytest.mark.parametrize("place", ["s3://", "s3:///prefix", "gs://?endpoint=http://127.0.0.1"])
+def test_a_place_without_a_bucket_is_invalid(tmp_path: Path, place: str) -> None:
+    with pytest.raises(Invalid, match="names no bucket") as refused:
+        open_engine(str(tmp_path / "store"), place)
+
+    assert "://bucket" in refused.value.hint
+
+
 def test_of_two_who_settle_the_place_at_once_both_use_the_first(tmp_path: Path) -> None:
     places: list[str] = []
 

@@ -9,6 +9,7 @@ from contextrelay.client.a2a.peer import Peer
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, by, takes, thread_option
+from contextrelay.errors import Invalid
 from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.wire.a2a import AgentAnswer
 
@@ -50,9 +51,11 @@ def a2a_send(args: Namespace, console: Console) -> None:
     An agent that answered in this thread before is sent the same context. A token for it is taken
     from RELAY_A2A_TOKEN.
     """
+    text = b"".join(display.read_body("-")).decode() if args.text == "-" else args.text
+    if not text.strip() and not args.ref:
+        raise Invalid("the message is empty", 'write one: relay a2a send URL "text", or --ref REF')
     thread = thread_argument.choose_or_make(console, args)
     refs = tuple(display.resolve(console.relay, text) for text in args.ref)
-    text = b"".join(display.read_body("-")).decode() if args.text == "-" else args.text
     is_shown = args.stream and not console.is_json
 
     def show(words: str) -> None:
