@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test rigs proof check fix bench fuzz proto telecom model-parts app clean setup
+.PHONY: help demo test again rigs proof check fix bench fuzz proto telecom model-parts app clean setup
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ test: check $(PUBLISHED)/.ready ## check, then every test, the rigs in a thin sl
 rigs: $(READY) $(PUBLISHED)/.ready ## what CI adds: kills, power loss, load and whole suites, longer
 	@echo "==> rigs"
 	@RELAY_RIGS=long $(PYTEST) -m rig $(PYTEST_ARGS)
+
+again: $(READY) ## the tests that failed last, alone, one after another; pytest names them
+	@echo "==> again, alone: what failed"
+	@$(BIN)/python -m tests.again $(PYTEST_ARGS)
 
 proof: $(READY) $(PUBLISHED)/.ready ## the rigs at full length, hours; writes docs/proof.md
 	@RELAY_RIGS=full $(PYTEST) -m rig -o faulthandler_timeout=7200 --junitxml .proof.xml $(PYTEST_ARGS)
