@@ -850,6 +850,8 @@ PROMISES: tuple[Promise, ...] = (
         "tests/logic/pipeline/test_shell.py::test_a_value_that_cannot_be_written_safely_is_refused",
         "tests/logic/pipeline/test_shell.py::test_a_value_in_a_word_that_is_run_is_refused",
         "tests/logic/pipeline/test_shell.py::test_no_line_that_is_taken_runs_what_a_value_holds",
+        "tests/logic/pipeline/test_shell.py::test_a_program_that_would_run_its_prompt_is_no_agent",
+        "tests/logic/pipeline/test_values.py::test_braces_are_written_as_they_are_by_doubling_them",
         "tests/doors/pipeline/test_limits.py::test_as_many_steps_run_at_once_as_may_and_never_more",
         "tests/doors/pipeline/test_limits.py::test_values_in_a_system_text_are_fenced",
         "tests/doors/pipeline/test_engines.py::test_a_run_on_a_server_engine_fails_is_retried_and_cached",

@@ -21,7 +21,7 @@ STEP = "name: p\nsteps:\n  a: "
         (b"name: p\n#" + b"\xc3\xbc" * PIPELINE_BYTES_MAX, "p.yaml:2:"),
         (f"{STEP}{{prompt: hi, model: opnai}}".encode(), "p.yaml:3:26: the step a: there is no"),
         (f"budget: {{price: 1}}\n{STEP}{{prompt: hi, model: echo}}".encode(), "p.yaml:4:26: the"),
-        (f"budget: {{price: 1}}\n{STEP}{{cli: sh, prompt: hi}}".encode(), "p.yaml:4:12: the step"),
+        (f"budget: {{price: 1}}\n{STEP}{{cli: cat, prompt: hi}}".encode(), "p.yaml:4:12: the step"),
         (f"{STEP}{{exec: ''}}".encode(), "p.yaml:3:13: exec: an empty command"),
         (f"{STEP}{{exec: \"echo '{{{{run.id}}}}'\"}}".encode(), "p.yaml:3:20: exec: {{run.id}}"),
     ],

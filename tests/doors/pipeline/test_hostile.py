@@ -68,6 +68,9 @@ def test_children_that_a_step_leaves_behind_end_with_it(relay: Relay, tmp_path: 
             "the result has 9,000,002 bytes: at most 8,388,608 are checked by out.schema",
         ),
         ('{prompt: hello, model: "echo", refs: ["{{inputs.word}}"]}', "is no ref"),
+        ("{exec: 'echo {{inputs.nul}}'}", "{{inputs.nul}} has a NUL character"),
+        ('{exec: [echo, "{{inputs.nul}}"]}', "{{inputs.nul}} has a NUL character"),
+        ('{exec: [echo], env: {X: "{{inputs.nul}}"}}', "{{inputs.nul}} has a NUL character"),
     ],
 )
 def test_a_step_that_fails_says_why(relay: Relay, tmp_path: Path, step: str, said: str) -> None:
@@ -79,9 +82,10 @@ def test_a_step_that_fails_says_why(relay: Relay, tmp_path: Path, step: str, sai
         "def hangs(): time.sleep(1000)\n"
     )
     many = ["x"] * 100_000
-    text = f"inputs: {{word: w, many: {{type: list, default: []}}}}\nsteps:\n  bad: {step}\n"
+    inputs = "{word: w, nul: {type: text}, many: {type: list, default: []}}"
+    text = f"inputs: {inputs}\nsteps:\n  bad: {step}\n"
 
-    ended = run(relay, tmp_path, text, many=many)
+    ended = run(relay, tmp_path, text, many=many, nul="a\0b")
 
     assert ended.status == "failed"
     assert said in reason(ended, "bad")

@@ -364,14 +364,14 @@ steps:
 def test_parallel_steps_run_at_once(relay: Relay, tmp_path: Path) -> None:
     """Promise X4."""
     # Each waits until three are there: one after the other they would never end.
-    meet = "touch {{item}}.here; while [ $(ls *.here | wc -l) -lt 3 ]; do sleep 0.01; done"
+    meet = "touch $ITEM.here; while [ $(ls *.here | wc -l) -lt 3 ]; do sleep 0.01; done"
 
     ended = run(
         relay,
         tmp_path,
         f"""\
 steps:
-  meet: {{foreach: [a, b, c], timeout: 30s, exec: '{meet}'}}
+  meet: {{foreach: [a, b, c], timeout: 30s, env: {{ITEM: "{{{{item}}}}"}}, exec: '{meet}'}}
 """,
         parallel=3,
     )

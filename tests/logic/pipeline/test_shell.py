@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay.errors import Invalid
+from contextrelay.logic.pipeline.language import read_pipeline
 from contextrelay.logic.pipeline.shell import check_words, quoting
 from contextrelay.logic.pipeline.template import Value, parse_template
 
@@ -47,19 +48,15 @@ def ran(line: str, folder: Path, shell: str = "sh") -> str:
         ("printf '%s' {{item}} # it's a comment", TRICK),
         ("# it's one\nprintf %s {{item}}", TRICK),
         ("printf %s a#{{item}}", f"a#{TRICK}"),
-        ('printf %s "$(printf %s {{item}})"', TRICK),
-        ('printf %s "$(printf %s "{{item}}")"', TRICK),
         ("(printf %s {{item}})", TRICK),
         ('printf %s "\\${{item}}"', f"${TRICK}"),
-        ('printf %s "it\'s {{item}}"', f"it's {TRICK}"),
-        ("cat <<END\n<{{item}}>\nEND\n", f"<{TRICK}>\n"),
-        ('cat <<-END\n\t"{{item}}"\n\tEND\nprintf %s {{item}}', f'"{TRICK}"\n{TRICK}'),
-        ("cat <<'END' >/dev/null\n it's $(\nEND\nprintf %s {{item}}", TRICK),
+        ('printf %s "it\'s {{item}}\\\\"', f"it's {TRICK}\\"),
         ('X={{item}}; printf %s "$X"', TRICK),
         ("sh -c 'printf %s \"$1\"' sh {{item}}", TRICK),
-        ("printf %s $((1 + (2 * 3))){{item}}", f"7{TRICK}"),
-        ('printf %s "${X:-it}{{item}}"', f"it{TRICK}"),
         ("case {{item}} in a*) printf %s {{item}};; esac", TRICK),
+        ("if true; then printf %s {{item}} | sed p | cat >/dev/null; fi", ""),
+        ("2>/dev/null printf %s {{item}}", TRICK),
+        ('for each in {{item}} b; do printf %s "$each"; done', f"{TRICK}b"),
     ],
 )
 def test_a_value_is_one_word_and_a_text_wherever_it_may_stand(
@@ -75,30 +72,40 @@ def test_a_value_is_one_word_and_a_text_wherever_it_may_stand(
         ("echo '{{item}}'", "between single quotes"),
         ("echo \"a\" 'b {{item}} c'", "between single quotes"),
         ("echo # {{item}}", "in a comment"),
-        ("echo `echo {{item}}`", "between backticks"),
-        ('echo "`echo {{item}}`"', "between backticks"),
-        ("echo ${X:-{{item}}}", "in ${...}"),
-        ("echo $(({{item}} + 1))", "in arithmetic"),
-        ("((x = {{item}}))", "in arithmetic"),
-        ("cat <<'END'\n{{item}}\nEND", "in a here-document whose end is in quotes"),
-        ("cat <<\\END\n{{item}}\nEND", "in a here-document whose end is in quotes"),
-        ("cat <<END\n$(echo {{item}})\nEND", "in $(...) in a here-document"),
-        ("cat <<{{item}}\nEND", "in the end of a here-document"),
+        ("echo `echo {{item}}`", "with `"),
+        ('echo "`echo {{item}}`"', "with `"),
+        ('echo "$(echo {{item}})"', "with $("),
+        ("echo ${X:-{{item}}}", "with ${"),
+        ("echo $(({{item}} + 1))", "with $("),
+        ("((x = {{item}}))", "with arithmetic"),
+        ("cat <<END\n{{item}}\nEND", "with a here-document"),
+        ("sh <<END\necho {{item}}\nEND", "with a here-document"),
         ("echo \\{{item}}", "behind a backslash"),
+        ('echo "\\{{item}}"', "behind a backslash"),
         ('echo "costs ${{item}}"', "behind a $"),
-        ("echo $'it' {{item}}", "behind $'"),
-        ("echo $(case a in a) echo {{item}};; esac)", "behind a case"),
-        ('eval "echo {{item}}"', "run as code"),
-        ('sh -c "echo {{item}}"', "run as code"),
-        ("cd x && /bin/bash -eu -c {{item}}", "run as code"),
-        ("echo \"$(echo '{{item}}')\"", "between single quotes"),
+        ("echo $'it' {{item}}", "with $'"),
+        ("echo 'it {{item}}", "a quote or a backslash that is open"),
+        ('eval "echo {{item}}"', "run as code by eval"),
+        ('sh -c "echo {{item}}"', "run as code by sh"),
+        ("cd x && /bin/bash -eu -c {{item}}", "run as code by bash"),
         ("'eval' {{item}}", "run as code"),
         ("e\\val {{item}}", "run as code"),
         ('"sh" "-c" {{item}}', "run as code"),
         ('sh -o errexit -c "echo {{item}}"', "run as code"),
         ('trap "{{item}}" EXIT', "run as code"),
         ("python3 -c \"print('{{item}}')\"", "run as code"),
-        ("if [[ {{item}} -eq 1 ]]; then echo; fi", "run as code"),
+        ("if [[ {{item}} -eq 1 ]]; then echo; fi", "with [["),
+        ("echo {{item}} | sh", "run as code by sh"),
+        ("echo {{item}} | (cd x; bash -e)", "run as code by bash"),
+        ("echo {{item}} | python3 -", "run as code by python3"),
+        ("echo {{item}} | xargs -I{} sh -c 'echo {}'", "run as code by xargs"),
+        ("echo {{item}} | ssh host", "run as code by ssh"),
+        ("printf -v {{item}} x", "run as code by printf"),
+        ("sed 's/a/{{item}}/'", "between single quotes"),
+        ('sed "s/a/{{item}}/"', "run as code by sed"),
+        ("{{item}} x", "would be the program"),
+        ("if {{item}}; then echo; fi", "would be the program"),
+        ("true | A=1 2>x {{item}}", "would be the program"),
     ],
 )
 def test_a_value_that_cannot_be_written_safely_is_refused(line: str, said: str) -> None:
@@ -114,12 +121,20 @@ def test_a_value_that_cannot_be_written_safely_is_refused(line: str, said: str) 
     [
         (["sh", "-c", "echo {{item}}"], True),
         (["env", "A=1", "/bin/bash", "-ec", "{{item}}"], True),
+        (["env", "-S", "{{item}}"], True),
         (["python3", "-c", "print('{{item}}')"], True),
         (["node", "-e", "{{item}}"], True),
+        (["perl", "-e", "print @ARGV", "{{item}}"], True),
         (["bash", "-O", "extglob", "-c", "{{item}}"], True),
-        (["sh", "-{{item}}", "{{item}}"], True),
+        (["sh", "-{{item}}", "x"], True),
+        (["sh", "{{item}}", "x"], True),
+        (["find", ".", "-exec", "sh", "-c", "{{item}}", ";"], True),
+        (["{{item}}", "x"], True),
         (["sh", "-c", 'echo "$1"', "sh", "{{item}}"], False),
+        (["bash", "-eu", "run.sh", "{{item}}"], False),
         (["python3", "work.py", "-c", "{{item}}"], False),
+        (["python3", "-m", "work", "{{item}}"], False),
+        (["perl", "work.pl", "{{item}}"], False),
         (["git", "-c", "{{item}}", "status"], False),
         (["echo", "sh -c", "{{item}}"], False),
     ],
@@ -130,9 +145,27 @@ def test_a_value_in_a_word_that_is_run_is_refused(words: list[str], is_refused: 
     if not is_refused:
         check_words(read)
         return
-    with pytest.raises(Invalid, match="run as code") as refused:
+    with pytest.raises(Invalid, match=r"run as code|the program that is run") as refused:
         check_words(read)
-    assert refused.value.details["at"] == [len(words) - 1]
+    first = next(index for index, word in enumerate(words) if "{{item}}" in word)
+    assert refused.value.details["at"] == [first]
+
+
+@pytest.mark.parametrize(
+    ("step", "place"),
+    [
+        ('{cli: sh, prompt: hi, args: [-c, "{{run.id}}"]}', "3:40"),
+        ('{cli: sh, prompt: "{{run.id}}"}', "3:12"),
+        ('{cli: /bin/bash, prompt: hi, args: [-c, "{bundle}"]}', "3:12"),
+        ("{cli: env, prompt: hi, args: [claude]}", "3:12"),
+    ],
+)
+def test_a_program_that_would_run_its_prompt_is_no_agent(step: str, place: str) -> None:
+    """Promise X4."""
+    with pytest.raises(Invalid, match=f"p.yaml:{place}: the step a: .*run as code by"):
+        read_pipeline(f"name: p\nsteps:\n  a: {step}\n", "p.yaml")
+
+    read_pipeline("name: p\nsteps:\n  a: {cli: sh, prompt: hi, args: [agent.sh]}\n", "p.yaml")
 
 
 PIECES = (

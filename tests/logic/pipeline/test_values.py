@@ -37,6 +37,11 @@ KNOWN: dict[str, Any] = {
         ("null == null", True),
         ("false or false or true", True),
         ("-1 < 0.5", True),
+        ("inputs.name in ['orders', \"refunds\"]", True),
+        ("inputs.n in [1, 2.5, -3]", False),
+        ("steps.test.json.items[0].title in ['x']", True),
+        ("inputs.n in []", False),
+        ("true in [false, null, true,]", True),
     ],
 )
 def test_a_condition_holds_or_not(text: str, is_true: bool) -> None:
@@ -49,6 +54,14 @@ def test_a_condition_that_cannot_be_decided_is_refused(text: str) -> None:
     """Promise X4."""
     with pytest.raises(Invalid):
         holds(parse_condition(text), KNOWN)
+
+
+def test_braces_are_written_as_they_are_by_doubling_them() -> None:
+    """Promise X4."""
+    template = parse_template("{{{{.Name}} and {{{{{{item}}}} {{{{")
+
+    assert [str(value) for value in template.values()] == ["item"]
+    assert "".join(str(part) for part in template.parts) == "{{.Name}} and {{item}} {{"
 
 
 def test_a_value_that_looks_like_a_template_is_a_text() -> None:

@@ -1,8 +1,8 @@
 """Conditions: what `when` says, as `steps.test.json.failed > 0 and inputs.deep == true`.
 
-Values, literals (texts in quotes, numbers, true, false, null), == != < <= > >= in, and, or, not,
-parentheses; nothing else. A condition is parsed when the pipeline is read, and evaluated on values
-that were looked up: no code of anybody's runs.
+Values, literals (texts in quotes, numbers, true, false, null, and lists of these in brackets),
+== != < <= > >= in, and, or, not, parentheses; nothing else. A condition is parsed when the pipeline
+is read, and evaluated on values that were looked up: no code of anybody's runs.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from contextrelay.logic.document.values import is_list, same, shown
 from contextrelay.logic.pipeline.template import Value, look_up, parse_value
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>-?[0-9]+(?:\.[0-9]+)?)|(?P<sign>==|!=|<=|>=|<|>|\(|\))"
-    r"|(?P<word>[A-Za-z_][A-Za-z0-9_.\[\]-]*))"
+    r"\s*(?:(?P<text>'[^']*'|\"[^\"]*\")|(?P<number>-?[0-9]+(?:\.[0-9]+)?)|(?P<sign>==|!=|<=|>=|[<>()\[\],])"
+    r"|(?P<word>[A-Za-z_][A-Za-z0-9_.-]*(?:\[[0-9]+\][A-Za-z0-9_.-]*)*))"
 )
 _LITERALS = {"true": True, "false": False, "null": None}
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
@@ -68,6 +68,51 @@ def values_of(expression: Expression) -> list[Value]:
             return [*values_of(expression.left), *values_of(expression.right)]
         case Joined():
             return [value for part in expression.parts for value in values_of(part)]
+
+
+def check_kinds(expression: Expression, kind_of: Callable[[Value], str | None]) -> None:
+    """Refuse a comparison that can never be made, or never hold, by the kinds of its sides.
+
+    `kind_of` a value: text, number, boolean, list, object; None where it is not known before a run.
+
+    Raises:
+        Invalid: there is one.
+    """
+    if isinstance(expression, Joined):
+        for part in expression.parts:
+            check_kinds(part, kind_of)
+    if not isinstance(expression, Compared):
+        return
+    sides = (expression.left, expression.right)
+    for side in sides:
+        check_kinds(side, kind_of)
+    left, right = (_kind(side, kind_of) for side in sides)
+    match expression.sign:
+        case "in":
+            is_wrong = right in ("number", "boolean") or (right == "text" and left not in _TEXTS)
+        case "==" | "!=":
+            is_wrong = None not in (left, right) and left != right
+        case _:
+            is_wrong = {left, right} - {None} not in (set(), {"text"}, {"number"})
+    if is_wrong:
+        said = f"{left or 'a value'} {expression.sign} {right or 'a value'}"
+        raise Invalid(f"this cannot hold: {said}", "compare like with like; an input has a type:")
+
+
+_TEXTS = ("text", None)
+
+
+def _kind(side: Expression, kind_of: Callable[[Value], str | None]) -> str | None:
+    match side:
+        case Value():
+            return kind_of(side)
+        case Literally():
+            return next((kind for each, kind in _KINDS if isinstance(side.value, each)), None)
+        case _:
+            return "boolean"
+
+
+_KINDS = ((str, "text"), (bool, "boolean"), ((int, float), "number"), (list, "list"))
 
 
 def holds(expression: Expression, known: Mapping[str, Any]) -> bool:
@@ -122,6 +167,9 @@ def parse_condition(text: str) -> Expression:
     """
     if len(text) > CONDITION_CHARS_MAX:
         raise Invalid("the condition is too long", f"at most {CONDITION_CHARS_MAX} characters")
+    if "{{" in text:
+        bare = re.sub(r"\{\{\s*|\s*\}\}", "", text)
+        raise Invalid("a condition names values without braces", f"write {bare}", {"value": 0})
     reader = _Reader(_tokens(text))
     expression = reader.joined("or", 0)
     if (left := reader.peek()) is not None:
@@ -191,10 +239,24 @@ class _Reader:
             if self._take() != ")":
                 raise Invalid("( without )", "close it")
             return inner
-        if token[0] in "'\"":
-            return Literally(token[1:-1])
-        if token[0] in "-0123456789":
-            return Literally(float(token) if "." in token else int(token))
-        if token in _LITERALS:
-            return Literally(_LITERALS[token])
-        return parse_value(token)
+        if token == "[":
+            return Literally(self._list())
+        return _literal(token) or parse_value(token)
+
+    def _list(self) -> list[Any]:
+        values: list[Any] = []
+        while (token := self._take()) != "]":
+            if (literal := _literal(token)) is None:
+                raise Invalid(f"{shown(token)} in a list", "lists have texts in quotes, numbers")
+            values.append(literal.value)
+            if self.peek() != "]" and self._take() != ",":
+                raise Invalid("a list without its commas", "write ['a', 'b']")
+        return values
+
+
+def _literal(token: str) -> Literally | None:
+    if token[0] in "'\"":
+        return Literally(token[1:-1])
+    if token[0] in "-0123456789":
+        return Literally(float(token) if "." in token else int(token))
+    return Literally(_LITERALS[token]) if token in _LITERALS else None

@@ -103,8 +103,10 @@ def words(value: Any) -> tuple[str, ...]:
 def command(value: Any) -> Template | tuple[Template, ...]:
     """A list of words, or one line for the shell."""
     read = parse_template(value) if isinstance(value, str) else templates(value)
-    if not read or (isinstance(value, str) and not value.strip()):
-        raise Invalid("an empty command", "name the program first")
+    first = value if isinstance(value, str) else str(value[0]) if value else ""
+    if not first.strip():
+        at = {} if isinstance(value, str) else {"at": [0]}
+        raise Invalid("an empty command", "name the program first", at)
     if isinstance(read, Template):
         quoting(read)
     else:

@@ -1,36 +1,55 @@
 """Commands with values: how a value is written in a line for the shell, and where it is refused.
 
-Rule: a value travels as a variable, and is never part of a line. Where the shell would not look it
-up, or would read what it holds as more than a text, it is refused when the pipeline is read.
+Rule: a value is data, behind a program that the file names. In a line it is a variable that the
+shell looks up, so a line with values is a plain one: words, quotes, pipes, redirections. What is
+evaluated again, by the shell or by an interpreter, gets its values in `env:`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NoReturn
 
 from contextrelay.errors import Invalid
 from contextrelay.logic.pipeline.template import Template, Value
 
-_WORD_ENDS = " \t\n;&|()<>"
-_NOWHERE = {
-    "'": ("between single quotes", "use double quotes, or none"),
-    "#": ("in a comment", "leave it out"),
-    "`": ("between backticks", "use $(...)"),
-    "${": ("in ${...}", "give it to a variable first, in env:"),
-    "((": ("in arithmetic, which runs what it holds", "give it to a variable first, in env:"),
-    "<<'": ("in a here-document whose end is in quotes", "leave the quotes of its end out"),
-}
-_SHELL = r"(?:\S*/)?(?:da|ba|z|k|a|fi)?sh(?:\s+[-+][oO]\s+\S+|\s+[-+]\S+)*?\s+-[a-z]{0,4}c"
-_INTERPRETER = (
-    r"(?:\S*/)?(?:python[0-9.]*|perl|ruby|node|php|lua)(?:\s+-\S+)*?\s+-[a-zA-Z]{0,2}[ceEr]"
+HOLE = "\0"
+"""Stands for a value in a word; no text of a file has one."""
+
+_TAKES_CODE = re.compile(r"(?:ba|da|z|k|mk|a|fi|rba)?sh|(?:python|pypy)[0-9.]*")
+_TAKES_FILE = re.compile(r"(?:perl|php|lua)[0-9.]*|ruby|node|nodejs|tclsh|Rscript|pwsh|osascript")
+_STARTS = re.compile(
+    r"env|exec|command|builtin|eval|source|\.|trap|let|alias|unset|read|export|declare|typeset"
+    r"|local|readonly|coproc|xargs|parallel|ssh|su|sudo|doas|nohup|nice|timeout|setsid|stdbuf"
+    r"|time|watch|busybox|at|batch|deno|bun"
 )
-_RUNS = re.compile(
-    rf"(?:^|[\s;&|(`{{])(?:(?:eval|let|trap|\[\[)\s[^;&|\n]*|(?:{_SHELL}|{_INTERPRETER})\s+"
-    r"(?:\"[^\"]*|[^\s\"';&|]*))\Z"
+"""What starts another program with its words, or takes them, or its input, for code."""
+_RUNS_WORDS = re.compile(r"[gmn]?awk|g?sed")
+_FLAGS = re.compile(r"-[abefhnuvxBEIP]+")
+_CODE_OPTION = re.compile(r"-[abefhnuvxBEIP]*c|-m")
+_ENV = 'give it in env:, and use "$NAME" there'
+_EXAMPLE = '[sh, -c, \'echo "$1"\', sh, "{{VALUE}}"]'
+_ARGUMENT = f"give it in env:, or behind a program that is written out: {_EXAMPLE}"
+
+_PIECE = re.compile(
+    r"(?P<single>'[^']*')"
+    r'|(?P<double>"(?:[^"\\]|\\.)*")'
+    r"|(?P<escape>\\.)"
+    r"|(?P<comment>(?<![^\s;&|()<>])#[^\n]*)"
+    r"|(?P<blank>[ \t]+)"
+    r"|(?P<redirect>[0-9]*[<>]+[&|]?)"
+    r"|(?P<end>[;&|()\n]+)"
+    r"|(?P<plain>[^ \t\n'\"\\;&|()<>]+)",
+    re.DOTALL,
 )
-_DOCUMENT = re.compile(r"<<-?[ \t]*((?:'[^']*'|\"[^\"]*\"|\\.|[^\s;&|()<>'\"\\])*)")
-_ARGUMENT = 'give it as an argument: [sh, -c, \'echo "$1"\', sh, "{{VALUE}}"]; or in env:'
+_KEYWORDS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "{"))
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+def with_holes(word: Template) -> str:
+    """A word with a hole for each of its values."""
+    return "".join(HOLE if isinstance(part, Value) else part for part in word.parts)
 
 
 def quoting(line: Template) -> list[bool]:
@@ -39,184 +58,132 @@ def quoting(line: Template) -> list[bool]:
     Raises:
         Invalid: it stands where it cannot be written safely; `value` in `details` says which.
     """
-    reader, found = _Reader(), list[bool]()
-    for part in line.parts:
-        if isinstance(part, str):
-            reader.read(part)
-            continue
-        if trouble := reader.trouble():
-            what, hint = trouble
-            raise Invalid(f"{{{{{part}}}}} stands {what}", hint, {"value": len(found)})
-        found.append(reader.is_quoted)
-        reader.take_value()
-    return found
+    if not line.values():
+        return []
+    reader = _Reader(with_holes(line), line.values())
+    reader.read()
+    return reader.found
 
 
 def check_words(words: Sequence[Template]) -> None:
-    """Refuse a value in a word that a shell or another interpreter runs.
+    """Refuse a value in a command that may run it.
 
     Raises:
         Invalid: there is one; `at` and `value` in `details` say where.
     """
     for index, word in enumerate(words):
-        before = " ".join(_plain(each) for each in words[:index])
-        if word.values() and _RUNS.search(_unquoted(f"{before} ")):
-            what = f"{{{{{word.values()[0]}}}}} would be run as code"
-            raise Invalid(what, _ARGUMENT, {"at": [index], "value": 0})
+        if word.values():
+            if trouble := danger([with_holes(each) for each in words]):
+                what = f"{{{{{word.values()[0]}}}}} {trouble}"
+                raise Invalid(what, _ARGUMENT, {"at": [index], "value": 0})
+            return
 
 
-def _plain(word: Template) -> str:
-    """A word without its values; one with spaces is no name of a program, nor an option."""
-    # What begins with a dash may be any option, and so the one that names code.
-    filled = "c" if word.parts and str(word.parts[0]).startswith("-") else "x"
-    text = "".join(filled if isinstance(part, Value) else part for part in word.parts)
-    return "x" if re.search(r"\s", text) else text
+def danger(words: Sequence[str]) -> str:
+    """What a command would do with values in its words or its input, but to take them as data."""
+    program = _name(words[0])
+    if HOLE in words[0]:
+        return "would be the program that is run"
+    if _RUNS_WORDS.fullmatch(program) and any(HOLE in word for word in words):
+        return f"may be run as code by {program}"
+    # A shell evaluates what names a variable: a[$(...)].
+    names_variable = program in ("printf", "test", "[") and "-v" in words
+    if _STARTS.fullmatch(program) or names_variable:
+        return f"may be run as code by {program}"
+    for index, word in enumerate(words):
+        name = _name(word)
+        if _TAKES_CODE.fullmatch(name) or _TAKES_FILE.fullmatch(name):
+            # What stands behind its program is the program's own, whatever its name is.
+            runs_value = not _has_program(name, words[index + 1 :])
+            return f"would be run as code by {name}" if runs_value else ""
+    return ""
 
 
-def _unquoted(text: str) -> str:
-    """A line in which words that are quoted for no reason are not: `"sh" '-c'`, `e\\val`."""
-    return re.sub(r"\\(\w)", r"\1", re.sub(r"(['\"])([^\s'\"]*)\1", r"\2", text))
+def _name(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def _has_program(interpreter: str, rest: Sequence[str]) -> bool:
+    """Whether what an interpreter runs is written out behind it, as code or as a file."""
+    behind = list(rest)
+    if _TAKES_CODE.fullmatch(interpreter):
+        while behind and _FLAGS.fullmatch(behind[0]):
+            behind.pop(0)
+        if behind and _CODE_OPTION.fullmatch(behind[0]):
+            return len(behind) > 1 and HOLE not in behind[1]
+    return bool(behind) and HOLE not in behind[0] and not behind[0].startswith(("-", "+"))
 
 
 class _Reader:
-    """Reads a line as the shell does, as far as that decides what a value in it is."""
+    """Reads a line into its commands, as far as that decides what a value in it is."""
 
-    def __init__(self) -> None:
-        self._open: list[str] = []
-        """What is open, innermost last: quotes, `$(`, `(`, `((`, `${`, backticks, `#`, `<<`."""
-        self._ends: list[str] = []
-        """Of the here-documents that are open, innermost last, the line that ends each."""
-        self._announced: list[tuple[str, str]] = []
-        self._before = ""
-        """All that was read, with x for values."""
-        self._line = ""
-        """Of a here-document, the line that is being read."""
-        self._unsure = ""
+    def __init__(self, line: str, values: Sequence[Value]) -> None:
+        self._line, self._values = line, values
+        self.found: list[bool] = []
+        self._commands: list[list[str]] = [[]]
+        self._word: str | None = None
+        self._is_target = False
+        """Whether the next word is that of a redirection."""
 
-    @property
-    def _top(self) -> str:
-        return self._open[-1] if self._open else ""
-
-    @property
-    def is_quoted(self) -> bool:
-        return self._top in ('"', "<<")
-
-    def _is_in_quotes(self) -> bool:
-        """Whether a single quote is a plain character: in `"${x:-'a'}"`, not in `"$('a')"`."""
-        for each in reversed(self._open):
-            if each in ('"', "$("):
-                return each == '"'
-        return False
-
-    def trouble(self) -> tuple[str, str] | None:
-        """Why a value must not stand here, and what to do; None where it may."""
-        for each in reversed(self._open):
-            if each in _NOWHERE:
-                return _NOWHERE[each]
-        if "<<" in self._open[:-1]:
-            return "in $(...) in a here-document", "give it to a variable first, in env:"
-        if self._unsure:
-            return f"behind {self._unsure}, which shells read in different ways", "put it in env:"
-        if re.search(r"(?<!\\)(?:\\\\)*\\\Z", self._before):
-            return "behind a backslash", "leave the backslash out"
-        if re.search(r"(?<!\\)(?:\\\\)*\$\Z", self._before):
-            return "behind a $", "write \\$ for a dollar sign"
-        if re.search(r"(?<!<)<<-?[ \t]*[^\s<]*\Z", self._before) and self._top != "<<":
-            return "in the end of a here-document", "write a word"
-        if _RUNS.search(_unquoted(self._before)):
-            return "where it would be run as code", _ARGUMENT
-        return None
-
-    def take_value(self) -> None:
-        self._before += "x"
-        self._line += "x"
-
-    def read(self, text: str) -> None:
+    def read(self) -> None:
         place = 0
-        while place < len(text):
-            step = self._step(text, place)
-            piece = text[place : place + step]
-            self._before += piece
-            self._line = "" if piece == "\n" else self._line + piece
-            place += step
+        while place < len(self._line):
+            match = _PIECE.match(self._line, place)
+            if match is None:
+                self._refuse("stands in a line with a quote or a backslash that is open", "end it")
+            self._take(str(match.lastgroup), match[0], self._line[match.end() : match.end() + 1])
+            place = match.end()
+        self._end_word()
+        for command in filter(None, self._commands):
+            if trouble := danger(command):
+                self.found = []
+                self._refuse(trouble, _ARGUMENT)
 
-    def _step(self, text: str, place: int) -> int:
-        """Read what stands at a place; how many characters that are."""
-        char, two = text[place], text[place : place + 2]
-        top = self._top
-        if top == "'":
-            return self._closed_by(char == "'")
-        if top == "#":
-            self._closed_by(char == "\n")
-            return 0 if char == "\n" else 1
-        if top in ("<<", "<<'") and char == "\n":
-            return self._line_of_document()
-        if top == "<<'":
-            return 1
-        if char == "\\":
-            return min(2, len(text) - place)
-        if char == "`":
-            return self._closed_by(True) if top == "`" else self._opened(char, 1)
-        if char == "$":
-            return self._dollar(text, place)
-        if top in ('"', "<<"):
-            return self._closed_by(char == '"' and top == '"')
-        if char == '"' or (char == "'" and not self._is_in_quotes()):
-            return self._opened(char, 1)
-        if top == "${":
-            return self._closed_by(char == "}")
-        return self._plain(text, place, two)
+    def _take(self, kind: str, piece: str, behind: str) -> None:
+        if kind in ("blank", "comment", "redirect", "end"):
+            self._end_word()
+            if kind == "comment" and HOLE in piece:
+                self._refuse("stands in a comment", "leave it out")
+            if "<<" in piece or "((" in piece:
+                what = "a here-document" if "<<" in piece else "arithmetic"
+                self._refuse(f"stands in a line with {what}", _ENV)
+            self._is_target = kind == "redirect" or (self._is_target and kind == "blank")
+            if kind == "end":
+                self._commands.append([])
+            return
+        text = piece[1:-1] if kind in ("single", "double") else piece
+        if kind == "single" and HOLE in piece:
+            self._refuse("stands between single quotes", "use double quotes, or none")
+        if kind == "double":
+            self._check(re.sub(r"\\[^\0]", "", text), r"`|\$[({]")
+        elif kind == "plain":
+            self._check(piece + behind, r"`|\$[({]|\$['\"]\Z|^\[\[")
+        elif kind == "escape":
+            self._check(piece, r"\Z.")
+            text = piece[1:]
+        self.found += [kind == "double"] * text.count(HOLE)
+        self._word = (self._word or "") + text
 
-    def _plain(self, text: str, place: int, two: str) -> int:
-        char = text[place]
-        if char == "\n":
-            for end, frame in reversed(self._announced):
-                self._open.append(frame)
-                self._ends.append(end)
-            self._announced = []
-            return 1
-        is_first = not self._before or self._before[-1] in _WORD_ENDS
-        if char == "#" and is_first:
-            return self._opened("#", 1)
-        if two == "((" or (two == "))" and self._top == "(("):
-            return self._opened("((", 2) if two == "((" else self._closed_by(True) + 1
-        if char == "(":
-            return self._opened("(", 1)
-        if char == ")":
-            return self._closed_by(self._top in ("(", "$("))
-        if two == "<<" and text[place + 2 : place + 3] != "<":
-            return self._document(text, place)
-        if self._open and is_first and re.compile(r"case\b").match(text, place):
-            self._unsure = "a case in parentheses"
-        return 1
+    def _check(self, text: str, evaluated: str) -> None:
+        """Refuse what is looked up or evaluated in another way."""
+        if "\\" + HOLE in text:
+            self._refuse("stands behind a backslash", "leave the backslash out")
+        if "$" + HOLE in text:
+            self._refuse("stands behind a $", "write \\$ for a dollar sign")
+        if again := re.search(evaluated, text):
+            self._refuse(f"stands in a line with {again[0]}, which is evaluated again", _ENV)
 
-    def _dollar(self, text: str, place: int) -> int:
-        for opening, frame in (("$((", "(("), ("$(", "$("), ("${", "${")):
-            if text.startswith(opening, place):
-                return self._opened(frame, len(opening))
-        if text.startswith("$'", place) and self._top not in ('"', "<<"):
-            self._unsure = "$'"
-        return 1
+    def _end_word(self) -> None:
+        word, self._word = self._word, None
+        if word is None:
+            return
+        command = self._commands[-1]
+        is_before = not command and (word in _KEYWORDS or _ASSIGNMENT.match(word))
+        if not self._is_target and not is_before:
+            command.append(word)
+        self._is_target = False
 
-    def _document(self, text: str, place: int) -> int:
-        """A here-document is announced: it begins with the next line."""
-        match = _DOCUMENT.match(text, place)
-        assert match is not None
-        end = re.sub(r"['\"\\]", "", match[1])
-        self._announced.append((end, "<<" if end == match[1] else "<<'"))
-        return len(match[0])
-
-    def _line_of_document(self) -> int:
-        if self._line.strip("\t") == self._ends[-1]:
-            self._ends.pop()
-            self._open.pop()
-        return 1
-
-    def _opened(self, frame: str, length: int) -> int:
-        self._open.append(frame)
-        return length
-
-    def _closed_by(self, is_end: bool) -> int:
-        if is_end:
-            self._open.pop()
-        return 1
+    def _refuse(self, what: str, hint: str) -> NoReturn:
+        number = min(len(self.found), len(self._values) - 1)
+        message = f"{{{{{self._values[number]}}}}} {what}"
+        raise Invalid(message, hint, {"value": number})

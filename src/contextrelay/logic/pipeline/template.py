@@ -4,6 +4,8 @@ A value is a root (`inputs`, `steps`, `item`, `run`) followed by names and index
 `{{inputs.topic}}`, `{{steps.plan.json.items[0].title}}`, `{{item}}`. There are no calls, no
 attributes and no expressions: what is looked up is a JSON document that the runner made.
 
+`{{{{` stands for `{{` as it is.
+
 Rule: a template is parsed once, when the pipeline is read. What a value holds is never parsed
 again, so an input that looks like a template is a text.
 """
@@ -66,7 +68,8 @@ def parse_value(text: str) -> Value:
     if match is None:
         raise Invalid(
             f"{shown(text.strip())} is no value",
-            "write one such as inputs.topic, steps.plan.ref or item.name; no calls, no operators",
+            "write one such as inputs.topic, steps.plan.ref or item.name; no calls, no operators;"
+            " {{{{ for braces as they are",
         )
     parts = [name or int(index) for name, index in _PART.findall(match[2])]
     if match[1] not in ROOTS:
@@ -88,9 +91,13 @@ def parse_template(text: str) -> Template:
 def _parts(text: str) -> Iterator[str | Value]:
     place = number = 0
     while (start := text.find(_OPEN, place)) >= 0:
+        if text.startswith(_OPEN * 2, start):
+            yield text[place:start] + _OPEN
+            place = start + 2 * len(_OPEN)
+            continue
         stop = text.find(_CLOSE, start)
         if stop < 0:
-            hint = "close it; there is no way to write braces as they are"
+            hint = "close it, or write {{{{ for braces as they are"
             raise Invalid("{{ without }}", hint, {"value": number})
         if start > place:
             yield text[place:start]

@@ -50,7 +50,7 @@ class Node(Struct, frozen=True):
     keys: dict[str, Place] = {}
     """Where the names of a mapping stand."""
     braces: tuple[Place, ...] = ()
-    """Where each `{{` of a text stands."""
+    """Where each value of a text stands: its `{{`."""
 
     def plain(self) -> Any:
         """The value without places."""
@@ -179,6 +179,8 @@ class _Builder:
             )
         self._refuse_marks(event, place)
         match event:
+            case ScalarEvent(value=text) if "\0" in text:
+                refuse(self._file, place, "a NUL character", "leave it out: no command can take it")
             case ScalarEvent():
                 return Node(_scalar(event), place, braces=self._braces(event, place))
             case SequenceStartEvent():
@@ -187,12 +189,14 @@ class _Builder:
                 return self._mapping(events, place, depth)
 
     def _braces(self, event: Any, place: Place) -> tuple[Place, ...]:
-        """Where each `{{` of a scalar stands: it is written so, however the scalar is quoted."""
+        """Where each value of a scalar stands: its `{{` is written so, however that is quoted."""
         if "{{" not in event.value:
             return ()
         source = self._text[event.start_mark.index : event.end_mark.index]
         found: list[Place] = []
-        for match in re.finditer(r"\{\{", source):
+        for match in re.finditer(r"\{\{(\{\{)?", source):
+            if match[1]:
+                continue  # Braces as they are.
             line, column = place_behind(source[: match.start()])
             found.append(
                 Place(place.line + line - 1, column + (place.column - 1 if line == 1 else 0))

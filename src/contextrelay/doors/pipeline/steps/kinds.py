@@ -148,7 +148,7 @@ def _cli(place: Place, task: Task, values: Values, complaint: str) -> Made:
         output_tokens_max=0,
     )
     text = prompt_text(prompt)
-    args = [values.text(each) for each in step.words]
+    args = [values.word(each) for each in step.words]
     with called(step.target, args, text) as call:
         made, head = _command(place, task, values, call.words, call.stdin, complaint)
     name = os.path.basename(step.target)
@@ -165,7 +165,7 @@ def _cli(place: Place, task: Task, values: Values, complaint: str) -> Made:
 def _exec(place: Place, task: Task, values: Values, complaint: str) -> Made:
     step = task.step
     if step.text is None:
-        words, env = [values.text(each) for each in step.words], dict[str, str]()
+        words, env = [values.word(each) for each in step.words], dict[str, str]()
     else:
         line, env = values.shell(step.text)
         words = ["sh", "-c", line]
@@ -209,7 +209,7 @@ def _command(
 
 
 def _env(task: Task, values: Values, complaint: str) -> dict[str, str]:
-    own = {name: values.text(each) for name, each in task.step.env.items()}
+    own = {name: values.word(each) for name, each in task.step.env.items()}
     return {**task.env(), **({COMPLAINT_VARIABLE: complaint} if complaint else {}), **own}
 
 

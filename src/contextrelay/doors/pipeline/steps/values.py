@@ -213,8 +213,21 @@ class Values:
                 continue
             name = f"{VARIABLE}{len(env) + 1}"
             line += f"${{{name}}}" if is_quoted[len(env)] else f'"${{{name}}}"'
-            env[name] = as_text(self.get(part)).replace("\0", "")
+            env[name] = self.word(Template((part,)))
         return line, env
+
+    def word(self, template: Template) -> str:
+        """A template for a command: a word of it, or a variable.
+
+        Raises:
+            Invalid: a value has a NUL in it, which no command can be given.
+        """
+        text = self.text(template)
+        if "\0" in text:
+            name = next(part for part in template.values() if "\0" in as_text(self.get(part)))
+            hint = "pass the ref, and let the command pull it"
+            raise Invalid(f"{{{{{name}}}}} has a NUL character, which no command can take", hint)
+        return text
 
 
 def _lone(template: Template) -> Value:
