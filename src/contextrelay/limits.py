@@ -244,6 +244,15 @@ FIND_ITEMS_MAX = 10
 SWEEP_ITEMS_MAX = 100_000
 QUICK_SWEEP_ITEMS = 200
 PAGE_ROWS_MAX = 1_000
+# Of a migration: how many facts or rows are read at a time, what is gathered before it is written,
+# how often the source is gone through until nothing more changes, how often progress is shown, and
+# how many compare.
+MIGRATE_PAGE = 100
+MIGRATE_BATCH_BYTES = MIB
+MIGRATE_BATCH_WRITES = 500
+MIGRATE_PASSES_MAX = 4
+MIGRATE_SHOW_S = 0.5
+MIGRATE_THREADS = 8
 RETRIES_MAX = 100
 PROBLEMS_MAX = 100
 

@@ -208,6 +208,7 @@ def _content(world: World) -> Shown:
         "verify": [[]],
         "backup": [["-o", "all.tar"]],
         "restore": [["all.tar"], ["body.md", "--store", "another"]],
+        "migrate": [["store", "moved"], [f"none{HOSTILE}", "x"]],
         "doctor": [[]],
         "artifact put": [["other.md", *in_thread]],
         "artifact get": [[ref], [ref, *in_thread]],

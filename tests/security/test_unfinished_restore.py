@@ -19,8 +19,9 @@ import httpx2
 import pytest
 
 from contextrelay import Conflict, Invalid, Relay, Unavailable
-from contextrelay.core.transfer import backup as backups
-from contextrelay.core.transfer.backup import FILLING, LOOKING, Part
+from contextrelay.core.transfer import store_lock
+from contextrelay.core.transfer.backup import Part
+from contextrelay.core.transfer.store_lock import FILLING, LOOKING
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Row, Write, lock_token
 from contextrelay.store.ledger import redis as redis_ledger
 from tests.doors.cli.shell import Shell
@@ -39,7 +40,7 @@ STRIDE = length(thin=4, long=1, full=1)
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody else reads in these tests, but in the one about readers."""
-    monkeypatch.setattr(backups, "LOCK_TRUSTED_S", 0)
+    monkeypatch.setattr(store_lock, "LOCK_TRUSTED_S", 0)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,9 @@ def check_locked(relay: Relay) -> None:
             act()
         assert "relay restore" in refused.value.hint
     problems = relay.verify().problems
-    assert [problem.what for problem in problems] == ["a restore into this store is not finished"]
+    assert [problem.what for problem in problems] == [
+        "a restore or migration into this store is not finished"
+    ]
     assert "relay restore" in problems[0].next_step
 
 
@@ -286,8 +289,8 @@ def test_readers_that_looked_before_see_nothing_of_it(
 CHILD = """
 import os, signal, sys
 from contextrelay import Relay
-from contextrelay.core.transfer import backup as backups
-backups.LOCK_TRUSTED_S = 0
+from contextrelay.core.transfer import store_lock
+store_lock.LOCK_TRUSTED_S = 0
 from contextrelay.store.ledger import sqlite
 step, folder, file = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 commits = 0

@@ -6,7 +6,7 @@ what it commits, and this shows it every prefix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
@@ -80,6 +80,9 @@ class StutterLedger:
         totals = self._writer().tally(name, amounts)
         self.writes_done += 1
         return totals
+
+    def tallies(self) -> Iterator[str]:
+        return self._alive().tallies()
 
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         return self._alive().listen(hear)

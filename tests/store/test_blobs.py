@@ -43,6 +43,15 @@ def test_a_blob_comes_back_as_it_was(blobs: Blobs, size_bytes: int) -> None:
     assert [fact.size_bytes for fact in blobs.walk()] == [size_bytes]
 
 
+def test_a_blob_that_is_brought_again_is_there_once(blobs: Blobs) -> None:
+    keep(blobs, "aa11", BODY)
+
+    keep(blobs, "aa11", BODY)
+
+    assert all_of(blobs, "aa11", len(BODY)) == BODY
+    assert names_in(blobs) == ["aa11"]
+
+
 def test_chunks_of_any_size_and_kind_are_joined(blobs: Blobs) -> None:
     with blobs.draft() as draft:
         draft.write(b"")

@@ -28,6 +28,7 @@ def test_a_tally_adds_and_returns_all_counters_of_its_name(ledger: Ledger) -> No
     assert ledger.tally("n", {"x": 3, "y": -1}) == {"x": 5, "ü": 1, "y": -1}
     assert ledger.tally("{other}", {"x": 2**53 + 1}) == {"x": 2**53 + 1}
     assert ledger.tally("n", {}) == {"x": 5, "ü": 1, "y": -1}
+    assert set(ledger.tallies()) == {"n", "{other}"}
 
 
 def test_tallies_are_not_logs(ledger: Ledger) -> None:

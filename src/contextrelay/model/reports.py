@@ -76,6 +76,25 @@ class RestoreReport(Struct, frozen=True, kw_only=True):
     """When the backup was made."""
 
 
+class MigrateReport(Struct, frozen=True, kw_only=True):
+    """What a migration moved, in all its passes together."""
+
+    source: str
+    target: str
+    passes: int
+    logs: int
+    """How many there are."""
+    changes: int
+    """Writes to the target."""
+    bodies: int
+    body_bytes: int = field(name="bytes")
+    is_same: bool
+    """Whether a last pass found nothing more to move."""
+    is_open: bool
+    """Whether the target may be used."""
+    verified: VerifyReport | None = None
+
+
 class StoreReport(Struct, frozen=True, kw_only=True):
     """What a store is and holds."""
 

@@ -75,6 +75,15 @@ def open_engine(address: str, blobs: str = "") -> Engine:
         raise
 
 
+def is_there(address: str) -> bool:
+    """Whether opening the engine at an address would not make a new store in a folder."""
+    scheme, colon, rest = address.partition(":")
+    if colon and scheme != "sqlite" and "/" not in scheme:
+        return True
+    folder = _path_in(address, rest) if scheme == "sqlite" and colon else Path(address)
+    return (folder.expanduser() / DATABASE_NAME).exists()
+
+
 def _place_of(engine: Engine) -> bytes | None:
     try:
         return engine.ledger.get(LOCK_LOG, PLACE_KIND, ONLY)

@@ -50,8 +50,10 @@ busy = _trouble(
 
 def locked() -> RelayError:
     return Unavailable(
-        "a restore into this store is not finished: until then it is neither read nor written",
-        "run the same restore again: relay restore FILE; or give it up: relay restore --abandon",
+        "a restore or migration into this store is not finished: until then it is neither read nor "
+        "written",
+        "run the same again (relay restore FILE, relay migrate FROM TO), or give it up: "
+        "relay restore --abandon",
     )
 
 

@@ -41,11 +41,11 @@ from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms
 from contextrelay.model.reports import Problem, StoreReport, VerifyReport
 from contextrelay.model.thread import Event, ThreadRecord
-from contextrelay.store.ledger import ONLY, UNLOCKED, Reads
+from contextrelay.store.ledger import ONLY, Reads, current_token
 from contextrelay.wire.verbs import Body, Survey, Verify
 
 _GC = "relay gc repairs it"
-_FINISH = "run it again: relay restore FILE; or give it up: relay restore --abandon"
+_FINISH = "run it again, or give it up: relay restore --abandon"
 _RESTORE = "go back to a backup with: relay restore FILE"
 
 
@@ -65,11 +65,16 @@ class _Findings:
 
 @answers(Verify)
 def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
+    return check_store(stores)
+
+
+def check_store(stores: Stores) -> VerifyReport:
+    """Check everything in a store that is not locked, or is by the caller."""
     findings = _Findings()
     for line in stores.ledger.check():
         findings.add(line)
-    if stores.ledger.locked_by() != UNLOCKED:
-        findings.add("a restore into this store is not finished", next_step=_FINISH)
+    if stores.ledger.locked_by() != current_token():
+        findings.add("a restore or migration into this store is not finished", next_step=_FINISH)
         return convert(findings, VerifyReport, from_attributes=True)
     if stores.ledger.get(RESTORE, Kind.UNFINISHED, ONLY) is not None:
         findings.add("an earlier version's restore was cut short: content may be missing")

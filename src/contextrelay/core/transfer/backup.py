@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
-import time
 from collections.abc import Callable, Iterator
 from typing import IO
 
@@ -21,14 +20,15 @@ from msgspec.structs import replace
 
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import BLOB_NAME, where
-from contextrelay.core.schema import BODIES, RESTORE, Kind, row_pages, walk_logs
+from contextrelay.core.schema import BODIES, RESTORE, row_pages, walk_logs
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken, Conflict, Invalid, RelayError
-from contextrelay.limits import CHUNK_BYTES, LOCK_TRUSTED_S, MIB, PAGE_ROWS_MAX
+from contextrelay.core.transfer.store_lock import FILLING, LOOKING, clear, lock_to_fill, unlock
+from contextrelay.errors import Broken, Invalid, RelayError
+from contextrelay.limits import CHUNK_BYTES, MIB, PAGE_ROWS_MAX
 from contextrelay.model.artifact import moment
 from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.store.durable_files import spooled
-from contextrelay.store.ledger import ONLY, UNLOCKED, Reads, Row, Write, lock_token
+from contextrelay.store.ledger import UNLOCKED, Reads, Row, Write, lock_token
 from contextrelay.wire.verbs import Backup, Body, Restore, Stream
 
 _PAGE_BYTES = MIB
@@ -128,14 +128,6 @@ def _padding(size_bytes: int) -> bytes:
 # In
 
 
-# The tokens by which a restore locks the ledger: a word, and random digits, so that of two restores
-# only the one that began last writes.
-LOOKING = b"looking:"
-"""It is not known yet whether the store was empty: nothing may be erased."""
-FILLING = b"filling:"
-"""The store was empty when it was locked: all that is in it was written by a restore."""
-
-
 @answers(Restore)
 def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
     """Read the whole backup twice: to check it, and, only if all of it is right, to store it.
@@ -147,16 +139,16 @@ def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
         return _abandon(stores)
     with spooled((body,) if isinstance(body, bytes) else body) as spool:
         end = _guarded(lambda: _read(spool, _Check()))
-        token = _lock(stores)
+        token = lock_to_fill(stores, FILLING)
         with lock_token(token), stores.blobs.hold():
             try:
-                _clear(stores)
+                clear(stores)
                 _guarded(lambda: _read(spool, _Fill(stores)))
             except RelayError:
-                _clear(stores)
-                _unlock(stores, token)
+                clear(stores)
+                unlock(stores, token)
                 raise
-        _unlock(stores, token)
+        unlock(stores, token)
     return RestoreReport(
         logs=end.logs,
         bodies=end.bodies,
@@ -166,73 +158,20 @@ def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
 
 
 def _abandon(stores: Stores) -> RestoreReport:
-    """Erase what an unfinished restore wrote, and open the store again, empty."""
+    """Erase what an unfinished restore or migration wrote, and open the store again, empty."""
     token = stores.ledger.locked_by()
     if token == UNLOCKED:
-        raise Invalid("no restore is unfinished here", "to begin one: relay restore FILE")
-    created_at = moment(stores.now_ms())
-    if token.startswith(FILLING):  # Else it has written nothing yet.
-        token = _lock(stores)
-        with lock_token(token):
-            _clear(stores)
-    _unlock(stores, token)
-    return RestoreReport(logs=0, bodies=0, body_bytes=0, created_at=created_at)
-
-
-def _lock(stores: Stores) -> bytes:
-    """Lock the store against all others, also against a restore that was begun before.
-
-    Raises:
-        Conflict: it is not empty, and what is in it was not written by a restore.
-    """
-    ledger = stores.ledger
-    chance = stores.random_bytes(16).hex().encode()
-    found = ledger.locked_by()
-    if not found.startswith(FILLING):
-        if found == UNLOCKED:
-            _refuse_content(stores)  # A store that is in use is not locked even for a moment.
-        _swap_lock(stores, found, LOOKING + chance)
-        found = LOOKING + chance
-        try:
-            _refuse_content(stores)
-        except Conflict:
-            _unlock(stores, found)
-            raise
-    _swap_lock(stores, found, FILLING + chance)
-    # Readers look at the lock only now and then (core/stores.py).
-    time.sleep(LOCK_TRUSTED_S)
-    return FILLING + chance
-
-
-def _unlock(stores: Stores, token: bytes) -> None:
-    _swap_lock(stores, token, UNLOCKED)
-
-
-def _swap_lock(stores: Stores, old: bytes, new: bytes) -> None:
-    if not stores.ledger.swap_lock(old, new):
-        raise Conflict("another restore into this store was begun", "let that one finish")
-
-
-def _refuse_content(stores: Stores) -> None:
-    if any(log != RESTORE for log in stores.ledger.logs("", "", 2)):
-        raise Conflict(
-            "the store is not empty",
-            "restore into a new one: relay --store FOLDER restore FILE",
-            place=stores.engine.address,
+        raise Invalid(
+            "no restore or migration is unfinished here", "to begin one: relay restore FILE"
         )
-
-
-def _clear(stores: Stores) -> None:
-    """Erase what a restore wrote; the lock, in a log of its own, stays."""
-    for log in [each for each in walk_logs(stores.ledger, "") if each != RESTORE]:
-        stores.ledger.drop(log, expect=stores.ledger.last(log))
-    if was_cut_short_before(stores.ledger):
-        stores.ledger.commit(Write(RESTORE, rows=(Row(Kind.UNFINISHED, ONLY, None),)))
-
-
-def was_cut_short_before(ledger: Reads) -> bool:
-    """Whether an earlier version's restore was cut short: it left a row that kept nobody out."""
-    return ledger.get(RESTORE, Kind.UNFINISHED, ONLY) is not None
+    created_at = moment(stores.now_ms())
+    word = token.partition(b":")[0] + b":"
+    if word != LOOKING:  # Else it has written nothing yet.
+        token = lock_to_fill(stores, word)
+        with lock_token(token):
+            clear(stores)
+    unlock(stores, token)
+    return RestoreReport(logs=0, bodies=0, body_bytes=0, created_at=created_at)
 
 
 def _guarded(act: Callable[[], End]) -> End:

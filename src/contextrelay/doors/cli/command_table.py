@@ -55,6 +55,7 @@ COMMANDS = {
     "verify": Entry("store", "", "re-derive every hash, follow every reference"),
     "backup": Entry("store", "[-o FILE]", "write the whole store to one file"),
     "restore": Entry("store", "FILE", "fill an empty store from a backup"),
+    "migrate": Entry("migrate", "FROM TO [--verify]", "move a store to another engine"),
     "doctor": Entry("doctor", "", "is everything all right, and what to do if not"),
     "prime": Entry("project", "[--budget N]", "what an agent reads when it begins"),
     "completion": Entry("completion", "bash|zsh|fish", "complete what is typed, in a shell"),

@@ -9,7 +9,7 @@ all, and a crash leaves a prefix. An engine may do all of them at once; core mus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Protocol
@@ -166,6 +166,10 @@ class Ledger(Reads, Protocol):
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         """Add amounts to the counters of that name and return all of them; {} only reads."""
+        ...
+
+    def tallies(self) -> Iterator[str]:
+        """The names that have counters, in no order; one may come twice."""
         ...
 
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:

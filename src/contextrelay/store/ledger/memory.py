@@ -111,6 +111,10 @@ class MemoryLedger:
                 self._tallies[name] = totals
             return dict(totals)
 
+    def tallies(self) -> Iterator[str]:
+        with self._lock:
+            return iter(list(self._tallies))
+
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         token = object()
         with self._lock:

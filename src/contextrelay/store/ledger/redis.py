@@ -24,7 +24,7 @@ maxmemory-policy noeviction, or the server forgets what was stored.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
@@ -179,6 +179,12 @@ class RedisLedger:
         totals = zip(found[::2], found[1::2], strict=True)
         return {counter.decode(): int(total) for counter, total in totals}
 
+    def tallies(self) -> Iterator[str]:
+        begin = f"{self._prefix}:{{tally/"
+        for key in self.client.keys(begin):
+            if key.endswith("}"):
+                yield _with_braces(key[len(begin) : -1])
+
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         hints = Hints(self.client, self._channel, hear)
         self._listeners.add(hints)
@@ -331,6 +337,11 @@ def _without_braces(name: str) -> str:
     if not name:
         raise Invalid("a log needs a name")
     return name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
+
+
+def _with_braces(name: str) -> str:
+    """The name that _without_braces was given."""
+    return name.replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
 
 
 def _refuse_nul(*names: str) -> None:

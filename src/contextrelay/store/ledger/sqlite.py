@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ DROP = (
     "DELETE FROM row WHERE log = ?",
     "DELETE FROM trimmed WHERE log = ?",
 )
+TALLIES = "SELECT DISTINCT name FROM tally"
 TALLIED = "SELECT field, amount FROM tally WHERE name = ?"
 TALLY = """INSERT INTO tally (name, field, amount) VALUES (?, ?, ?)
            ON CONFLICT DO UPDATE SET amount = amount + excluded.amount"""
@@ -250,6 +251,9 @@ class SqliteLedger(SqliteReads):
 
             self._change(change, any_token=True)
         return dict(self._ask(TALLIED, (name,)))
+
+    def tallies(self) -> Iterator[str]:
+        return (name for (name,) in self._ask(TALLIES, ()))
 
     def _change(self, change: Change, any_token: bool = False) -> Any:
         if self._file is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
@@ -53,6 +53,9 @@ class LedgerView:
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
         return self._inner.tally(name, amounts)
+
+    def tallies(self) -> Iterator[str]:
+        return self._inner.tallies()
 
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         return self._inner.listen(hear)

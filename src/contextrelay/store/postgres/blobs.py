@@ -23,7 +23,9 @@ WRITE = """WITH lazy AS (SELECT set_config('synchronous_commit', 'off', true)),
            INSERT INTO {store}.piece (body, start, bytes) SELECT id, %b, %b FROM draft
            ON CONFLICT (body, start) DO UPDATE SET bytes = excluded.bytes RETURNING body"""
 KEEP = """UPDATE {store}.body SET name = %b, size_bytes = %b, written_ms = {store}.now_ms()
-          WHERE id = %b AND (name IS NULL OR name = %b) AND {store}.be_durable() RETURNING id"""
+          WHERE id = %b AND (name IS NULL OR name = %b) AND {store}.be_durable()
+              AND NOT EXISTS (SELECT FROM {store}.body WHERE name = %b AND id <> %b)
+          RETURNING id"""
 DISCARD = "DELETE FROM {store}.body WHERE id = %b AND name IS NULL"
 FIND = "SELECT id, size_bytes FROM {store}.body WHERE name = %b"
 PIECE = """SELECT substring(bytes FROM (%b - start + 1)::int FOR %b::int) FROM {store}.piece
@@ -125,9 +127,11 @@ class _PostgresDraft:
 
     def keep(self, name: str) -> None:
         self._send(len(self._waiting))
-        if not self._client.ask(KEEP, (name, self._size_bytes, self.id, name)):
+        values = (name, self._size_bytes, self.id, name, name, self.id)
+        self.kept = bool(self._client.ask(KEEP, values))
+        # Who was cut off after this brings the same body again: then that stays, this goes.
+        if not self.kept and not self._client.ask(FIND, (name,)):
             raise _tidied_away()
-        self.kept = True
 
     def _send(self, size_bytes: int) -> None:
         piece = bytes(self._waiting[:size_bytes])

@@ -14,7 +14,7 @@ for its fact, which carries an id made by its writer.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -47,6 +47,7 @@ DROP = "SELECT {store}.drop_log(%b::bytea, %b::text, %b::bigint)"
 SWAP_LOCK = "SELECT {store}.swap_lock(%b::bytea, %b::bytea)"
 RISKY = """SELECT name FROM pg_settings
            WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off'"""
+TALLIES = "SELECT DISTINCT name FROM {store}.tally"
 TALLIED = "SELECT field, amount FROM {store}.tally WHERE name = %b"
 TALLY = """WITH added AS (
                INSERT INTO {store}.tally AS old (name, field, amount)
@@ -107,6 +108,9 @@ class PostgresLedger(PostgresReads):
         fields = sorted(amounts)  # In one order for all: two who add cannot wait for each other.
         added = [amounts[field] for field in fields]
         return dict(self.client.once(TALLY, (name, fields, added, name, fields)))
+
+    def tallies(self) -> Iterator[str]:
+        return (name for (name,) in self.client.ask(TALLIES))
 
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         with self._starting:

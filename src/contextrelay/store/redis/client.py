@@ -6,8 +6,9 @@ twice; `once` is sent at most once, and an Unavailable from it leaves open wheth
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -33,6 +34,7 @@ CONNECT_S_MAX = 5.0
 IDLE_S_MAX = 15
 SERVER_WORDS_CHARS_MAX = 200
 CONNECTIONS_MAX = 256
+SCANNED_KEYS = 1_000
 
 
 def connect(url: str) -> Client:
@@ -108,6 +110,13 @@ class Client:
         """Do all commands as one, at most once. Only for a single server: slots forbid it."""
         assert not self.clustered
         return self._guard(lambda: self._pipe(commands, atomic=True), sent_once=True)
+
+    def keys(self, begin: str) -> Iterator[str]:
+        """All keys that begin so, in no order; one may come twice. It looks at every key."""
+        pattern = re.sub(r"([\\*?\[\]])", r"\\\1", begin) + "*"
+        found = cast(Any, self._redis).scan_iter(match=pattern, count=SCANNED_KEYS)
+        while (key := self._guard(lambda: next(found, None), sent_once=False)) is not None:
+            yield key.decode()
 
     def subscribe(self, channel: str) -> PubSub:
         """Subscribe on any node: nodes pass on to each other what is published."""

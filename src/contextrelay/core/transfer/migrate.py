@@ -1,0 +1,358 @@
+"""Migration: a store is copied into another engine, log by log, while it is in use.
+
+A pass goes through the logs of both stores in the order of their names. What only the source has is
+copied, what both have is compared, and what only the target has was removed meanwhile, and goes. So
+a pass that was cut off is simply begun again, and a further one takes what came since. One that
+finds nothing to change has seen both equal: only then is the target opened.
+
+Rule: the target is locked from before its first write, and all that is in it was copied from the
+source. The source is only read; bodies are held meanwhile, so that none is deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import zip_longest
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from contextrelay.core.artifacts.bodies import where
+from contextrelay.core.schema import BODIES, RESTORE, Kind, walk_logs
+from contextrelay.core.stores import Stores
+from contextrelay.core.transfer.store_lock import MIGRATING, lock_to_fill, unlock
+from contextrelay.errors import Broken, Invalid
+from contextrelay.limits import (
+    CHUNK_BYTES,
+    MIGRATE_BATCH_BYTES,
+    MIGRATE_BATCH_WRITES,
+    MIGRATE_PAGE,
+    MIGRATE_PASSES_MAX,
+    MIGRATE_SHOW_S,
+    MIGRATE_THREADS,
+)
+from contextrelay.model.reports import MigrateReport, VerifyReport
+from contextrelay.store.file_errors import locked
+from contextrelay.store.ledger import UNLOCKED, Fact, Reads, Row, Write, lock_token
+
+Item = TypeVar("Item", str, Row)
+
+
+class Progress(Struct, frozen=True):
+    """How far a migration is."""
+
+    pass_number: int
+    logs: int
+    logs_total: int
+    body_bytes: int
+    body_bytes_total: int
+    seconds_left: float | None
+    """Of this pass, as it went so far."""
+
+
+def migrate(
+    source: Stores,
+    target: Stores,
+    show: Callable[[Progress], None] = lambda progress: None,
+    *,
+    check: Callable[[Stores], VerifyReport] | None = None,
+    stays_locked: bool = False,
+) -> MigrateReport:
+    """Copy a whole store into an empty one, or go on with that.
+
+    `check` is asked about the target before it is opened, by who writes there. `stays_locked`: more
+    is to come, so the target is not opened yet.
+
+    Raises:
+        Conflict: the target is not empty, and is no migration that was begun.
+        Invalid: both are the same store.
+    """
+    if source.ledger.locked_by() != UNLOCKED:
+        raise locked()
+    token = lock_to_fill(target, MIGRATING)
+    if source.ledger.locked_by() == token:
+        unlock(target, token)
+        raise Invalid("FROM and TO are the same store", "name another as TO")
+    with lock_token(token):
+        copying = _Copying(source, target, show)
+        changed = True
+        while changed and copying.passes < MIGRATE_PASSES_MAX:
+            changed = copying.go_through()
+        verified = None if check is None else check(target)
+    is_open = not changed and not stays_locked and not _has_problems(verified)
+    if is_open:
+        unlock(target, token)
+    return replace(copying.report(), is_same=not changed, is_open=is_open, verified=verified)
+
+
+def _has_problems(verified: VerifyReport | None) -> bool:
+    return verified is not None and verified.problem_count > 0
+
+
+class _Copying:
+    """The passes of one run, and what they came to."""
+
+    def __init__(self, source: Stores, target: Stores, show: Callable[[Progress], None]) -> None:
+        self.passes = 0
+        self._source_stores = source
+        self._target_stores = target
+        self._source = source.ledger
+        self._target = target.ledger
+        self._show = show
+        self._changes = self._bodies = self._body_bytes = 0
+        self._logs = self._seen_bytes = 0
+        self._logs_total = sum(1 for _ in walk_logs(self._source, ""))
+        self._bytes_total = sum(fact.size_bytes for fact in source.blobs.walk())
+        self._began = self._shown = time.monotonic()
+        self._writes: list[Write] = []
+        self._written_bytes = 0
+
+    def report(self) -> MigrateReport:
+        return MigrateReport(
+            source=self._source_stores.engine.address,
+            target=self._target_stores.engine.address,
+            passes=self.passes,
+            logs=self._logs,
+            changes=self._changes,
+            bodies=self._bodies,
+            body_bytes=self._body_bytes,
+            is_same=False,
+            is_open=False,
+        )
+
+    def go_through(self) -> bool:
+        """Make the target what the source is; whether anything had to be changed."""
+        before = self._changes
+        self.passes += 1
+        self._logs = self._seen_bytes = 0
+        self._began = time.monotonic()
+        self._show_progress()
+        with self._source_stores.blobs.hold(), ThreadPoolExecutor(MIGRATE_THREADS) as pool:
+            in_both: list[str] = []
+            for log, ours, theirs in _merged(
+                walk_logs(self._source, ""), walk_logs(self._target, ""), str
+            ):
+                if log == RESTORE:
+                    continue  # Each store's own: its lock, and where its blobs are.
+                if ours is None:
+                    self._drop(log)
+                elif theirs is None:
+                    self._copy(log)
+                else:
+                    in_both.append(log)
+                if len(in_both) == MIGRATE_PAGE:
+                    self._compare(in_both, pool)
+                    in_both = []
+                self._logs += ours is not None
+                if time.monotonic() - self._shown > MIGRATE_SHOW_S:
+                    self._show_progress()
+            self._compare(in_both, pool)
+            self._flush()
+        self._count()
+        self._show_progress()
+        return self._changes > before
+
+    # Logs
+
+    def _drop(self, log: str) -> None:
+        self._flush()
+        self._target.drop(log, expect=self._target.last(log))
+        self._changes += 1
+
+    def _copy(self, log: str) -> None:
+        """Copy a log of which the target has nothing."""
+        self._append(log, 0)
+        for kind in self._source.kinds(log):
+            page: list[Row] = []
+            for row in _rows(self._source, log, kind):
+                page.append(row)
+                if len(page) == MIGRATE_PAGE:
+                    self._put_rows(log, page)
+                    page = []
+            self._put_rows(log, page)
+
+    def _compare(self, logs: list[str], pool: ThreadPoolExecutor) -> None:
+        """Bring the target's copies of logs up to the source. Most are equal: looking waits."""
+        for log, is_equal in zip(logs, pool.map(self._is_equal, logs), strict=True):
+            if not is_equal:
+                self._correct(log)
+
+    def _is_equal(self, log: str) -> bool:
+        one, other = self._source, self._target
+        ours, theirs = (each.read(log, 0, MIGRATE_PAGE) for each in (one, other))
+        if ours != theirs:
+            return False
+        if not 0 < len(ours) < MIGRATE_PAGE:
+            head = one.last(log)
+            if head != other.last(log) or one.read(log, head - 1, 1) != other.read(
+                log, head - 1, 1
+            ):
+                return False
+        kinds = one.kinds(log)
+        return kinds == other.kinds(log) and all(
+            row == there
+            for kind in kinds
+            for row, there in zip_longest(_rows(one, log, kind), _rows(other, log, kind))
+        )
+
+    def _correct(self, log: str) -> None:
+        """Make the target's copy of a log what the source's is."""
+        if not self._correct_facts(log):
+            self._drop(log)
+            self._copy(log)
+            return
+        kinds = {*self._source.kinds(log), *self._target.kinds(log)}
+        for kind in sorted(kinds):
+            ours, theirs = (_rows(each, log, kind) for each in (self._source, self._target))
+            changed: list[Row] = []
+            for key, row, there in _merged(ours, theirs, lambda row: row.key):
+                if row != there:
+                    changed.append(row or Row(kind, key, None))
+                if len(changed) == MIGRATE_PAGE:
+                    self._put_rows(log, changed)
+                    changed = []
+            self._put_rows(log, changed)
+
+    def _correct_facts(self, log: str) -> bool:
+        """Bring the target's facts up to the source; False where they are those of another log.
+
+        A log that was dropped and begun again has other facts under the same numbers.
+        """
+        ours = self._source.read(log, 0, MIGRATE_PAGE)
+        theirs = self._target.read(log, 0, MIGRATE_PAGE)
+        head = self._target.last(log)
+        last_two = [self._source.read(log, head - 1, 1), self._target.read(log, head - 1, 1)]
+        if head > self._source.last(log) or not (_agree(ours, theirs) and _agree(*last_two)):
+            return False
+        first = ours[0].seq if ours else head + 1
+        if theirs and theirs[0].seq < first:
+            self._trim(log, first - 1)
+            head = max(head, first - 1)
+        self._append(log, head)
+        return True
+
+    def _append(self, log: str, head: int) -> None:
+        """Copy the facts behind a head."""
+        last = self._source.last(log)
+        while head < last and (facts := self._source.read(log, head, MIGRATE_PAGE)):
+            before = facts[0].seq - 1
+            if before > head:
+                self._trim(log, before)
+            self._put(Write(log, tuple(fact.body for fact in facts), expect=before))
+            head = facts[-1].seq
+        if last > head:
+            self._trim(log, last)
+
+    def _trim(self, log: str, head: int) -> None:
+        """Let a log begin behind a number: the source forgot what was before."""
+        self._flush()
+        self._target.trim(log, head + 1)
+        self._changes += 1
+
+    # Writing
+
+    def _put_rows(self, log: str, rows: list[Row]) -> None:
+        if not rows:
+            return
+        if log.startswith(BODIES) and any(row.kind == Kind.AT and row.body for row in rows):
+            self._bring_body(log.removeprefix(BODIES))
+        self._put(Write(log, rows=tuple(rows)))
+
+    def _put(self, write: Write) -> None:
+        self._writes.append(write)
+        self._changes += 1
+        self._written_bytes += sum(map(len, write.facts))
+        self._written_bytes += sum(100 + len(row.body or b"") for row in write.rows)
+        if self._written_bytes >= MIGRATE_BATCH_BYTES or len(self._writes) >= MIGRATE_BATCH_WRITES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._writes:
+            self._target.commit(*self._writes)
+        self._writes, self._written_bytes = [], 0
+
+    def _bring_body(self, sha256: str) -> None:
+        """Copy a large body, unless it is there: one that a pass cut off had brought already."""
+        at = where(self._source, sha256)
+        if at is None or at.blob is None:
+            return
+        self._seen_bytes += at.size_bytes
+        blobs = self._target_stores.blobs
+        with suppress(Broken):
+            for _ in blobs.read(at.blob, max(at.size_bytes - 1, 0), at.size_bytes):
+                return
+        with blobs.draft() as draft:
+            for chunk in self._source_stores.blobs.read(at.blob, 0, at.size_bytes, CHUNK_BYTES):
+                draft.write(chunk)
+            draft.keep(at.blob)
+        self._bodies += 1
+        self._body_bytes += at.size_bytes
+
+    def _count(self) -> None:
+        """Bring the counters up. They are no content: others may be counting meanwhile."""
+        for name in self._source.tallies():
+            there = self._target.tally(name, {})
+            amounts = {
+                counter: amount - there.get(counter, 0)
+                for counter, amount in self._source.tally(name, {}).items()
+                if amount != there.get(counter, 0)
+            }
+            if amounts:
+                self._target.tally(name, amounts)
+
+    # Progress
+
+    def _show_progress(self) -> None:
+        self._shown = time.monotonic()
+        done = self._weight(self._logs, self._seen_bytes)
+        total = self._weight(self._logs_total, self._bytes_total)
+        left_s = (self._shown - self._began) * max(total - done, 0) / done if done else None
+        self._show(
+            Progress(
+                self.passes,
+                self._logs,
+                max(self._logs, self._logs_total),
+                self._seen_bytes,
+                max(self._seen_bytes, self._bytes_total),
+                left_s,
+            )
+        )
+
+    def _weight(self, logs: int, body_bytes: int) -> float:
+        """How much work that is; a body that is there already is passed over in later passes."""
+        return logs + (body_bytes / CHUNK_BYTES if self.passes == 1 else 0)
+
+
+def _rows(ledger: Reads, log: str, kind: str) -> Iterator[Row]:
+    """The rows of one kind; a page that is not full is the last, which saves asking once more."""
+    after, page = "", [None] * MIGRATE_PAGE
+    while len(page) == MIGRATE_PAGE:
+        page = ledger.rows(log, kind, after, MIGRATE_PAGE)
+        yield from page
+        after = page[-1].key if page else after
+
+
+def _merged(
+    ours: Iterator[Item], theirs: Iterator[Item], key_of: Callable[[Item], str]
+) -> Iterator[tuple[str, Item | None, Item | None]]:
+    """Two walks in the order of their keys, together: each key with what either has."""
+    one, other = next(ours, None), next(theirs, None)
+    while one is not None or other is not None:
+        mine = None if one is None else key_of(one)
+        yours = None if other is None else key_of(other)
+        key = min(each for each in (mine, yours) if each is not None)
+        yield key, one if mine == key else None, other if yours == key else None
+        if mine == key:
+            one = next(ours, None)
+        if yours == key:
+            other = next(theirs, None)
+
+
+def _agree(ours: list[Fact], theirs: list[Fact]) -> bool:
+    """Whether facts of the same number are the same."""
+    bodies = {fact.seq: fact.body for fact in ours}
+    return all(bodies.get(fact.seq, fact.body) == fact.body for fact in theirs)
