@@ -535,7 +535,8 @@ A2A_UPDATES_MAX = 10_000
 A2A_MESSAGES_MAX = 1_000
 A2A_TASK_S_MAX = 3_600
 A2A_TASKS_AT_ONCE_MAX = 256
-A2A_RECORDS_KEPT_MAX = 2_000
+# An agent that works for longer is stopped at once where its task is canceled by another process.
+A2A_WATCHED_AFTER_S = 0.2
 A2A_AGENTS_MAX = 32
 A2A_CARD_S = 300
 # Of an agent elsewhere: its card, all of an answer, and what we put into one message.
@@ -549,7 +550,12 @@ A2A_HOOKS_MAX = 16
 A2A_HOOK_TRIES_MAX = 5
 A2A_HOOK_S_MAX = 10
 A2A_HOOK_ANSWER_BYTES_MAX = 64 * KIB
-A2A_HOOKS_WAITING_MAX = 1_000
+# Tasks whose webhooks one process serves, and how many of them it calls at once. What waits is in
+# the ledger: a process looks this often for what another left there, for as long as it is news.
+A2A_HOOKS_SERVED_MAX = 1_000
+A2A_HOOKS_AT_ONCE_MAX = 32
+A2A_HOOKS_LOOK_S = 60
+A2A_HOOK_NEWS_S_MAX = DAY_S
 
 # Project files
 PROJECT_FILE_BYTES_MAX = 8 * MIB

@@ -106,6 +106,7 @@ VALUES: dict[str, Any] = {
     "cache_key": "0" * 32,
     "step": "plan",
     "hook": {"url": "https://example.org/"},
+    "sent": {"thread": "t1", "after": 1, "key": None},
 }
 # What else has to be said, so that it is asked rightly.
 SAID: dict[str, dict[str, Any]] = {

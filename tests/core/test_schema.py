@@ -16,8 +16,9 @@ from contextrelay.core.schema import COUNTERS, ENGINE, LOGS, Kind, split_log, wa
 from contextrelay.errors import RelayError
 from contextrelay.logic.state.schema import fact
 from contextrelay.model.key import IssuedKey
+from contextrelay.model.thread import Sent
 from contextrelay.store.ledger import ONLY, Ledger
-from contextrelay.wire.verbs import EndThread, FinishStep, PutHook
+from contextrelay.wire.verbs import EndThread, FinishStep, PutHook, PutSent
 from tests.core.clock import DAY_MS, Clock
 from tests.core.keyed import as_seen_by, fill, owner, stores_of
 
@@ -69,7 +70,9 @@ def test_a_store_in_use_holds_nothing_but_what_the_schema_names() -> None:
     key = relay.new_key(tenant="acme")
     for each in (relay, as_seen_by(relay, key.key)):
         use(each, key)
-    relay.transport.ask(PutHook(relay.new_thread("task", kind="task").id, "h1", {"url": "x"}))
+    task = relay.new_thread("task", kind="task").id
+    relay.transport.ask(PutHook(task, "h1", {"url": "x"}))
+    relay.transport.ask(PutSent(task, Sent(thread=task, after=1, key=None)))
     stores = stores_of(relay)
     found = kinds_in(stores.ledger)
     for _ in range(3):

@@ -217,10 +217,7 @@ def walk_facts(ledger: Reads, log: str, after: int = 0) -> Iterator[Fact]:
 
 
 def first_page(found: Iterable[tuple[str, Item]], limit: int) -> tuple[list[Item], str]:
-    """The page that a listing shows, and the cursor of its last item where there are more.
-
-    `found`: cursors and items; one more than `limit` is taken of it, to see whether there is.
-    """
+    """The page that a listing shows of cursors and items, and its last cursor if there are more."""
     taken = list(islice(found, limit + 1))
     page = taken[:limit]
     return [item for _, item in page], page[-1][0] if len(taken) > limit else ""
@@ -274,6 +271,7 @@ _THREAD, _REMOVED = "with the thread", "when it is removed"
 _AGAIN = Rows(Kind.ONCE, "request", "the answer to a request with a key", "idempotency", "a day on")
 _LISTED = (Rows(Kind.THREAD, "time, id", "nothing", "threads/threads", _THREAD),)
 _RESULT = (Rows(Kind.RESULT, ONLY, "ref of a result", "capabilities/result_cache", "at its end"),)
+_SENT = Rows(Kind.HOOK, "thread", "how far its hooks were served", "threads/hooks", "at its end")
 _SWEPT = (Rows(Kind.CURSOR, ONLY, "the last time swept", "maintenance/sweep", "never"),)
 
 LOGS: tuple[Log, ...] = (
@@ -333,7 +331,7 @@ LOGS: tuple[Log, ...] = (
         (Rows(Kind.THREAD, "name, time, id", "nothing", "threads/threads", _THREAD),),
     ),
     Log(THREAD_INDEX, "none", "never", _LISTED),
-    Log(f"{KIND_INDEXES}<kind>", "none", "never", _LISTED),
+    Log(f"{KIND_INDEXES}<kind>", "none", "never", (*_LISTED, _SENT)),
     Log(
         LAST_USED,
         "none",
@@ -383,7 +381,7 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.ENDED, ONLY, "until when it is kept", "threads/threads", _REMOVED),
             Rows(Kind.STEP, "step", "how a step ended", "runs/steps", "when it is retried"),
             Rows(Kind.ACCEPTED, "ref, who", "a handoff was accepted", "packing/handoffs"),
-            Rows(Kind.HOOK, "id", "where its updates go", "threads/events", _REMOVED),
+            Rows(Kind.HOOK, "id", "where its updates go", "threads/hooks", _REMOVED),
             _AGAIN,
         ),
     ),

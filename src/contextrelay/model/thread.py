@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Raw, Struct
 
+from contextrelay.model.key import Key
+
 CREATED = "state.created"
 """A state's first version; `detail` holds `state`."""
 PATCHED = "state.patch.applied"
@@ -150,6 +152,16 @@ class Stats(Struct, frozen=True, kw_only=True):
     cache_misses: int = 0
     hop_count: int = 0
     basis: Literal["estimated: characters / 4"] = "estimated: characters / 4"
+
+
+class Sent(Struct, frozen=True, kw_only=True):
+    """How far the updates of a task were sent to its hooks."""
+
+    thread: str
+    after: int
+    """The seq of the last event that was sent."""
+    key: Key | None
+    """What was asked for with this key shows no more than it sees; None for the owner."""
 
 
 class Mirrored(Struct, frozen=True, kw_only=True):

@@ -66,3 +66,13 @@ def endless(asked: Asked) -> Iterator[str]:
     for number in itertools.count():
         yield f"{number} "
         threading.Event().wait(0.01)
+
+
+def holds(asked: Asked) -> Iterator[str]:
+    """Says nothing until it is stopped, and notes that it was."""
+    try:
+        while True:
+            yield ""
+            threading.Event().wait(0.02)
+    finally:
+        asked.thread.add_event("test.stopped", {})

@@ -36,7 +36,7 @@ KEY = Key(
 # Where a mistake in the traits would do most harm, they are written down twice.
 OWNERS = {
     *("Sweep", "Verify", "Backup", "Restore", "Survey", "MirrorThread", "AdoptState"),
-    *("PutHook", "ListHooks"),
+    *("PutHook", "ListHooks", "PutSent", "ReadSent", "ListSent"),
 }
 ADMINS = {"NewKey", "ListKeys", "RevokeKey", "ReadUsage", "PurgeCache", "RebuildSearch"}
 

@@ -220,11 +220,13 @@ class _Run:
                     f"the answer is over {RUN_ANSWER_BYTES_MAX:,} bytes",
                     "ask for parts of it, or for a document by relay_put",
                 )
-            if text:
-                # What is said after a look is a paragraph of its own.
-                between = "" if self._partial else _between(self._text())
-                self._partial.append(text)
-                yield Give([between + text])
+            if not text:
+                yield Give([""])  # A step, after which it may be ended.
+                continue
+            # What is said after a look is a paragraph of its own.
+            between = "" if self._partial else _between(self._text())
+            self._partial.append(text)
+            yield Give([between + text])
 
     def _use(self, reply: Reply) -> Flow[tuple[list[dict[str, Any]], tuple[ToolResult, ...]]]:
         """Use the tools that a reply asks for: what events say of it, and the results."""

@@ -129,6 +129,13 @@ def _kept(row: bytes) -> KeptKey:
         raise Broken(f"a key cannot be read: {error}", "make another: relay keys new") from error
 
 
+def good_key(stores: Stores, key: Key) -> Key | None:
+    """A key as it is now, None if it is good no more; an identity provider's is not kept here."""
+    row = stores.root.ledger.get(key_log(key.id), Kind.KEY, ONLY)
+    now = key if row is None else _kept(row).key
+    return now if is_good(now, stores.now_ms()) else None
+
+
 def every_key(stores: Stores, after: str = "") -> Iterator[Key]:
     """All keys by id, good or not, from behind one."""
     for log in walk_logs(stores.ledger, KEYS, key_log(after)):

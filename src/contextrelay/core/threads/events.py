@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
 
-from msgspec.json import decode
-
 from contextrelay.core.answers import answers
 from contextrelay.core.schema import Kind, thread_log, walk_facts
 from contextrelay.core.stores import Stores
@@ -15,19 +13,17 @@ from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import append_event, event_at, new_event
 from contextrelay.core.threads.threads import kept_until, make, show
 from contextrelay.errors import Refused
-from contextrelay.limits import EVENT_BYTES_MAX, LIST_ITEMS_MAX
+from contextrelay.limits import EVENT_BYTES_MAX
 from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.logic.state import event_chain
 from contextrelay.model.thread import Event, EventPage, Numbered, ThreadView
-from contextrelay.store.ledger import Reads, Row, Write
+from contextrelay.store.ledger import Reads, Row
 from contextrelay.wire.verbs import (
     AddEvent,
     BeginTask,
     Body,
     EndThread,
-    ListHooks,
     MakeCheckpoint,
-    PutHook,
     ReadEvents,
 )
 
@@ -94,22 +90,6 @@ def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbere
     event = new_event(stores, "checkpoint.created", verb.by, detail)
     row = Row(Kind.CHECKPOINT, verb.label, b"%d" % version)
     return _numbered(stores, verb.thread, append_event(stores, verb.thread, event, (row,)), event)
-
-
-@answers(PutHook)
-def put_hook(stores: Stores, verb: PutHook, body: Body) -> None:
-    find_record(stores.ledger, verb.thread)
-    check_label(verb.id, "id")
-    kept = None if verb.hook is None else check_json(verb.hook, "hook", EVENT_BYTES_MAX)
-    row = Row(Kind.HOOK, verb.id, kept)
-    stores.ledger.commit(Write(thread_log(verb.thread), rows=(row,)))
-
-
-@answers(ListHooks)
-def list_hooks(stores: Stores, verb: ListHooks, body: Body) -> list[dict[str, Any]]:
-    find_record(stores.ledger, verb.thread)
-    rows = stores.ledger.rows(thread_log(verb.thread), Kind.HOOK, "", LIST_ITEMS_MAX)
-    return [decode(row.body) for row in rows if row.body is not None]
 
 
 def history(ledger: Reads, thread: str, until: int) -> Iterator[Event]:

@@ -1,7 +1,9 @@
 """Hooks: the updates of a task, sent to URLs that its client named.
 
 A notification is signed (HMAC-SHA256 with the config's token, over the time and the body), tried
-again a few times, and goes only to where `http.fetch` may go; a redirect is not followed.
+again a few times, and goes only to where `http.fetch` may go; a redirect is not followed. What is
+to be sent is the log of the task; how far it was sent is kept, so that a server which is killed
+leaves to the next one what it did not send. One process sends for a task: the log says which.
 
 Rule: what a hook holds is secret. It is a row of the task's thread that no other door shows.
 """
@@ -12,6 +14,9 @@ import asyncio
 import hmac
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, suppress
+from secrets import token_hex
 from typing import Any
 
 from msgspec import ValidationError, convert, to_builtins
@@ -19,40 +24,57 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from contextrelay.client.relay import AsyncRelay
-from contextrelay.client.transport.local import AsyncLocal
+from contextrelay.client.transport.local import AsyncLocal, in_thread
+from contextrelay.core.access.callers import seen_by
+from contextrelay.core.access.keys import good_key
 from contextrelay.core.answer import answer
 from contextrelay.core.capabilities.fetch_target import Ways, checked_url
 from contextrelay.core.capabilities.http_fetch import post
-from contextrelay.doors.a2a.agents import pool
 from contextrelay.doors.a2a.parts import Viewer, show_update
-from contextrelay.doors.a2a.record import TaskRecord, Update
-from contextrelay.errors import Invalid, RelayError
+from contextrelay.doors.a2a.record import SENDS, TaskRecord, Update
+from contextrelay.doors.a2a.tasks import BY, Tasks, catch_up, is_dead, runner
+from contextrelay.errors import Gone, Invalid, NotFound, RelayError
 from contextrelay.limits import (
     A2A_HOOK_ANSWER_BYTES_MAX,
+    A2A_HOOK_NEWS_S_MAX,
     A2A_HOOK_S_MAX,
     A2A_HOOK_TRIES_MAX,
+    A2A_HOOKS_AT_ONCE_MAX,
+    A2A_HOOKS_LOOK_S,
     A2A_HOOKS_MAX,
-    A2A_HOOKS_WAITING_MAX,
+    A2A_HOOKS_SERVED_MAX,
 )
 from contextrelay.logic.access.public_addresses import reach_of
-from contextrelay.wire.a2a import ProtocolError, PushConfig
-from contextrelay.wire.verbs import ListHooks, PutHook
+from contextrelay.model.artifact import in_ms
+from contextrelay.model.thread import Sent
+from contextrelay.wire.a2a import INTERRUPTED, ProtocolError, PushConfig
+from contextrelay.wire.verbs import (
+    AddEvent,
+    ListHooks,
+    ListSent,
+    PutHook,
+    PutSent,
+    ReadSent,
+    ShowThread,
+)
 
 log = logging.getLogger("contextrelay.a2a")
 
 SIGNATURE = "X-Relay-Signature"
 """`t=SECONDS,v1=HEX`: HMAC-SHA256 of `SECONDS.BODY`, with the token of the config as its key."""
 TOKEN = "X-A2A-Notification-Token"
+# Of its own: agents do not wait for webhooks that are slow.
+_pool = ThreadPoolExecutor(A2A_HOOKS_AT_ONCE_MAX, "relay-hook")
 
 
 class Hooks:
     """The hooks of one server process: kept in the store, called here."""
 
-    def __init__(self) -> None:
-        self._without: set[str] = set()
-        """Tasks that had no hooks when they were last looked at."""
-        self._last: dict[str, asyncio.Task[None]] = {}
-        """The last notification of each task: the next one waits for it."""
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._id = token_hex(8)
+        self._serving: dict[str, asyncio.Task[None]] = {}
+        """Tasks whose updates this process sends."""
 
     # Keeping
 
@@ -71,14 +93,14 @@ class Hooks:
         if is_literal and reach_of(host) == "never":
             raise ProtocolError("InvalidParams", f"{host[:80]} is no address of a webhook")
 
-    async def add(self, local: AsyncLocal, task: str, hook: PushConfig) -> PushConfig:
-        """Keep a hook of a task, in place of one with its id."""
-        every = await self.of(local, task)
-        named = replace(hook, id=hook.id or local.stores.new_ref(), task_id=task, tenant="")
+    async def add(self, local: AsyncLocal, record: TaskRecord, hook: PushConfig) -> PushConfig:
+        """Keep a hook of a task, in place of one with its id; it is sent what comes from now on."""
+        every = await self.of(local, record.id)
+        named = replace(hook, id=hook.id or local.stores.new_ref(), task_id=record.id, tenant="")
         if len(every) >= A2A_HOOKS_MAX and named.id not in [each.id for each in every]:
             raise ProtocolError("InvalidParams", f"{A2A_HOOKS_MAX} hooks of a task are all")
-        await _space(local).ask(PutHook(task, named.id, to_builtins(named)))
-        self._without.discard(task)
+        await _space(local).ask(PutHook(record.id, named.id, to_builtins(named)))
+        await self.go_on(local, record)
         return named
 
     async def remove(self, local: AsyncLocal, task: str, id: str) -> None:
@@ -105,56 +127,146 @@ class Hooks:
         """A hook as its client sees it: what it sent."""
         return to_builtins(hook)
 
-    # Calling
+    # Sending
 
-    def heard(self, local: AsyncLocal, record: TaskRecord, update: Update) -> None:
-        """Send an update to the hooks of its task, after those before it."""
-        # Another process may have kept a hook since: at the end of a task they are always read.
-        if record.id in self._without and not record.is_over:
+    async def go_on(self, local: AsyncLocal, record: TaskRecord) -> None:
+        """Send the updates of a task to its hooks, if it has some and no other process does."""
+        if record.id in self._serving or not await self.of(local, record.id):
             return
-        self._without.discard(record.id)
-        if len(self._last) >= A2A_HOOKS_WAITING_MAX:
-            log.warning("too many notifications wait: one of task %s is left out", record.id)
+        space, caller = _space(local), local.stores.caller
+        sent = await space.ask(ReadSent(record.id))
+        if sent is None and not record.is_over:
+            key = None if caller is None else caller.key
+            sent = Sent(thread=record.id, after=record.seq, key=key)
+            await space.ask(PutSent(record.id, sent))
+        if sent is not None:
+            self._serve(local, record, sent)
+
+    def _serve(self, local: AsyncLocal, record: TaskRecord, sent: Sent) -> None:
+        # One more is in the ledger, and its turn comes.
+        if record.id in self._serving or len(self._serving) >= A2A_HOOKS_SERVED_MAX:
             return
-        before = self._last.get(record.id)
-        task = asyncio.create_task(self._send(local, record, update, before))
-        self._last[record.id] = task
+        serving = asyncio.create_task(self._served(local, record, sent))
+        self._serving[record.id] = serving
+        serving.add_done_callback(lambda done: self._serving.pop(record.id, None))
 
-        def gone(done: asyncio.Task[None]) -> None:
-            if self._last.get(record.id) is done:
-                del self._last[record.id]
-
-        task.add_done_callback(gone)
-
-    async def _send(
-        self,
-        local: AsyncLocal,
-        record: TaskRecord,
-        update: Update,
-        before: asyncio.Task[None] | None,
-    ) -> None:
+    async def _served(self, local: AsyncLocal, record: TaskRecord, sent: Sent) -> None:
+        """Send updates until a task is over, or waits for its user and is left to any process."""
+        seen = TaskRecord(record.id, record.context, record.agent)
         try:
-            hooks = await self.of(local, record.id)
-            if not hooks:
-                if not record.is_over:
-                    self._without.add(record.id)
-                return
-            viewer = Viewer(AsyncRelay.over(local), "", False)
-            body = encode(await show_update(viewer, record, update))
+            await catch_up(local, seen)
+            while claimed := await self._claim(local, seen):
+                own = TaskRecord(record.id, record.context, record.agent)
+                await catch_up(local, own, sent.after)
+                if not await self._send(local, own, sent, claimed):
+                    return
+                await _space(local).ask(AddEvent(own.id, SENDS, {"runner": None}, BY + own.agent))
+                await catch_up(local, seen)
+                if seen.state in INTERRUPTED:
+                    return
+                sent = await _space(local).ask(ReadSent(record.id)) or sent
+        except (NotFound, Gone):
+            await _space(local).ask(PutSent(record.id, None))
         except RelayError as error:
             log.warning("cannot notify of task %s: %s", record.id, error)
-            return
-        if before is not None:
-            await asyncio.wait([before])
+
+    async def _claim(self, local: AsyncLocal, seen: TaskRecord) -> int:
+        """Become the one that sends the updates of a task: the process that says so first.
+
+        The seq of what it said; 0 where another one sends them.
+        """
+        if seen.sender is not None and not is_dead(local, seen.sender):
+            return seen.sender.seq if seen.sender.server == self._id else 0
+        once = f"a2a hooks {seen.id} {0 if seen.sender is None else seen.sender.seq}"
+        detail = {"runner": runner(), "server": self._id}
+        claim = AddEvent(seen.id, SENDS, detail, BY + seen.agent)
+        event = await _space(local).ask(claim, key=once)
+        return event.seq if event.event.detail.get("server") == self._id else 0
+
+    async def _send(self, local: AsyncLocal, own: TaskRecord, sent: Sent, claimed: int) -> bool:
+        """Send what is behind the place of a record; whether the task now waits for its user."""
+        space = _space(local)
+        async with aclosing(self._tasks.follow(local, own, INTERRUPTED)) as updates:
+            async for update in updates:
+                hooks = await self.of(local, own.id)
+                if not hooks:
+                    await space.ask(PutSent(own.id, None))
+                    return False
+                if own.sender is not None and own.sender.seq > claimed:
+                    return False  # Another process took us for dead, and sends them.
+                if _is_news(local, own):
+                    await self._notify(local, own, update, hooks)
+                await space.ask(PutSent(own.id, replace(sent, after=own.seq)))
+        if own.is_over:
+            await space.ask(PutSent(own.id, None))
+        return own.state in INTERRUPTED
+
+    async def _notify(
+        self, local: AsyncLocal, own: TaskRecord, update: Update, hooks: list[PushConfig]
+    ) -> None:
+        viewer = Viewer(AsyncRelay.over(local), "", False)
+        body = encode(await show_update(viewer, own, update))
         await asyncio.gather(*(_deliver(local, hook, body) for hook in hooks))
 
+    # Going on
+
+    async def look_after(self, local: AsyncLocal) -> None:
+        """Send what other processes left unsent when they ended; now, and every now and then."""
+        while True:
+            try:
+                await self._look(local)
+            except RelayError as error:
+                log.warning("cannot look for notifications: %s", error)
+            await asyncio.sleep(A2A_HOOKS_LOOK_S)
+
+    async def _look(self, local: AsyncLocal) -> None:
+        after = ""
+        while page := await local.ask(ListSent(after)):
+            for sent in page:
+                if sent.thread not in self._serving:
+                    await self._take_up(local, sent)
+            after = page[-1].thread
+
+    async def _take_up(self, local: AsyncLocal, sent: Sent) -> None:
+        """Go on where another process ended, as far as the key that asked for it still may."""
+        asked_by = sent.key
+        key = asked_by and await in_thread(lambda: good_key(local.stores, asked_by))
+        if asked_by is not None and key is None:
+            await local.ask(PutSent(sent.thread, None))
+            return
+        own = local if key is None else local.over(seen_by(local.stores, key))
+        record = None
+        with suppress(NotFound, Gone):
+            view = await own.ask(ShowThread(sent.thread))
+            agent = (view.created_by or "").removeprefix(BY)
+            if agent not in self._tasks.agents:
+                return  # Another server's.
+            record = await self._tasks.read(own, view, agent)
+        if record is None:
+            await local.ask(PutSent(sent.thread, None))
+        elif record.state not in INTERRUPTED or await _has_unsent(own, record, sent):
+            self._serve(own, record, sent)
+
     async def stop(self) -> None:
-        """Give up what waits; in the event loop, when no task is worked on."""
-        waiting = list(self._last.values())
-        for each in waiting:
+        """Leave what waits to the next process; in the event loop, when no task is worked on."""
+        serving = list(self._serving.values())
+        for each in serving:
             each.cancel()
-        if waiting:
-            await asyncio.wait(waiting)
+        if serving:
+            await asyncio.wait(serving)
+
+
+async def _has_unsent(local: AsyncLocal, record: TaskRecord, sent: Sent) -> bool:
+    before = TaskRecord(record.id, record.context, record.agent)
+    await catch_up(local, before, sent.after)
+    return before.updates < record.updates
+
+
+def _is_news(local: AsyncLocal, own: TaskRecord) -> bool:
+    """Whether the last event of a task is not too old to be sent."""
+    if own.at is None:
+        return False
+    return local.stores.now_ms() - in_ms(own.at) < A2A_HOOK_NEWS_S_MAX * 1000
 
 
 def _space(local: AsyncLocal) -> AsyncLocal:
@@ -175,7 +287,7 @@ async def _deliver(local: AsyncLocal, hook: PushConfig, body: bytes) -> None:
             await asyncio.sleep(2 ** (attempt - 1))
         headers = _headers(hook, body, int(time.time()))
         try:
-            await asyncio.wrap_future(pool.submit(post, hook.url, body, headers, ways))
+            await asyncio.wrap_future(_pool.submit(post, hook.url, body, headers, ways))
             return
         except Invalid as error:  # It is refused, there or here: that will not change.
             log.warning("a webhook is not called: %s", error.message)

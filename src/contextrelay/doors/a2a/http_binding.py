@@ -64,14 +64,12 @@ class Mounted:
     """The paths of A2A on a server."""
 
     def __init__(self, hub: Hub, specs: tuple[str, ...], grpc_address: str = "") -> None:
-        hooks = Hooks()
         tasks = Tasks(hub, open_agents(specs))
-        tasks.heard = hooks.heard
-        self.service = Service(tasks, hooks)
+        self.service = Service(tasks, Hooks(tasks))
         self._first = next(iter(tasks.agents))
         self._grpc_address = grpc_address
         self._grpc: GrpcServer | None = None
-        self._resuming: asyncio.Task[None] | None = None
+        self._resuming: list[asyncio.Task[None]] = []
         self._since = formatdate(usegmt=True).encode()
         build()  # Which version it is takes a moment to find out.
 
@@ -81,7 +79,10 @@ class Mounted:
         Raises:
             Invalid: the address for gRPC cannot be had.
         """
-        self._resuming = asyncio.create_task(self.service.tasks.resume(door.relay))
+        self._resuming = [
+            asyncio.create_task(self.service.tasks.resume(door.relay)),
+            asyncio.create_task(self.service.hooks.look_after(door.relay)),
+        ]
         if self._grpc_address and door.a2a_options is not None:
             from contextrelay.doors.a2a.grpc_binding import GrpcServer
 
@@ -91,8 +92,8 @@ class Mounted:
 
     async def stop(self) -> None:
         """End all work, once every request is answered."""
-        if self._resuming is not None:
-            self._resuming.cancel()
+        for each in self._resuming:
+            each.cancel()
         if self._grpc is not None:
             await self._grpc.stop()
         await self.service.tasks.stop()

@@ -102,7 +102,10 @@ async def _taken(visit: Visit, asked: SendMessage) -> TaskRecord:
     tasks, hooks = visit.service.tasks, visit.service.hooks
     hook = asked.configuration.task_push_notification_config
     if hook is None:
-        return await tasks.ask(visit.local, visit.agent, asked.message)
+        record = await tasks.ask(visit.local, visit.agent, asked.message)
+        if asked.message.task_id:
+            await hooks.go_on(visit.local, record)
+        return record
     hooks.check(hook)
     # It is there before the first update is.
     add = partial(hooks.add, visit.local, hook=hook)
@@ -176,6 +179,7 @@ async def cancel(visit: Visit, asked: GetTask) -> Document:
     """End a task."""
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.id)
     await visit.service.tasks.cancel(visit.local, record)
+    await visit.service.hooks.go_on(visit.local, record)
     return await show_task(visit.viewer(), record)
 
 
@@ -196,7 +200,7 @@ async def create_hook(visit: Visit, asked: PushConfig) -> Document:
     hooks = visit.service.hooks
     hooks.check(asked)
     record = await visit.service.tasks.find(visit.local, visit.agent, asked.task_id)
-    return hooks.shown(await hooks.add(visit.local, record.id, asked))
+    return hooks.shown(await hooks.add(visit.local, record, asked))
 
 
 async def get_hook(visit: Visit, asked: NamedConfig) -> Document:

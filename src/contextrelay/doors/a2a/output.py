@@ -7,7 +7,6 @@ slower agent. At the end they are one artifact of the thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import to_builtins
@@ -23,7 +22,6 @@ from contextrelay.doors.a2a.record import (
     KeptMessage,
     KeptPart,
     TaskRecord,
-    Update,
 )
 from contextrelay.doors.a2a.work import WORDS, Direct, Made, Output, Say
 from contextrelay.errors import Failed, TooLarge
@@ -36,18 +34,15 @@ from contextrelay.limits import (
 from contextrelay.wire.a2a import COMPLETED, INTERRUPTED, TERMINAL, Part, TaskState
 from contextrelay.wire.verbs import AddEvent, EndThread, Peek, PutOutput, ReadEvents
 
-Heard = Callable[[AsyncLocal, TaskRecord, Update], None]
-
 
 class Writer:
     """Writes what one agent makes of one message."""
 
-    def __init__(self, local: AsyncLocal, record: TaskRecord, by: str, heard: Heard) -> None:
+    def __init__(self, local: AsyncLocal, record: TaskRecord, by: str) -> None:
         self._local = local
         self._record = record
         self._thread = AsyncThread(AsyncRelay.over(local), record.id)
         self._by = by
-        self._heard = heard
         self._words: list[str] = []
         """All of them."""
         self._written = 0
@@ -56,6 +51,8 @@ class Writer:
         self._writing: asyncio.Task[None] | None = None
         self._is_whole = False
         self._state: TaskState | None = None
+        self._has_ended = False
+        """Whether the end of the task is of this writer."""
 
     async def put(self, made: Made) -> None:
         """Write something down.
@@ -98,6 +95,7 @@ class Writer:
         if text:
             said = said_by_agent(self._local.stores.new_ref(), text, is_direct)
             detail["message"] = to_builtins(said)
+        self._has_ended = self._has_ended or state in TERMINAL
         kind = EndThread if state in TERMINAL else AddEvent
         await self._local.ask(kind(self._record.id, STATUS, detail, self._by))
         await self._catch_up()
@@ -178,6 +176,7 @@ class Writer:
             media_type,
             self._by,
         )
+        self._has_ended = self._has_ended or is_end
         await self._local.ask(put, body)
         self._state = COMPLETED if is_end else self._state
         await self._catch_up()
@@ -207,11 +206,9 @@ class Writer:
         """
         page = await self._local.ask(ReadEvents(self._record.id, self._record.seq))
         for each in page.events:
-            update = self._record.take(each)
-            if update is not None:
-                self._heard(self._local, self._record, update)
-            if self._record.is_over and each.event.by != self._by:
-                raise Failed("the task was ended")
+            self._record.take(each)
+        if self._record.is_over and not self._has_ended:
+            raise Failed("the task was ended")
 
 
 def said_by_agent(message_id: str, text: str, is_direct: bool = False) -> KeptMessage:

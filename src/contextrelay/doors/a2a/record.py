@@ -11,8 +11,9 @@ from typing import Any
 from msgspec import UNSET, Struct, ValidationError, convert
 from msgspec.structs import replace
 
-from contextrelay.doors.pipeline.record import Runner
-from contextrelay.model.thread import Event, Numbered
+from contextrelay.doors.pipeline.record import Runner, this_runner
+from contextrelay.limits import A2A_TASK_S_MAX
+from contextrelay.model.thread import Numbered
 from contextrelay.wire.a2a import TERMINAL, WORKING, Part, TaskState
 
 ASKED = "task.asked"
@@ -24,6 +25,8 @@ ARTIFACT = "task.artifact"
 """Something was made: `artifact`, `append`, `last`; `whole`: the part that stands for all of it."""
 RUNS = "task.runs"
 """Another process works on it: `runner`; `note`: what the agent needs to go on after a restart."""
+SENDS = "task.sends"
+"""A process sends the updates to the hooks of the task: `runner`, or None where it ended that."""
 FETCHED = "task.fetched"
 """A URL that a part names was read: `url`, `ref`."""
 
@@ -85,6 +88,38 @@ class Piece(Struct, frozen=True, kw_only=True):
 Update = Status | Piece
 
 
+class Claim(Struct, frozen=True, kw_only=True):
+    """A process that works on a task, or sends its updates, since an event."""
+
+    runner: Runner | None
+    """None where it said that it ended."""
+    since: datetime
+    seq: int
+    server: str = ""
+    """Which server of that process it is."""
+
+    def is_dead(self, now: datetime, is_embedded: bool) -> bool:
+        """Whether that process is gone. One on another machine gets the time of a task.
+
+        `is_embedded`: the store is of one machine, which may have been started again.
+        """
+        if self.runner is None or self.runner.is_here:
+            return self.runner is None or not self.runner.is_alive
+        _, _, boot = this_runner().host.partition(" ")
+        if is_embedded and boot and not self.runner.host.endswith(boot):
+            return True
+        return (now - self.since).total_seconds() > A2A_TASK_S_MAX
+
+
+def _claim(numbered: Numbered) -> Claim:
+    try:
+        runner = convert(numbered.event.detail.get("runner"), Runner | None)
+    except ValidationError:  # Somebody else wrote it.
+        runner = None
+    server = str(numbered.event.detail.get("server", ""))
+    return Claim(runner=runner, since=numbered.event.at, seq=numbered.seq, server=server)
+
+
 class TaskRecord:
     """A task by its events, in order."""
 
@@ -93,12 +128,16 @@ class TaskRecord:
         self.context = context
         self.agent = agent
         self.seq = 0
+        self.at: datetime | None = None
+        """When its last event was."""
         self.updates = 0
         self.status: Status | None = None
         self.history: list[KeptMessage] = []
         self.artifacts: dict[str, KeptArtifact] = {}
         self.fetched: dict[str, str] = {}
-        self.runner: Runner | None = None
+        self.runner: Claim | None = None
+        self.sender: Claim | None = None
+        """Who sends its updates to its hooks, or did."""
         self.note: dict[str, Any] = {}
 
     @property
@@ -117,25 +156,28 @@ class TaskRecord:
 
     def take(self, numbered: Numbered) -> Update | None:
         """Follow one event; what it is to those who follow the task."""
-        self.seq = numbered.seq
+        self.seq, self.at = numbered.seq, numbered.event.at
+        if numbered.event.type == SENDS:
+            self.sender = _claim(numbered)
         if self.is_over or not numbered.event.type.startswith("task."):
             return None
         try:
-            return self._taken(numbered.event)
+            return self._taken(numbered)
         except ValidationError:  # Somebody else wrote it.
             return None
 
-    def _taken(self, event: Event) -> Update | None:
+    def _taken(self, numbered: Numbered) -> Update | None:
+        event = numbered.event
         detail = event.detail
         match event.type:
             case "task.asked":
                 self.history.append(convert(detail.get("message"), KeptMessage))
-                self.runner = convert(detail.get("runner"), Runner)
+                self.runner = _claim(numbered)
                 is_first = self.status is None
                 self.status = Status(state=WORKING, at=event.at)
                 return None if is_first else self.status
             case "task.runs":
-                self.runner = convert(detail.get("runner"), Runner)
+                self.runner = _claim(numbered)
                 self.note = convert(detail.get("note", {}), dict[str, Any])
             case "task.status":
                 self.status = convert({"at": event.at, **detail}, Status)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,15 @@ from contextrelay.core.schema import thread_log
 from contextrelay.doors.a2a.asked import asked_of
 from contextrelay.doors.a2a.output import Writer, said_by_agent
 from contextrelay.doors.a2a.parts import check_parts, keep_message, kept_whole
-from contextrelay.doors.a2a.record import ASKED, RUNS, STATUS, KeptMessage, TaskRecord, Update
+from contextrelay.doors.a2a.record import (
+    ASKED,
+    RUNS,
+    STATUS,
+    Claim,
+    KeptMessage,
+    TaskRecord,
+    Update,
+)
 from contextrelay.doors.a2a.work import Agent
 from contextrelay.doors.pipeline.record import plain_runner
 from contextrelay.errors import Gone, Limited, NotFound, RelayError
@@ -31,11 +39,14 @@ from contextrelay.limits import (
     A2A_TASK_S_MAX,
     A2A_TASKS_AT_ONCE_MAX,
     A2A_TASKS_LISTED_MAX,
+    A2A_WATCHED_AFTER_S,
     LIST_ITEMS_MAX,
+    NUMBER_MAX,
     WAIT_S_MAX,
 )
+from contextrelay.model.artifact import moment
 from contextrelay.model.ref import is_ref
-from contextrelay.model.thread import ThreadView
+from contextrelay.model.thread import Numbered, ThreadView
 from contextrelay.wire.a2a import (
     CANCELED,
     FAILED,
@@ -60,8 +71,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("contextrelay.a2a")
 
-Heard = Callable[[AsyncLocal, TaskRecord, Update], None]
-_BY = "a2a/"
+Before = Callable[[TaskRecord], Awaitable[object]]
+BY = "a2a/"
+"""Who makes the tasks of an agent: this and its name."""
 _DIED = "the server that worked on it ended; send the message again"
 
 
@@ -71,8 +83,6 @@ class Tasks:
     def __init__(self, hub: Hub, agents: dict[str, Agent]) -> None:
         self.hub = hub
         self.agents = agents
-        self.heard: Heard = lambda local, record, update: None
-        """Called with each update of a task that this process works on."""
         self._working: dict[str, asyncio.Task[None]] = {}
 
     # Finding
@@ -86,15 +96,15 @@ class Tasks:
         record = None
         if is_ref(task):
             with suppress(NotFound, Gone):
-                record = await self._read(local, await local.ask(Show(task)), agent)
+                record = await self.read(local, await local.ask(Show(task)), agent)
         if record is None:
             raise ProtocolError("TaskNotFound", f"there is no task {task[:80]!r}")
         await self._end_if_dead(local, record)
         return record
 
-    async def _read(self, local: AsyncLocal, view: ThreadView, agent: str) -> TaskRecord | None:
+    async def read(self, local: AsyncLocal, view: ThreadView, agent: str) -> TaskRecord | None:
         """What the log of a task says; None where it is no task of that agent."""
-        if view.kind != "task" or view.created_by != _BY + agent:
+        if view.kind != "task" or view.created_by != BY + agent:
             return None
         record = TaskRecord(view.thread_id, view.name or "", agent)
         await catch_up(local, record)
@@ -109,7 +119,7 @@ class Tasks:
             for view in page.threads:
                 if context in ("", view.name):
                     with suppress(NotFound, Gone):
-                        record = await self._read(local, view, agent)
+                        record = await self.read(local, view, agent)
                         found += [] if record is None else [record]
             seen, after = seen + len(page.threads), page.next
             if not after:
@@ -123,9 +133,9 @@ class Tasks:
         local: AsyncLocal,
         agent: str,
         message: Message,
-        before: Callable[[str], Awaitable[object]] | None = None,
+        before: Before | None = None,
     ) -> TaskRecord:
-        """Take a message in, and begin to work on it; `before` that, call something with its id.
+        """Take a message in, and begin to work on it; `before` that, call something.
 
         Raises:
             ProtocolError: there is no such task, or it takes no message now.
@@ -140,15 +150,15 @@ class Tasks:
         if message.task_id:
             record = await self._continued(local, agent, message)
         elif (kept := kept_whole(message)) is not None:
-            begin = BeginTask(name, ASKED, _asked(kept), _BY + agent)
+            begin = BeginTask(name, ASKED, _asked(kept), BY + agent)
             record = TaskRecord((await local.ask(begin)).thread_id, name, agent)
             await catch_up(local, record)
             return await self._taken(local, record, kept, before)
         else:
-            view = await local.ask(NewThread(name, _BY + agent, "task"))
+            view = await local.ask(NewThread(name, BY + agent, "task"))
             record = TaskRecord(view.thread_id, name, agent)
         kept = await keep_message(AsyncThread(AsyncRelay.over(local), record.id), message, "a2a")
-        await local.ask(AddEvent(record.id, ASKED, _asked(kept), _BY + agent))
+        await local.ask(AddEvent(record.id, ASKED, _asked(kept), BY + agent))
         await catch_up(local, record)
         return await self._taken(local, record, kept, before)
 
@@ -157,10 +167,10 @@ class Tasks:
         local: AsyncLocal,
         record: TaskRecord,
         kept: KeptMessage,
-        before: Callable[[str], Awaitable[object]] | None,
+        before: Before | None,
     ) -> TaskRecord:
         if before is not None:
-            await before(record.id)
+            await before(record)
         self._begin(local, record, kept)
         return record
 
@@ -184,14 +194,38 @@ class Tasks:
         own = TaskRecord(record.id, record.context, record.agent)
         working = asyncio.create_task(self._work(local, own, kept), name=f"task {record.id}")
         self._working[record.id] = working
-        working.add_done_callback(lambda done: self._working.pop(record.id, None))
+        # Most are done before this costs anything.
+        loop = asyncio.get_running_loop()
+        watch = loop.call_later(A2A_WATCHED_AFTER_S, self._watch, local, own, working)
+
+        def end(done: asyncio.Task[None]) -> None:
+            self._working.pop(record.id, None)
+            watch.cancel()
+
+        working.add_done_callback(end)
+
+    def _watch(self, local: AsyncLocal, own: TaskRecord, working: asyncio.Task[None]) -> None:
+        watching = asyncio.create_task(self._stop_if_canceled(local, own, working))
+        working.add_done_callback(lambda done: watching.cancel())
+
+    async def _stop_if_canceled(
+        self, local: AsyncLocal, own: TaskRecord, working: asyncio.Task[None]
+    ) -> None:
+        """Stop an agent whose task another process cancels: the log says so."""
+        seen = TaskRecord(own.id, own.context, own.agent)
+        seen.seq = own.seq
+        with suppress(RelayError):  # The next write sees it.
+            async for _ in self.follow(local, seen):
+                pass
+        if seen.state == CANCELED:
+            working.cancel()
 
     # Working
 
     async def _work(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> None:
         """Let the agent work on a message, and write down what comes of it."""
         agent = self.agents[record.agent]
-        writer = Writer(local, record, _BY + record.agent, self.heard)
+        writer = Writer(local, record, BY + record.agent)
         try:
             await catch_up(local, record)
             if any(part.ref for part in kept.parts):
@@ -208,19 +242,21 @@ class Tasks:
         except asyncio.CancelledError:
             # Canceled: the log says so. The server ends: an agent elsewhere goes on.
             if not agent.lives_elsewhere:
-                await self._fail(writer, "the server was stopped")
+                await self._fail(local, record, "the server was stopped")
             raise
         except TimeoutError:
-            await self._fail(writer, f"it took more than {A2A_TASK_S_MAX} s")
+            await self._fail(local, record, f"it took more than {A2A_TASK_S_MAX} s")
         except RelayError as error:
-            await self._fail(writer, error.message)
+            await self._fail(local, record, error.message)
         except Exception as error:
             log.exception("agent %s failed", record.agent)
-            await self._fail(writer, f"{type(error).__name__}: {error}")
+            await self._fail(local, record, f"{type(error).__name__}: {error}")
 
-    async def _fail(self, writer: Writer, why: str) -> None:
+    async def _fail(self, local: AsyncLocal, record: TaskRecord, why: str) -> None:
         try:
-            await writer.say(FAILED, why[:500])
+            await catch_up(local, record)
+            if not record.is_over:
+                await self._finish(local, record, FAILED, why[:500])
         except RelayError as error:
             log.warning("cannot note why a task failed: %s", error)
 
@@ -235,13 +271,17 @@ class Tasks:
 
     async def follow(
         self, local: AsyncLocal, record: TaskRecord, until: frozenset[TaskState] = frozenset()
-    ) -> AsyncIterator[Update]:
-        """The updates of a task behind what its record has seen, to its end or a state."""
-        while not record.is_over and record.state not in until:
-            if updates := await catch_up(local, record):
-                for update in updates:
-                    yield update
-            elif self.hub.is_closing:
+    ) -> AsyncGenerator[Update]:
+        """The updates of a task behind what its record has seen, to its end or a state.
+
+        While one is looked at, the record is as it was with that.
+        """
+        while not record.is_over:
+            if page := await _read_on(local, record):
+                for each in page:
+                    if (update := record.take(each)) is not None:
+                        yield update
+            elif record.state in until or self.hub.is_closing:
                 return
             elif not await self.hub.wait_for(
                 local.stores, thread_log(record.id), record.seq, WAIT_S_MAX
@@ -267,17 +307,17 @@ class Tasks:
         """Fail a task whose agent died with its server; one that lives elsewhere is awaited."""
         if record.state != WORKING or record.id in self._working or record.runner is None:
             return
-        if not record.runner.is_here or record.runner.is_alive:
+        if not is_dead(local, record.runner):
             return
         if not self.agents[record.agent].lives_elsewhere:
             await self._finish(local, record, FAILED, _DIED)
             return
         # Of several processes that see it, one goes on with it: the one that says so first.
-        once = f"a2a {record.id} {record.runner.pid} {record.runner.began}"
-        detail = {"runner": _runner(), "note": record.note}
-        event = await local.ask(AddEvent(record.id, RUNS, detail, _BY + record.agent), key=once)
+        once = f"a2a {record.id} {record.runner.seq}"
+        detail = {"runner": runner(), "note": record.note}
+        event = await local.ask(AddEvent(record.id, RUNS, detail, BY + record.agent), key=once)
         await catch_up(local, record)
-        is_ours = event.event.detail.get("runner") == _runner()
+        is_ours = event.event.detail.get("runner") == runner()
         # Another request of this process may have seen it meanwhile.
         if is_ours and record.state == WORKING and record.id not in self._working:
             self._begin(local, record, record.history[-1])
@@ -288,9 +328,8 @@ class Tasks:
         detail = {"state": state}
         if why:
             detail["message"] = to_builtins(said_by_agent(local.stores.new_ref(), why))
-        await local.ask(EndThread(record.id, STATUS, detail, _BY + record.agent))
-        for update in await catch_up(local, record):
-            self.heard(local, record, update)
+        await local.ask(EndThread(record.id, STATUS, detail, BY + record.agent))
+        await catch_up(local, record)
 
     async def resume(self, local: AsyncLocal) -> None:
         """Look after tasks that a server before this one left behind."""
@@ -311,20 +350,30 @@ class Tasks:
 
 
 def _asked(kept: KeptMessage) -> dict[str, Any]:
-    return {"message": to_builtins(kept), "runner": _runner()}
+    return {"message": to_builtins(kept), "runner": runner()}
 
 
 @cache
-def _runner() -> dict[str, Any]:
+def runner() -> dict[str, Any]:
     """This process, for others to see whether it is still there."""
     return plain_runner()
 
 
-async def catch_up(local: AsyncLocal, record: TaskRecord) -> list[Update]:
-    """Follow what is new in a task's log."""
-    updates: list[Update] = []
-    while page := (await local.ask(ReadEvents(record.id, record.seq, LIST_ITEMS_MAX))).events:
-        updates += [update for each in page if (update := record.take(each)) is not None]
+def is_dead(local: AsyncLocal, claim: Claim) -> bool:
+    """Whether the process that has something in hand is gone."""
+    is_embedded = local.stores.engine.home is not None
+    return claim.is_dead(moment(local.stores.now_ms()), is_embedded)
+
+
+async def catch_up(local: AsyncLocal, record: TaskRecord, to: int = NUMBER_MAX) -> None:
+    """Follow what is new in a task's log, not further than to a seq."""
+    while record.seq < to and (page := await _read_on(local, record)):
+        for each in page:
+            if each.seq <= to:
+                record.take(each)
         if len(page) < LIST_ITEMS_MAX:
             break
-    return updates
+
+
+async def _read_on(local: AsyncLocal, record: TaskRecord) -> list[Numbered]:
+    return (await local.ask(ReadEvents(record.id, record.seq, LIST_ITEMS_MAX))).events

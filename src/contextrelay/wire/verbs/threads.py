@@ -14,6 +14,7 @@ from contextrelay.model.thread import (
     EventPage,
     Mirrored,
     Numbered,
+    Sent,
     ThreadKind,
     ThreadListing,
     ThreadView,
@@ -236,7 +237,7 @@ class PutOutput(Verb[Artifact], frozen=True):
 class PutHook(Verb[None], frozen=True):
     """Keep where the updates of a task go, under an id; None forgets it. Nobody else sees it."""
 
-    traits = Traits(needs="owner", answered_in="threads.events")
+    traits = Traits(needs="owner", answered_in="threads.hooks")
 
     thread: Ref
     id: Label
@@ -246,9 +247,34 @@ class PutHook(Verb[None], frozen=True):
 class ListHooks(Verb[list[dict[str, Any]]], frozen=True):
     """Where the updates of a task go."""
 
-    traits = Traits(needs="owner", answered_in="threads.events")
+    traits = Traits(needs="owner", answered_in="threads.hooks")
 
     thread: Ref
+
+
+class PutSent(Verb[None], frozen=True):
+    """Keep how far the updates of a task were sent; None where there are no more to come."""
+
+    traits = Traits(needs="owner", answered_in="threads.hooks")
+
+    thread: Ref
+    sent: Sent | None
+
+
+class ReadSent(Verb[Sent | None], frozen=True):
+    """How far the updates of a task were sent; None where none are to be."""
+
+    traits = Traits(needs="owner", answered_in="threads.hooks")
+
+    thread: Ref
+
+
+class ListSent(Verb[list[Sent]], frozen=True):
+    """How far the updates of every task with hooks were sent, by thread, tenants' as well."""
+
+    traits = Traits(needs="owner", answered_in="threads.hooks")
+
+    after: Cursor = ""
 
 
 class MakeCheckpoint(Verb[Numbered], frozen=True):

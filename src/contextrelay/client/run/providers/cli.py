@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import select
 import subprocess
 from collections.abc import Iterator, Mapping
 from tempfile import TemporaryFile
@@ -15,6 +16,8 @@ from contextrelay.limits import CHUNK_BYTES, RUN_ANSWER_BYTES_MAX
 from contextrelay.logic.tokens import count_tokens
 
 _ERROR_BYTES_SHOWN = 1_000
+# How soon a command that says nothing is ended.
+_STEP_MS = 500
 
 
 class CommandLine:
@@ -27,7 +30,10 @@ class CommandLine:
         self._binary, self._model = binary, model
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
-        """Yield what it writes to stdout as it comes, then the whole answer."""
+        """Yield what it writes to stdout as it comes, then the whole answer.
+
+        While it says nothing, an empty piece now and then lets it be ended.
+        """
         text = prompt_text(prompt)
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         pieces: list[str] = []
@@ -36,7 +42,7 @@ class CommandLine:
             size_bytes = 0
             try:
                 assert running.stdout is not None
-                while chunk := os.read(running.stdout.fileno(), CHUNK_BYTES):
+                for chunk in _chunks(running.stdout.fileno()):
                     size_bytes += len(chunk)
                     if size_bytes > RUN_ANSWER_BYTES_MAX:
                         raise Failed(
@@ -60,6 +66,19 @@ class CommandLine:
         answer = "".join(pieces)
         tokens = Tokens(input=count_tokens(text), output=count_tokens(answer), basis="estimated")
         yield Reply(text=answer, model=self.model, tokens=tokens)
+
+
+def _chunks(pipe: int) -> Iterator[bytes]:
+    """What is written to a pipe, as it comes; nothing now and then."""
+    poll = select.poll()
+    poll.register(pipe)
+    while True:
+        if not poll.poll(_STEP_MS):
+            yield b""
+        elif chunk := os.read(pipe, CHUNK_BYTES):
+            yield chunk
+        else:
+            return
 
 
 def _start(words: list[str], stdin: int | None, stderr: int) -> subprocess.Popen[bytes]:

@@ -1,0 +1,60 @@
+"""Hooks: where the updates of tasks go, and how far they were sent.
+
+Rule: what a hook holds is secret, so these verbs are the owner's. How far they were sent is in the
+index of all tasks, tenants' as well: a server that starts finds there what another left unsent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.json import decode, encode
+
+from contextrelay.core.answers import answers
+from contextrelay.core.schema import Kind, thread_index, thread_log
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.head import find_record
+from contextrelay.limits import EVENT_BYTES_MAX, LIST_ITEMS_MAX
+from contextrelay.logic.document.bounds import check_json, check_label
+from contextrelay.model.thread import Sent
+from contextrelay.store.ledger import Row, Write
+from contextrelay.wire.verbs import Body, ListHooks, ListSent, PutHook, PutSent, ReadSent
+
+_INDEX = thread_index("task")
+
+
+@answers(PutHook)
+def put_hook(stores: Stores, verb: PutHook, body: Body) -> None:
+    find_record(stores.ledger, verb.thread)
+    check_label(verb.id, "id")
+    kept = None if verb.hook is None else check_json(verb.hook, "hook", EVENT_BYTES_MAX)
+    row = Row(Kind.HOOK, verb.id, kept)
+    stores.ledger.commit(Write(thread_log(verb.thread), rows=(row,)))
+
+
+@answers(ListHooks)
+def list_hooks(stores: Stores, verb: ListHooks, body: Body) -> list[dict[str, Any]]:
+    find_record(stores.ledger, verb.thread)
+    rows = stores.ledger.rows(thread_log(verb.thread), Kind.HOOK, "", LIST_ITEMS_MAX)
+    return [decode(row.body) for row in rows if row.body is not None]
+
+
+@answers(PutSent)
+def put_sent(stores: Stores, verb: PutSent, body: Body) -> None:
+    if verb.sent is not None:
+        find_record(stores.ledger, verb.thread)
+    row = Row(Kind.HOOK, verb.thread, None if verb.sent is None else encode(verb.sent))
+    stores.root.ledger.commit(Write(_INDEX, rows=(row,)))
+
+
+@answers(ReadSent)
+def read_sent(stores: Stores, verb: ReadSent, body: Body) -> Sent | None:
+    find_record(stores.ledger, verb.thread)
+    found = stores.root.ledger.get(_INDEX, Kind.HOOK, verb.thread)
+    return None if found is None else decode(found, type=Sent)
+
+
+@answers(ListSent)
+def list_sent(stores: Stores, verb: ListSent, body: Body) -> list[Sent]:
+    rows = stores.root.ledger.rows(_INDEX, Kind.HOOK, verb.after, LIST_ITEMS_MAX)
+    return [decode(row.body, type=Sent) for row in rows if row.body is not None]
