@@ -38,6 +38,10 @@ class Block:
     """Why it is not run; an empty string where the author forgot to say."""
 
     @property
+    def is_run(self) -> bool:
+        return self.not_run is None and self.language in PYTHON + SHELL
+
+    @property
     def where(self) -> str:
         return f"{self.path}:{self.line}"
 

@@ -118,7 +118,7 @@ def measured(name: str, body: bytes, folder: Path, how: str = "plain") -> dict[s
 
 
 @rig
-@pytest.mark.parametrize("what", some(HOSTILE, 5))
+@pytest.mark.parametrize("what", some(HOSTILE, 3))
 def test_hostile_content_takes_bounded_time_and_memory(what: str, tmp_path: Path) -> None:
     name, make = HOSTILE[what]
     body = make(SIZE)

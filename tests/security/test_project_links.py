@@ -55,7 +55,7 @@ def clone(tmp_path: Path) -> Clone:
 
 @rig
 @pytest.mark.parametrize("has_descriptors", [True, False], ids=["", "as-on-windows"])
-@pytest.mark.parametrize("attack", some(LINKS, 17))
+@pytest.mark.parametrize("attack", some(LINKS, 9))
 def test_whatever_is_a_link_nothing_outside_is_read_written_or_deleted(
     clone: Clone,
     attack: str,

@@ -21,18 +21,22 @@ import pytest
 from contextrelay import Relay
 from tests.doors.cli.shell import Shell
 from tests.doors.http.serving import serving
+from tests.rigs import length, rig, some
 from tests.security.hostile_store import HOSTILE, WORD, World, commands, in_colour
 from tests.security.terminal import harmful, on_a_terminal, shown_by
 
 
-def _shown(world: World, before: list[str], env: dict[str, str]) -> dict[str, str]:
-    """What every command showed, by its words; removals come last."""
+def _shown(
+    world: World, before: list[str], env: dict[str, str], *also: list[str]
+) -> dict[str, str]:
+    """What every command showed, by its words; in a thin run some of them, and `also` these."""
     every = [words for several in commands(world).values() for words in several]
-    every.sort(key=lambda words: words[1:2] in (["rm"], ["revoke"], ["close"]))
+    every.sort(key=lambda words: words[1:2] in (["rm"], ["revoke"], ["close"]))  # Removals last.
     if before[:1] == ["--url"]:
         every.remove(
             ["bridge", "send", "task", "--wait", "--timeout", "0.2"]
         )  # No WebSockets there.
+    every = [*also, *some([words for words in every if words not in also], 40)]
     every += [[HOSTILE], ["thread", HOSTILE], ["push", f"--{HOSTILE}"], ["help", HOSTILE]]
     shown = on_a_terminal([[*before, *words] for words in every], env, world.home)
     return {" ".join(words): text for words, text in zip(every, shown, strict=True)}
@@ -42,9 +46,12 @@ def _check(shown: dict[str, str]) -> None:
     bad = {words: found[:3] for words, text in shown.items() if (found := harmful(text))}
     assert not bad, json.dumps(bad, indent=1)[:6000]
     # It was there to be cleaned, in many places.
-    assert sum("<U+001B>" in text or "<U+202E>" in text for text in shown.values()) > 40
+    assert sum("<U+001B>" in text or "<U+202E>" in text for text in shown.values()) > length(
+        8, 40, 40
+    )
 
 
+@rig
 def test_no_command_lets_an_escape_through_to_the_terminal(tmp_path: Path) -> None:
     world = World(tmp_path)
 
@@ -53,16 +60,18 @@ def test_no_command_lets_an_escape_through_to_the_terminal(tmp_path: Path) -> No
     _check(shown)
 
 
+@rig
 def test_json_on_a_terminal_is_the_same_value_without_a_character_that_acts(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path)
 
-    shown = _shown(world, ["--json"], world.env)
+    state_words = ["state", "show", f"{world.thread}:/session_summary"]
+    shown = _shown(world, ["--json"], world.env, state_words, ["peek", world.ref])
 
     bad = {words: found[:3] for words, text in shown.items() if (found := harmful(text))}
     assert not bad, json.dumps(bad, indent=1)[:6000]
-    state = json.loads(shown[f"state show {world.thread}:/session_summary"].splitlines()[0])
+    state = json.loads(shown[" ".join(state_words)].splitlines()[0])
     assert state == HOSTILE
     metadata = json.loads(shown[f"peek {world.ref}"].splitlines()[0])
     assert metadata.items() >= {HOSTILE: HOSTILE, "k": WORD}.items()
@@ -131,6 +140,7 @@ def _server(handler: type[BaseHTTPRequestHandler]) -> Generator[str]:
         thread.join(20)
 
 
+@rig
 def test_no_name_that_a_server_shows_acts_on_the_terminal(tmp_path: Path) -> None:
     world = World(tmp_path)
     with serving(world.home / "store") as served:
@@ -199,11 +209,11 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize(("status", "media_type", "body"), ERRORS.values(), ids=ERRORS)
-def test_no_error_of_a_server_acts_on_the_terminal_or_in_a_pipe(
-    status: int, media_type: str, body: bytes, tmp_path: Path
-) -> None:
+@rig
+@pytest.mark.parametrize("error", some(ERRORS, 3))
+def test_no_error_of_a_server_acts_on_the_terminal_or_in_a_pipe(error: str, tmp_path: Path) -> None:
     """Errors are cleaned wherever they go: logs and pipes are looked at on a terminal later."""
+    status, media_type, body = ERRORS[error]
     ref = "0" * 8 + "-0000-4000-8000-" + "0" * 12
     asked = [
         ["peek", ref],

@@ -84,7 +84,7 @@ class Victim:
 
 @rig
 @settings(
-    max_examples=length(thin=4, long=25, full=100),
+    max_examples=length(thin=2, long=25, full=100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

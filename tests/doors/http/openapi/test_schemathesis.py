@@ -103,7 +103,7 @@ def names() -> list[str]:
 
 
 @rig
-@pytest.mark.parametrize("name", some(names(), 40))
+@pytest.mark.parametrize("name", some(names(), 20))
 def test_no_request_gets_an_answer_that_is_not_documented(asked: Asked, name: str) -> None:
     """Promise M3. Promise Z3."""
     operation = asked.schema.find_operation_by_id(name)
