@@ -47,7 +47,7 @@ class File(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return self.body.decode("utf-8", "replace")
+        return self.body.decode("utf-8-sig", "replace")
 
 
 def collect(which: Which) -> list[File]:

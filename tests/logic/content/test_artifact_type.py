@@ -86,6 +86,17 @@ def test_else_the_name_decides(name: str, expected: tuple[str, str]) -> None:
         ("import os\n\ndef main():\n    pass\n", "code", "text/x-python"),
         ("#include <stdio.h>\n#define A 1\nint main() {}\n", "code", "text/x-c"),
         ("package main\n\nfunc main() {\n}\n", "code", "text/x-go"),
+        ("/* (c)\n" * 60 + "*/\nsize_t n(int a)\n{\nstruct x {\n", "code", "text/x-c"),
+        ("/* (c) */\n(function($) {\n  const a = {\n", "code", "text/javascript"),
+        ("# of\n\na.b = 1\nc.d=2 \\\n  3\ne = f\n", "text", "text/x-java-properties"),
+        ("[tool]\nname = 'x'\nall = [\n  1,\n]\n", "text", "application/toml"),
+        ("# of\n" * 60 + "a: 1\nb_c: x\nd: 2\ne: 3\nf: 4\n", "text", "application/yaml"),
+        ("%YAML 1.2\n---\na:\n  b: 1\n  c: 2\n", "text", "application/yaml"),
+        ("<!DOCTYPE a>\n<!-- of -->\n<a>\n<b/>\n</a>\n", "text", "application/xml"),
+        ("<!-- of -->\n<div>\n<b>x</b></div>\n", "html", "text/html"),
+        ("What it does.\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "diff", "text/x-diff"),
+        ("x;y z?;w\n1;2;3\n4;5;6\n", "csv", "text/csv"),
+        ("date,price\n2024-05-01 10:00,1.5\n2024-05-02 10:00,2\n", "csv", "text/csv"),
     ],
 )
 def test_else_the_content_decides(text: str, kind: str, media_type: str) -> None:
@@ -113,6 +124,9 @@ def test_else_the_content_decides(text: str, kind: str, media_type: str) -> None
         "a < b\nc > d\n",
         "On 2024-05-01 10:00 we met.\n",
         "%PDF-1.4 in a sentence",
+        "Ann: hello\nBob: hello\nAnn: how are you\nBob: well\nAnn: good\n",
+        "ts=1 up=yes\nts=2 up=yes\nts=3 up=no\n",
+        "<think> so that it is known\nwe say more about it\nand more\n",
         "GIF89a is a format",
     ],
 )

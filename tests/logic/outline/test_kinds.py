@@ -258,8 +258,34 @@ def test_what_is_in_a_comment_is_no_element() -> None:
     assert "old" not in text
 
 
+def test_names_are_shown_as_they_are_written() -> None:
+    """Promise L1: of titles and columns, also where many are much like each other."""
+    page = "# get_all_of_it\n\nWords.\n\n## __init__\n"
+    columns = [f"round{number}_win" for number in range(1, 9)]
+
+    assert "# get_all_of_it:1\n## __init__:5" in outlined(page * 9, "a.md").text
+    table = outlined("\n".join([",".join(columns)] + [",".join("12345678")] * 300), "a.csv").text
+    assert all(column in table for column in columns)
+
+
+def test_titles_and_keys_that_come_again_give_way_to_others() -> None:
+    """Promise L1."""
+    page = "".join(f"## Part of number {n} here\n\n### Arguments\n\n" for n in range(90))
+    jobs = "".join(f"job-number-{n}:\n  runs: x\n  steps: 1\n" for n in range(90))
+
+    assert "Arguments" in outlined(page, "a.md").text
+    assert outlined(page, "a.md").text.count("Part of number") > 60
+    assert "\n runs" in outlined(jobs, "a.yaml").text
+
+
 def test_short_values_are_shown_and_not_their_types() -> None:
     """Promise L1."""
+    assert (
+        'n = 1, no = 0, is = true, at = "x"'
+        in outlined(
+            json.dumps({"n": 1, "no": 0, "is": True, "at": "x", "of": ["y" * 99] * 9}), "a.json"
+        ).text
+    )
     text = outlined('{"name": "relay", "version": "1.2.3", "private": true}', "package.json").text
 
     assert 'name = "relay", version = "1.2.3", private = true' in text

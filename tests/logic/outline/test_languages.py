@@ -206,4 +206,6 @@ def test_types_and_declarations_of_c_are_found_and_members_are_none() -> None:
     assert "enum color" in text
     assert "list_open" in text
     assert "list_close" in text
+    made = "struct node *make_node(int size) {\n  return 0;\n}\n" + "#define A 1\n" * 300
+    assert "function make_node" in outlined(made, "a.c").text
     assert "struct node" not in text

@@ -6,14 +6,13 @@ Rule: conservative. A guess needs signs that ordinary prose does not have; else 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
 from contextrelay.limits import HEAD_BYTES_MAX
-from contextrelay.model.artifact import ArtifactType
-
-Guess = tuple[ArtifactType, str]
+from contextrelay.logic.content.language import Guess, language, shebang, without_comments
 
 _MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), ("image", "image/png")),
@@ -28,7 +27,6 @@ _LOG_LINES_MIN = 3
 _LOG_SHARE = 0.6
 _TABLE_LINES_MIN = 3
 _MARKDOWN_POINTS_MIN = 3
-_CODE_LINES_MIN = 2
 # Where the first lines are a licence or a long comment: of all lines that there are.
 _CODE_SHARE = 0.02
 
@@ -49,21 +47,26 @@ def sniff_text(head: bytes) -> Guess:
     # The last line of a cut text is not whole.
     more = [line for line in (lines[:-1] if is_cut else lines) if line.strip()]
     rows = more[:_LINES_MAX]
+    bare = without_comments(more)
     return (
         _json(text, rows, is_cut)
-        or _shebang(lines[0])
+        or shebang(lines[0])
         or _markup(text)
-        or (("diff", "text/x-diff") if _DIFF.match(text) else None)
+        or _diff(text)
         or _email(lines)
         or _headed(rows)
         or _log(rows)
-        or (_markdown(rows) if any(row.startswith("```") for row in rows) else None)
-        or _code(rows)
-        or _settings(rows)
+        or (
+            _markdown(rows)
+            if any(row.startswith(("```", "~~~")) for row in bare[:_LINES_MAX])
+            else None
+        )
+        or language(bare[:_LINES_MAX])
+        or _settings([row for row in more if row.lstrip()[0] not in "#;!"][:_LINES_MAX])
         or _markdown(rows)
         or _table(rows)
         or _timed(rows)
-        or _code(more, _CODE_SHARE)
+        or language(bare, _CODE_SHARE)
         or ("text", "text/plain")
     )
 
@@ -91,25 +94,6 @@ def _is_json(text: str) -> bool:
     return True
 
 
-_INTERPRETERS = {
-    "python": "text/x-python",
-    "node": "text/javascript",
-    "ruby": "text/x-ruby",
-    "perl": "text/x-perl",
-    "php": "text/x-php",
-    "lua": "text/x-lua",
-}
-_SHEBANG = re.compile(r"#!\s*(?:\S*/)?([a-z]+)[\d.]*(?:\s+(?:-\S+\s+)*([a-z]+)[\d.]*)?")
-
-
-def _shebang(line: str) -> Guess | None:
-    match = _SHEBANG.match(line)
-    if not match:
-        return None
-    program = match[2] if match[1] == "env" and match[2] else match[1]
-    return "code", _INTERPRETERS.get(program, "text/x-shellscript")
-
-
 _HTML = re.compile(
     r"(?:<\?xml[^>]*>\s*)?(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body)\b",
     re.IGNORECASE | re.DOTALL,
@@ -120,21 +104,41 @@ _HTML_PIECE = re.compile(
 )
 
 
+_COMMENTS = re.compile(r"\A(?:<!(?:--(?:[^-]|-(?!->))*--|[A-Z][^<>]*)>\s*)+")
+_ELEMENT = re.compile(r"<[A-Za-z_][\w:.-]*(?:\s[^<>]*)?>\s*<")
+_MARKED_SHARE = 0.6
+
+
 def _markup(text: str) -> Guess | None:
     if _HTML.match(text):
         return "html", "text/html"
+    text = _COMMENTS.sub("", text, count=1)
     piece = _HTML_PIECE.match(text)
     if piece and f"</{piece[1].lower()}>" in text.lower():
         return "html", "text/html"
     if text.startswith("<?php"):
         return "code", "text/x-php"
-    return ("text", "application/xml") if text.startswith("<?xml ") else None
+    if text.startswith("<?xml "):
+        return "text", "application/xml"
+    rows = [row.lstrip() for row in text.split("\n", _LINES_MAX)[:-1] if row.strip()]
+    is_marked = sum(row.startswith("<") for row in rows) >= _MARKED_SHARE * len(rows)
+    is_xml = _ELEMENT.match(text) and (is_marked or text.rstrip()[-1:] == ">")
+    return ("text", "application/xml") if is_xml else None
 
 
 _DIFF = re.compile(
     r"(?:diff --git \S|(?:Index: [^\n]*\n=+\n)?--- [^\n]+\n\+\+\+ [^\n]+\n@@ -\d"
     r"|From [0-9a-f]{40} [^\n]*\nFrom: |commit [0-9a-f]{40}\b[^\n]*\n(?:Merge: [^\n]*\n)?Author: )"
 )
+_HUNK = re.compile(r"^--- [^\n]+\n\+\+\+ [^\n]+\n@@ -\d", re.MULTILINE)
+_ABOUT_CHARS_MAX = 4_000
+
+
+def _diff(text: str) -> Guess | None:
+    """A diff, maybe after words about it."""
+    hunk = None if _DIFF.match(text) else _HUNK.search(text, 0, _ABOUT_CHARS_MAX)
+    is_diff = "```" not in text[: hunk.start()] if hunk else _DIFF.match(text)
+    return ("diff", "text/x-diff") if is_diff else None
 
 
 _HEADER = re.compile(r"([A-Za-z][A-Za-z0-9-]{1,60}):[ \t]|[ \t]+\S")
@@ -178,32 +182,43 @@ def _log(rows: list[str]) -> Guess | None:
 
 
 # What stands at the start of a line in YAML: nothing but a key, an entry or a mark.
-_YAML_ROW = re.compile(r"---|\.\.\.|- |-$|[\w.\"'/$@-][\w .\"'/$@-]{0,80}:(?:\s|$)|[\]}]")
+_YAML_ROW = re.compile(r"---|%YAML|\.\.\.|- |-$|[\w.\"'/$@-][\w .\"'/$@-]{0,80}:(?:\s|$)|[\]}]")
 _YAML_KEY = re.compile(r"( *)(?:- )*[\w.\"'/$@-]{1,80}:(?:\s|$)")
-_INI_SECTION = re.compile(r"\[{1,2}[\w .:\"'/@*-]{1,120}\]{1,2}\s*(?:[#;].*)?$")
-_INI_ROW = re.compile(r"[#;]|[\w.\"'-]{1,80}\s*=")
-_SETTINGS_SHARE = 0.8
+_FLAT_KEY = re.compile(r"([a-z_][\w.-]*):(?:\s|$)")
+_FLAT_KEYS_MIN = 5
+_INI_SECTION = re.compile(r"\[{1,2}[\w .:\"'/@*+#-]{1,120}\]{1,2}\s*(?:[#;].*)?$")
+_INI_KEY = re.compile(r"([\w.\"'/*@:$\[\]-]{1,120})\s*=")
+_SETTINGS_SHARE = 0.9
 _YAML_SHARE = 0.3
 
 
 def _settings(rows: list[str]) -> Guess | None:
-    """YAML, and what has sections with `name = value`."""
-    if len(rows) < _TABLE_LINES_MIN:
-        return None
-    least = _SETTINGS_SHARE * len(rows)
-    sections = sum(_INI_SECTION.match(row) is not None for row in rows)
-    keys = sum(_INI_ROW.match(row) is not None for row in rows)
-    if sections and keys and sections + keys >= least:
+    """YAML, and `name = value` with or without sections, of rows that are no comments."""
+    outer = [row for row in rows if not row[0].isspace() and row[0] not in "]})\"'"]
+    if len(outer) < _TABLE_LINES_MIN:
+        return _yaml(rows, outer)
+    sections = sum(_INI_SECTION.match(row) is not None for row in outer)
+    keys = [match[1] for row in outer if (match := _INI_KEY.match(row))]
+    is_set = len(keys) + sections >= _SETTINGS_SHARE * len(outer) and len(keys) > 1
+    if is_set and sections:
         return "text", "application/toml"
-    rows = [row for row in rows if not row.lstrip().startswith("#")]
+    # The same names in each row are a format of records; with `;` at the end it is code.
+    is_code = sum(row.endswith((";", "{")) for row in outer) > len(outer) // 4
+    if is_set and not is_code and len(set(keys)) > len(keys) // 2:
+        return "text", "text/x-java-properties"
+    return _yaml(rows, outer)
+
+
+def _yaml(rows: list[str], outer: list[str]) -> Guess | None:
     found = [match for row in rows if (match := _YAML_KEY.match(row)) is not None]
+    if not all(_YAML_ROW.match(row) for row in outer):
+        return None
     # One level of `name: value` alone may be headers, or a dialogue.
     is_nested = len({len(match[1]) for match in found}) > 1
-    outer = [row for row in rows if not row[0].isspace()]
+    flat = {match[1] for row in rows if (match := _FLAT_KEY.match(row))}
     is_yaml = is_nested and len(found) >= max(_TABLE_LINES_MIN, _YAML_SHARE * len(rows))
-    if is_yaml and all(_YAML_ROW.match(row) for row in outer):
-        return "text", "application/yaml"
-    return None
+    is_flat = len(flat) >= max(_FLAT_KEYS_MIN, _SETTINGS_SHARE * len(rows))
+    return ("text", "application/yaml") if is_yaml or is_flat else None
 
 
 # A clock with its date, wherever a line has it in its first part.
@@ -225,62 +240,6 @@ def is_timed(lines: Sequence[str], share: float = 0.4) -> bool:
     sample = lines[::step]
     hits = sum(_TIMED.search(line, 0, _TIMED_CHARS) is not None for line in sample)
     return hits >= max(_LOG_LINES_MIN, share * len(sample))
-
-
-# What a typical line of any of these languages begins with; few other lines do.
-_CODE_START = re.compile(
-    r"\s*(?:[@#}]|alter|async|class|const|create|def|drop|export|fn|from|func|if|impl|import|insert"
-    r"|let|module|package|private|protected|pub|select|struct|type|use|var|[(;!]*function"
-    r"|[\w$.]{1,60} = (?:async )?function)",
-    re.IGNORECASE,
-)
-_CODE: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (
-        "text/x-python",
-        re.compile(
-            r"\s*(?:async )?def \w+\(.*|class \w+(?:\(.*\))?:$|from [\w.]+ import [\w(*]"
-            r"|import [\w.]+(?: as \w+)?$|if __name__ == |@\w[\w.]*(?:\(.*\))?$"
-        ),
-    ),
-    ("text/x-c", re.compile(r"#include\s*[<\"]|#(?:define|ifndef|ifdef|pragma)\s+\w|typedef \w")),
-    ("text/x-rust", re.compile(r"\s*(?:pub )?(?:fn \w+[<(]|struct \w+|impl\b.*\{|use [\w:]+::)")),
-    ("text/x-go", re.compile(r"package \w+$|func (?:\(.*\) )?\w+\(|import \($|type \w+ struct \{")),
-    (
-        "text/x-java",
-        re.compile(
-            r"package [\w.]+;|import (?:static )?[\w.]+(?:\.\*)?;|\s*(?:public|private|protected) "
-            r"(?:static |final |abstract )*(?:class|interface|enum|void|[A-Z]\w*|int|boolean) "
-        ),
-    ),
-    (
-        "text/javascript",
-        re.compile(
-            r"(?:export )?(?:default )?(?:async )?function\*? ?\w*\(|(?:export )?(?:const|let|var) "
-            r"[\w{\[].*=|import .* from ['\"]|(?:module\.)?exports\b.*=|\}\);?$"
-            r"|[(;!]*function ?\w*\(|[\w$.]{1,60} = (?:async )?function\b"
-        ),
-    ),
-    (
-        "application/sql",
-        re.compile(
-            r"(?:CREATE (?:TABLE|INDEX|VIEW)|INSERT INTO|DROP TABLE|ALTER TABLE|SELECT .+ FROM) .*",
-            re.IGNORECASE,
-        ),
-    ),
-)
-
-
-def _code(rows: list[str], share: float = 0) -> Guess | None:
-    """The language with the most typical lines, if they are more than one, and such a share."""
-    least = max(_CODE_LINES_MIN, share * len(rows))
-    rows = [row for row in rows if _CODE_START.match(row)]
-    if len(rows) < _CODE_LINES_MIN:
-        return None
-    counts = [
-        (sum(sign.match(row) is not None for row in rows), media_type) for media_type, sign in _CODE
-    ]
-    count, media_type = max(counts, key=lambda pair: pair[0])
-    return ("code", media_type) if count >= least else None
 
 
 # Signs of Markdown with their weight: those at the start of a line, those within one. A `# heading`
@@ -311,6 +270,14 @@ def _markdown(rows: list[str]) -> Guess | None:
 
 
 _QUOTED = re.compile(r'"[^"\n]*"')
+_SEPARATORS = (
+    ("\t", "text/tab-separated-values"),
+    (",", "text/csv"),
+    (";", "text/csv"),
+    ("|", "text/csv"),
+)
+_TABLE_SHARE = 0.9
+_FEW_COLUMNS = 3
 _COLUMN = re.compile(r"[A-Za-z_@][\w .()/%#:-]{0,40}")
 
 
@@ -318,26 +285,39 @@ def _headed(rows: list[str]) -> Guess | None:
     """A table whose first row names its columns, whatever is in the others."""
     if len(rows) < _TABLE_LINES_MIN:
         return None
-    for separator, media_type in (("\t", "text/tab-separated-values"), (",", "text/csv")):
+    for separator, media_type in _SEPARATORS:
         names = rows[0].split(separator)
-        if len(names) < 3 or len(set(names)) < len(names):
+        if len(names) < 2 or len(set(names)) < len(names):
             continue
         if not all(_COLUMN.fullmatch(name.strip('"')) for name in names):
             continue
         widths = [_QUOTED.sub("", row).count(separator) + 1 for row in rows[1:]]
-        if sum(width == len(names) for width in widths) >= 0.9 * len(widths):
+        # Two columns may be chance: then all rows have them.
+        least = len(widths) * (1 if len(names) < _FEW_COLUMNS else _TABLE_SHARE)
+        if sum(width == len(names) for width in widths) < least:
+            continue
+        if len(names) >= _FEW_COLUMNS or not _is_prose(rows, separator):
             return "csv", media_type
     return None
 
 
 def _table(rows: list[str]) -> Guess | None:
-    """Lines with the same number of the same separator, none of them a sentence."""
-    if len(rows) < _TABLE_LINES_MIN or not all("\t" in row or "," in row for row in rows):
+    """Lines with as many of the same separator, none of them a sentence."""
+    if len(rows) < _TABLE_LINES_MIN:
         return None
     rows = [_QUOTED.sub("", row) for row in rows]
-    for separator, media_type in (("\t", "text/tab-separated-values"), (",", "text/csv")):
-        counts = {row.count(separator) for row in rows}
-        is_prose = separator == "," and any(", " in row or row.endswith((".", ";")) for row in rows)
-        if len(counts) == 1 and counts != {0} and not is_prose:
+    for separator, media_type in _SEPARATORS:
+        counts = Counter(row.count(separator) for row in rows)
+        count, times = counts.most_common(1)[0]
+        # Few columns may be chance: then all rows have them.
+        is_even = count and times >= len(rows) * (1 if count < _FEW_COLUMNS else _TABLE_SHARE)
+        if is_even and (separator == "\t" or not _is_prose(rows, separator)):
             return "csv", media_type
     return None
+
+
+def _is_prose(rows: list[str], separator: str) -> bool:
+    text = "\n".join(rows)
+    blanks = text.count(f"{separator} ")
+    ends = sum(row.endswith((".", ";", "{")) for row in rows)
+    return blanks > text.count(separator) // 2 or ends > len(rows) // 2

@@ -6,6 +6,7 @@ No parser: a few lines of YAML can mean gigabytes, and a key with its line is wh
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 from msgspec import Struct
 
@@ -19,6 +20,7 @@ _YAML_KEY = re.compile(r"( *)(?:- )?([A-Za-z0-9_.\"'/$@-][\w .\"'/$@-]{0,80}?):(
 _DIGITS = re.compile(r"\d+")
 # Up to so many sections each is shown by its own name.
 _SECTIONS_MIN = 40
+_SETTINGS = ("application/toml", "text/x-java-properties")
 _NAMES = (".ini", ".cfg", ".conf", ".env", ".properties", ".toml")
 
 
@@ -27,7 +29,7 @@ def draw(source: Source) -> Drawn | None:
     name = source.name.lower()
     if source.media_type in ("application/yaml", "text/yaml", "application/x-yaml"):
         return _yaml(source)
-    if source.media_type == "application/toml" or name.endswith(_NAMES):
+    if source.media_type in _SETTINGS or name.endswith(_NAMES):
         return _sections(source)
     return None
 
@@ -52,18 +54,23 @@ def _yaml(source: Source) -> Drawn | None:
     documents = sum(line.startswith("---") for line in source.short_lines)
     several = f", {documents} documents" if documents > 1 else ""
     pieces = [Piece(0, (f"YAML, {source.measure()}{several}",))]
+    here: set[str] = set()
     for indent, number, key, value in found:
         if indent not in depths:
             continue
         rank = 1 + depths.index(indent)
         label = f"{' ' * (rank - 1)}{quoted(key, 60)}"
         if rank <= 2:
+            here.clear()
             short = f"{label}:{number}"
             rich = f"{label}: {quoted(value, 40)}:{number}" if value else short
-            pieces.append(Piece(rank, (short, rich)))
-        else:
+            pieces.append(Piece(rank, (label, short, rich)))
+        elif key not in here:
+            here.add(key)
             pieces.append(Piece(rank, (quoted(key, 60),), JOINED))
-    return Drawn("yaml", pieces, f"--lines {found[0][1]}:{found[0][1] + 40}", left_out)
+    names = dict.fromkeys(key for indent, _, key, _ in sorted(found) if indent in depths)
+    after = f"--lines {found[0][1]}:{found[0][1] + 40}"
+    return Drawn("yaml", pieces, after, left_out, names)
 
 
 class _Section(Struct):
@@ -108,4 +115,5 @@ def _sections(source: Source) -> Drawn | None:
             glue = JOINED if each.name or index else "\n"
             pieces.append(Piece(2, forms, glue))
     left_out = max(0, len(pieces) - OUTLINE_PIECES_MAX)
-    return Drawn("settings", pieces[:OUTLINE_PIECES_MAX], "--lines 1:41", left_out)
+    names = dict.fromkeys(chain.from_iterable(each.keys for each in found.values()))
+    return Drawn("settings", pieces[:OUTLINE_PIECES_MAX], "--lines 1:41", left_out, names)

@@ -315,7 +315,7 @@ def _details(values: Sequence[Any], counts: Counter[type]) -> Iterator[str]:
 def _sample(value: Any, chars_max: int = _SAMPLE_CHARS) -> str:
     if isinstance(value, str):
         return json.dumps(quoted(value, chars_max), ensure_ascii=False)
-    return {None: "null", True: "true", False: "false"}.get(value) or str(value)[:chars_max]
+    return "null" if value is None else str(value).lower()[:chars_max]
 
 
 # What cannot be parsed

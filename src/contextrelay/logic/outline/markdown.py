@@ -16,10 +16,11 @@ _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)")
 _LINK = re.compile(r"\]\((?:https?:|/|\.|#|mailto:|\w)[^)\s]{0,300}")
 _TABLE = re.compile(r" {0,3}\|?[ ]*:?-{3,}:?[ ]*\|[-:| ]*")
-_MARKS = re.compile(r"[*_`]|!?\[|\]\([^)\]]{0,300}+\)|\]")
+_MARKS = re.compile(r"[*`]|!?\[|\]\([^)\]]{0,300}+\)|\]")
 # Above this many headings they share lines.
 _OWN_LINES_MAX = 25
 _FRONT_MATTER_LINES_MAX = 200
+_AGAIN = 8
 
 
 def draw(source: Source) -> Drawn | None:
@@ -51,17 +52,24 @@ def draw(source: Source) -> Drawn | None:
 def _pieces(headings: list[tuple[int, int, str]]) -> list[Piece]:
     is_long = len(headings) > _OWN_LINES_MAX
     top = min(level for level, _, _ in headings)
+    tops = sum(level == top for level, _, _ in headings)
+    own_depth = 0 if tops > _OWN_LINES_MAX else 1
     pieces: list[Piece] = []
+    seen: set[str] = set()
     for level, line, text in headings:
+        # A title that comes again and again gives way to others.
         depth = level - top
+        rank = 1 + depth + (_AGAIN if text in seen else 0)
+        seen.add(text)
         short = quoted(text, 50)
         forms = (short, f"{short}:{line}", f"{quoted(text, 100)}:{line}")
-        if is_long and depth > 0 and pieces:
-            # Below the second level a mark shows which; the first two are on lines of their own.
-            mark = "" if depth == 1 else ">" * (depth - 1) + " "
-            pieces.append(Piece(1 + depth, tuple(mark + form for form in forms), JOINED))
+        if is_long and depth >= own_depth and pieces:
+            # A mark shows how far it is below the one that has a line of its own.
+            mark = "" if depth == own_depth else ">" * (depth - own_depth) + " "
+            marked = (mark + form for form in forms)
+            pieces.append(Piece(rank, (short, *marked) if mark else forms, JOINED))
         else:
-            pieces.append(Piece(1 + depth, tuple(f"{'#' * level} {form}" for form in forms[1:])))
+            pieces.append(Piece(rank, tuple(f"{'#' * level} {form}" for form in forms)))
     return pieces
 
 

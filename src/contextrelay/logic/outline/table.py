@@ -19,6 +19,8 @@ _EMPTY = frozenset({"", "NA", "N/A", "null", "NULL", "None", "nan", "NaN", "-"})
 # Types are found in so many rows; the ranges are those of all rows.
 _TYPED_ROWS = 500
 _ROWS_AT_ONCE = 256
+# So many columns are named one by one.
+_NAMES_MAX = 60
 
 
 def draw(source: Source) -> Drawn | None:
@@ -87,7 +89,8 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
 def _columns(names: Sequence[str], body: Sequence[Sequence[str]], width: int) -> list[Piece]:
     count = min(width, OUTLINE_COLUMNS_MAX)
     names = [*names[:count], *(f"column {index}" for index in range(len(names), count))]
-    groups = families(names)
+    is_short = len(names) <= _NAMES_MAX
+    groups = [(name, [at]) for at, name in enumerate(names)] if is_short else families(names)
     is_wide = len(groups) > 30
     regular = [row for row in body if len(row) == width]
     # All at once, which is quicker than column by column.

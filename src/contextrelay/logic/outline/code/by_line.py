@@ -141,13 +141,14 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
         match = _SHELL.fullmatch(text)
         return Symbol("function", match[1], number) if match else None
     is_member = indent > 0
-    if match := _TYPE.match(text):
+    is_c = language in ("C", "C++")
+    match = _TYPE.match(text)
+    # In C it may also be the type of something.
+    if match and not (is_c and match[3].strip() != ";" and not _C_BODY.match(match[3])):
         if match[1] == "type" and not re.search(r"[={<]|struct|interface", match[3]):
             return None
         if match[3].strip() == ";" and match[1] != "type":
             return None  # Announced, and defined elsewhere.
-        if language in ("C", "C++") and not _C_BODY.match(match[3]):
-            return None  # The type of something.
         signature = match[3].partition("{")[0].partition("=")[0].rstrip(" ;")
         return Symbol(match[1], match[2], number, signature, is_member=indent > 4)
     if match := _FUNCTION.match(text):
@@ -160,19 +161,19 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
         return Symbol("function", match[1], number)
     if not is_member and (match := _CONSTANT.match(text)):
         return Symbol("constant", match[1], number)
-    if language in ("C", "C++") and (match := _MACRO.match(text)):
+    if is_c and (match := _MACRO.match(text)):
         return Symbol("macro", match[1], number)
-    if language in ("C", "C++") and (match := _ALIAS.match(text)):
+    if is_c and (match := _ALIAS.match(text)):
         return Symbol("type", match[2], number, f"({match[1]})")
-    if language in ("C", "C++") and not is_member and (match := _CLOSES.match(text)):
+    if is_c and not is_member and (match := _CLOSES.match(text)):
         return Symbol("type", match[1], number)
-    if language in ("C", "C++") and not is_member and (match := _DECLARES.match(text)):
+    if is_c and not is_member and (match := _DECLARES.match(text)):
         return Symbol("declaration", match[1], number, _arguments(match[2]))
     if language == "C" and not is_member and (match := _BARE_NAME.match(text)):
         # Its type stands on the line before.
         return Symbol("function", match[1], number, _arguments(match[2]))
     if language in _C_FAMILY and not is_member and (match := _C_LIKE.match(text)):
-        is_local = language in ("C", "C++") and text.startswith("static ")
+        is_local = is_c and text.startswith("static ")
         return Symbol("function", match[1], number, _arguments(match[2]), is_local=is_local)
     if 0 < indent <= 8 and (match := _MODIFIED.match(text) or _METHOD.match(text)):
         return Symbol("function", match[1], number, _arguments(match[2]), is_member=True)

@@ -42,7 +42,7 @@ class Symbol(Struct, frozen=True):
 _OWN_LINES_MAX = 12
 _FIRST_MEMBERS = 4
 _FIRST_IMPORTS = 8
-_RANKS = {"declaration": 2, "constant": 3, "macro": 4}
+_RANKS = {"declaration": 2, "constant": 3, "macro": 6}
 _JOINING = ("function", "type")
 _HELPERS = {"function": "helpers", "constant": "private constants", "macro": "private macros"}
 _HELPERS_MIN = 4
@@ -82,7 +82,9 @@ def drawn(
     first = next((each for each in symbols if each.kind not in _RANKS), None)
     step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
     left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
-    return Drawn(language.lower(), pieces, step, left_out)
+    public = [each for each in symbols if not each.is_member and not each.is_helper]
+    named = dict.fromkeys(each.name for each in public if each.kind not in _RANKS)
+    return Drawn(language.lower(), pieces, step, left_out, named)
 
 
 def _definitions(symbols: Sequence[Symbol], is_long: bool) -> Iterable[Piece]:
