@@ -76,3 +76,25 @@ def holds(asked: Asked) -> Iterator[str]:
             threading.Event().wait(0.02)
     finally:
         asked.thread.add_event("test.stopped", {})
+
+
+def plain(text: str) -> str:
+    """Is given words and nothing else."""
+    return text.upper()
+
+
+# pyright: reportUnknownVariableType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false
+async def unmarked(words, times=2):
+    """Has no types."""
+    return words * times
+
+
+def all_of_it(message: Asked) -> str:
+    """Is given everything, by the type of its parameter."""
+    return f"{message.turn} {message.text}"
+
+
+def nothing() -> str:
+    """Takes nothing, so it is no agent."""
+    return ""

@@ -91,6 +91,9 @@ def test_a_server_without_a2a_has_none_of_its_paths(tmp_path: Path) -> None:
         "Echo=model:echo",
         "a=cli:",
         "a=py:no.such:thing",
+        "a=py::",
+        "a=py:this:d",
+        "a=py:tests.doors.a2a.agents:nothing",
         "a=what:ever",
         "a/b=model:x",
     ],
@@ -152,6 +155,18 @@ def test_words_are_streamed_and_are_one_artifact_in_the_end(web: httpx2.Client) 
 
 def test_an_agent_may_be_awaited(web: httpx2.Client) -> None:
     assert words(send(web, "awaited", "too")) == "awaited too"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("plain", "HELLO"), ("unmarked", "hellohello"), ("all_of_it", "1 hello")]
+)
+def test_a_function_is_given_words_unless_it_asks_for_all(name: str, said: str) -> None:
+    """Promise M2: whether it is typed or not."""
+    with (
+        serving("memory:", a2a=(f"it=py:tests.doors.a2a.agents:{name}",)) as served,
+        httpx2.Client(base_url=served.url, headers=HEADERS) as web,
+    ):
+        assert words(send(web, "it", "hello")) == said
 
 
 def test_what_an_agent_raises_is_why_its_task_failed(web: httpx2.Client) -> None:

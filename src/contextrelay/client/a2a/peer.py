@@ -10,7 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -73,11 +73,11 @@ class Peer:
         if token := _token(self.server.origin):
             headers["authorization"] = f"Bearer {token}"
         self._headers = headers
-        self._web = httpx2.Client(
-            follow_redirects=False,
-            trust_env=not self.server.is_loopback,
-            timeout=httpx2.Timeout(REPLY_S_DEFAULT, connect=CONNECT_S_MAX),
-        )
+        self._certificates = httpx2.create_ssl_context(trust_env=not self.server.is_loopback)
+        self._web = self._connected()
+
+    def _connected(self) -> httpx2.Client:
+        return httpx2.Client(verify=self._certificates, trust_env=not self.server.is_loopback)
 
     def close(self) -> None:
         self._web.close()
@@ -176,7 +176,8 @@ class Peer:
         body = _rpc(method, params) if is_rpc else params
         sent = None if verb == "GET" and not is_rpc else encode(body)
         how = "POST" if is_rpc else verb
-        with self._asked(how, url, sent, headers, self._timeout_s) as response:
+        reads = verb == "GET"
+        with self._asked(how, url, sent, headers, self._timeout_s, reads) as response:
             document = _object(_whole(response, A2A_REPLY_BYTES_MAX), "the answer")
         self.received_bytes += len(encode(document))
         return _result(document) if is_rpc else document
@@ -193,7 +194,7 @@ class Peer:
         sent = encode(_rpc("SendStreamingMessage", params) if is_rpc else params)
         headers = {**headers, "accept": "text/event-stream"}
         task = ""
-        with self._asked("POST", url, sent, headers, self._timeout_s) as response:
+        with self._asked("POST", url, sent, headers, self._timeout_s, reads=False) as response:
             kind = response.headers.get("content-type", "")
             if not kind.startswith("text/event-stream"):
                 return _result(_object(_whole(response, A2A_REPLY_BYTES_MAX), "the answer"))
@@ -233,8 +234,9 @@ class Peer:
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
         reply_s: float = REPLY_S_DEFAULT,
+        reads: bool = True,
     ) -> Generator[httpx2.Response]:
-        """A reply, before its body was read.
+        """A reply, before its body was read; `reads`: it may be asked twice.
 
         Raises:
             Unavailable, RelayError: there is none, or it is an error.
@@ -245,11 +247,11 @@ class Peer:
         if body is not None:
             own["content-type"] = "application/json"
             self.sent_bytes += len(body)
+        own.update(headers or {})
         timeout = httpx2.Timeout(reply_s, connect=CONNECT_S_MAX)
+        request = self._web.build_request(method, url, content=body, headers=own, timeout=timeout)
         try:
-            with self._web.stream(
-                method, url, content=body, headers={**own, **(headers or {})}, timeout=timeout
-            ) as response:
+            with closing(self._reply(request, reads)) as response:
                 if response.status_code >= 300:
                     raise _refusal(response)
                 yield response
@@ -258,6 +260,19 @@ class Peer:
             raise Unavailable(
                 f"the agent at {self.server.url} does not answer: {said}", _HINT
             ) from error
+
+    def _reply(self, request: httpx2.Request, reads: bool) -> httpx2.Response:
+        """A reply, also where the agent closed the connection that was kept since the last one."""
+        if not reads:
+            # On a kept connection that is gone nobody knows whether a message was heard.
+            self._web.close()
+            self._web = self._connected()
+        try:
+            return self._web.send(request, stream=True)
+        except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
+            if not reads:
+                raise
+            return self._web.send(request, stream=True)
 
 
 def _token(origin: str) -> str:

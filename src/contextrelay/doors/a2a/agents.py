@@ -24,6 +24,8 @@ from contextrelay.wire.a2a import Part
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _HINT = "write NAME=cli:BIN, NAME=py:MODULE:FUNCTION, NAME=model:PROVIDER or NAME=bridge:CHANNEL"
+_FOLDER = "write py:MODULE:FUNCTION, and set PYTHONPATH to the folder of the module"
+_TAKES = "write it as def NAME(text: str), or def NAME(asked) for all of the message"
 DEFAULT = "relay=bridge:agent-tasks"
 """The agent of a server that none is named for: the one behind `relay bridge start`."""
 _END: Any = object()
@@ -89,30 +91,44 @@ class ModelAgent:
 
 
 class FunctionAgent:
-    """A function, or a generator function, awaited or not."""
+    """A function, or a generator function, awaited or not.
+
+    It is given the words of the message; where its parameter is `asked`, or an `Asked`, all of it.
+    """
 
     lives_elsewhere = False
 
     def __init__(self, place: str) -> None:
         module, _, name = place.partition(":")
         try:
-            self._function: Callable[[Asked], Any] = getattr(import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise Invalid(f"py:{place[:80]} cannot be had: {error}", _HINT) from error
+            self._function: Callable[[Any], Any] = getattr(import_module(module), name)
+            signature = inspect.signature(self._function)
+        except ModuleNotFoundError as error:
+            raise Invalid(f"py:{place[:80]} cannot be had: {error}", _FOLDER) from error
+        except Exception as error:  # Whatever the module does when it is imported.
+            said = f"{type(error).__name__}: {error}"
+            raise Invalid(f"py:{place[:80]} cannot be had: {said[:500]}", _HINT) from error
+        try:
+            signature.bind("one")
+        except TypeError:
+            raise Invalid(f"py:{place[:80]} does not take one argument", _TAKES) from None
+        parameter = next(iter(signature.parameters.values()))
+        self._takes_all = parameter.name == "asked" or "Asked" in str(parameter.annotation)
         said = (inspect.getdoc(self._function) or "").partition("\n")[0]
         self.description = said or f"The Python function {name}."
 
     async def work(self, asked: Asked) -> AsyncGenerator[Made]:
         """Yield what the function makes."""
+        given = asked if self._takes_all else asked.text
         if inspect.isasyncgenfunction(self._function):
-            async for made in self._function(asked):
+            async for made in self._function(given):
                 yield made
         elif inspect.iscoroutinefunction(self._function):
-            made = await self._function(asked)
+            made = await self._function(given)
             if made is not None:
                 yield _returned(made)
         else:
-            made = await asyncio.wrap_future(pool.submit(self._function, asked))
+            made = await asyncio.wrap_future(pool.submit(self._function, given))
             if isinstance(made, Iterator):
                 pieces = cast("Iterator[Made]", made)
                 async for each in _in_pool(lambda: (piece for piece in pieces)):

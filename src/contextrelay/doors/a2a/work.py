@@ -1,8 +1,8 @@
 """Work: what an agent is given, and what it may answer with.
 
-A Python agent is a function of an `Asked`. It returns, or yields one by one, words (`str`), bytes,
-JSON values, an `Output` with parts of its own, or a `Say` that changes the state; a `Direct` is an
-answer without a task. What it raises is the reason of the task's failure.
+A Python agent is a function of the words of a message, or of an `Asked`. It returns, or yields one
+by one, words (`str`), bytes, JSON values, an `Output` with parts of its own, or a `Say` that
+changes the state; a `Direct` is an answer without a task. What it raises is why the task failed.
 """
 
 from __future__ import annotations
