@@ -516,8 +516,9 @@ A2A_PARTS_MAX = 100
 A2A_EXTENSIONS_MAX = 16
 A2A_TASKS_PAGE_DEFAULT = 50
 A2A_TASKS_PAGE_MAX = 100
-# The newest tasks that one listing looks through.
-A2A_TASKS_LISTED_MAX = 1_000
+# The tasks that one listing looks through and counts, newest first; the next page may begin behind
+# them. How the ended ones stand is remembered, for as many.
+A2A_TASKS_LISTED_MAX = 10_000
 # A part up to this size is in the event itself; a longer one is an artifact, and goes out as a ref
 # to those who know our extension, else whole up to the second size.
 A2A_PART_BYTES_KEPT = KIB

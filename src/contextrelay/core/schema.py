@@ -364,7 +364,7 @@ LOGS: tuple[Log, ...] = (
         (
             Rows(Kind.BLOBS, ONLY, "where the blobs are", ENGINE, "never"),
             Rows(Kind.LOCK, ONLY, "the token of a restore: only it writes", ENGINE, "at its end"),
-            Rows(Kind.UNFINISHED, ONLY, "left by an old version's restore", "transfer/backup"),
+            Rows(Kind.UNFINISHED, ONLY, "left by an old version's restore", "transfer/store_lock"),
         ),
     ),
     Log(SWEEP, "none", "never", _SWEPT),

@@ -154,6 +154,20 @@ class Stats(Struct, frozen=True, kw_only=True):
     basis: Literal["estimated: characters / 4"] = "estimated: characters / 4"
 
 
+class TaskListing(Struct, frozen=True, kw_only=True):
+    """One page of tasks, by id, newest first; `next` is "" on the last one."""
+
+    ids: list[str]
+    next: str = ""
+
+
+class TaskLog(Struct, frozen=True, kw_only=True):
+    """What is fixed about a task, and the first of its events."""
+
+    record: ThreadRecord
+    events: list[Numbered]
+
+
 class Sent(Struct, frozen=True, kw_only=True):
     """How far the updates of a task were sent to its hooks."""
 

@@ -270,6 +270,25 @@ def test_tasks_are_listed_by_context_and_state_newest_first_page_by_page(
     assert web.get("/a2a/echo/tasks", params={"pageSize": 101}).status_code == 400
 
 
+def test_tasks_behind_those_that_are_looked_through_at_once_are_on_later_pages(
+    web: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise M2: all are listed, each once."""
+    made = [send(web, "echo", f"{n}", contextId="many")["id"] for n in range(5)]
+    monkeypatch.setattr("contextrelay.core.threads.events.LIST_ITEMS_MAX", 2)
+    monkeypatch.setattr("contextrelay.doors.a2a.listing.LIST_ITEMS_MAX", 2)
+    monkeypatch.setattr("contextrelay.doors.a2a.listing.A2A_TASKS_LISTED_MAX", 4)
+
+    found: list[str] = []
+    query = {"contextId": "many", "pageSize": 3}
+    while token := (page := web.get("/a2a/echo/tasks", params=query).json())["nextPageToken"]:
+        found += [each["id"] for each in page["tasks"]]
+        query["pageToken"] = token
+    found += [each["id"] for each in page["tasks"]]
+
+    assert found == made[::-1]
+
+
 def test_a_task_that_is_canceled_ends_its_stream_and_takes_no_more(web: httpx2.Client) -> None:
     """Promise M2."""
     own.GOES_ON.clear()

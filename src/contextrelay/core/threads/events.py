@@ -7,24 +7,33 @@ from itertools import takewhile
 from typing import Any
 
 from contextrelay.core.answers import answers
-from contextrelay.core.schema import Kind, thread_log, walk_facts
+from contextrelay.core.schema import Kind, thread_index, thread_log, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import append_event, event_at, new_event
 from contextrelay.core.threads.threads import kept_until, make, show
 from contextrelay.errors import Refused
-from contextrelay.limits import EVENT_BYTES_MAX
+from contextrelay.limits import EVENT_BYTES_MAX, LIST_ITEMS_MAX
 from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.logic.state import event_chain
-from contextrelay.model.thread import Event, EventPage, Numbered, ThreadView
+from contextrelay.model.thread import (
+    Event,
+    EventPage,
+    Numbered,
+    TaskListing,
+    TaskLog,
+    ThreadView,
+)
 from contextrelay.store.ledger import Reads, Row
 from contextrelay.wire.verbs import (
     AddEvent,
     BeginTask,
     Body,
     EndThread,
+    ListTasks,
     MakeCheckpoint,
     ReadEvents,
+    ReadTask,
 )
 
 
@@ -80,6 +89,23 @@ def _numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
 
 # What these say is acted on when a log is read, so nobody else may say it.
 OUR_EVENTS = ("state.", "thread.", "artifact.", "checkpoint.", "capability.", "handoff.")
+
+
+@answers(ListTasks)
+def list_tasks(stores: Stores, verb: ListTasks, body: Body) -> TaskListing:
+    log = thread_index("task")
+    rows = stores.ledger.rows(log, Kind.THREAD, verb.after, LIST_ITEMS_MAX + 1)
+    page = rows[:LIST_ITEMS_MAX]
+    ids = [row.key.partition("-")[2] for row in page]
+    return TaskListing(ids=ids, next=page[-1].key if len(rows) > len(page) else "")
+
+
+@answers(ReadTask)
+def read_task(stores: Stores, verb: ReadTask, body: Body) -> TaskLog:
+    record = find_record(stores.ledger, verb.thread)
+    facts = stores.ledger.read(thread_log(verb.thread), 0, LIST_ITEMS_MAX)
+    events = [Numbered(seq=fact.seq, event=event_chain.decode(fact.body)) for fact in facts]
+    return TaskLog(record=record, events=events)
 
 
 @answers(MakeCheckpoint)

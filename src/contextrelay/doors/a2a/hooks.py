@@ -15,7 +15,7 @@ import hmac
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from secrets import token_hex
 from typing import Any
 
@@ -30,9 +30,10 @@ from contextrelay.core.access.keys import good_key
 from contextrelay.core.answer import answer
 from contextrelay.core.capabilities.fetch_target import Ways, checked_url
 from contextrelay.core.capabilities.http_fetch import post
+from contextrelay.doors.a2a.listing import BY
 from contextrelay.doors.a2a.parts import Viewer, show_update
 from contextrelay.doors.a2a.record import SENDS, TaskRecord, Update
-from contextrelay.doors.a2a.tasks import BY, Tasks, catch_up, is_dead, runner
+from contextrelay.doors.a2a.tasks import Tasks, catch_up, is_dead, runner
 from contextrelay.errors import Gone, Invalid, NotFound, RelayError
 from contextrelay.limits import (
     A2A_HOOK_ANSWER_BYTES_MAX,
@@ -55,7 +56,6 @@ from contextrelay.wire.verbs import (
     PutHook,
     PutSent,
     ReadSent,
-    ShowThread,
 )
 
 log = logging.getLogger("contextrelay.a2a")
@@ -235,15 +235,11 @@ class Hooks:
             await local.ask(PutSent(sent.thread, None))
             return
         own = local if key is None else local.over(seen_by(local.stores, key))
-        record = None
-        with suppress(NotFound, Gone):
-            view = await own.ask(ShowThread(sent.thread))
-            agent = (view.created_by or "").removeprefix(BY)
-            if agent not in self._tasks.agents:
-                return  # Another server's.
-            record = await self._tasks.read(own, view, agent)
+        record = await self._tasks.read(own, sent.thread)
         if record is None:
             await local.ask(PutSent(sent.thread, None))
+        elif record.agent not in self._tasks.agents:
+            return  # Another server's.
         elif record.state not in INTERRUPTED or await _has_unsent(own, record, sent):
             self._serve(own, record, sent)
 

@@ -17,7 +17,6 @@ from contextrelay.doors.a2a.hooks import Hooks
 from contextrelay.doors.a2a.parts import Viewer, show_message, show_task, show_update
 from contextrelay.doors.a2a.record import TaskRecord
 from contextrelay.doors.a2a.tasks import Tasks
-from contextrelay.model.artifact import spell
 from contextrelay.wire.a2a import (
     INTERRUPTED,
     REFS_EXTENSION,
@@ -132,35 +131,35 @@ async def get_task(visit: Visit, asked: GetTask) -> Document:
 
 
 async def list_tasks(visit: Visit, asked: ListTasks) -> Document:
-    """Tasks, those with the newest status first."""
+    """Tasks, those with the newest status first; of very many, those that were begun last."""
     since = _moment(asked.status_timestamp_after)
     state = "" if asked.status == "TASK_STATE_UNSPECIFIED" else asked.status
-    records = await visit.service.tasks.newest(visit.local, visit.agent, asked.context_id)
-    found = sorted(
-        (
-            (_key(record), record)
-            for record in records
-            if record.status is not None
-            and state in ("", record.state)
-            and (since is None or record.status.at >= since)
-        ),
-        key=lambda each: each[0],
-        reverse=True,
-    )
-    rest = [each for each in found if not asked.page_token or each[0] < asked.page_token]
+    place, _, last = asked.page_token.partition("|")
+    window = await visit.service.tasks.window(visit.local, place)
+    found = [
+        each
+        for each in window.briefs
+        if each.agent == visit.agent
+        and asked.context_id in ("", each.context)
+        and state in ("", each.state)
+        and (since is None or each.at >= since)
+    ]
+    found.sort(key=lambda each: each.key, reverse=True)
+    rest = [each for each in found if not last or each.key < last]
     page = rest[: asked.page_size]
+    older = f"{window.next}|" if window.next else ""
+    records = [await visit.service.tasks.read(visit.local, each.id) for each in page]
     viewer = visit.viewer(asked.history_length)
     return {
-        "tasks": [await show_task(viewer, each, asked.include_artifacts) for _, each in page],
-        "nextPageToken": page[-1][0] if len(rest) > len(page) else "",
+        "tasks": [
+            await show_task(viewer, each, asked.include_artifacts)
+            for each in records
+            if each is not None
+        ],
+        "nextPageToken": f"{place}|{page[-1].key}" if len(rest) > len(page) else older,
         "pageSize": asked.page_size,
         "totalSize": len(found),
     }
-
-
-def _key(record: TaskRecord) -> str:
-    assert record.status is not None
-    return f"{spell(record.status.at)} {record.id}"
 
 
 def _moment(text: str) -> datetime | None:

@@ -20,6 +20,7 @@ from contextrelay.client.thread import AsyncThread
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.schema import thread_log
 from contextrelay.doors.a2a.asked import asked_of
+from contextrelay.doors.a2a.listing import BY, Listing, Window, read_task
 from contextrelay.doors.a2a.output import Writer, said_by_agent
 from contextrelay.doors.a2a.parts import check_parts, keep_message, kept_whole
 from contextrelay.doors.a2a.record import (
@@ -33,12 +34,11 @@ from contextrelay.doors.a2a.record import (
 )
 from contextrelay.doors.a2a.work import Agent
 from contextrelay.doors.pipeline.record import plain_runner
-from contextrelay.errors import Gone, Limited, NotFound, RelayError
+from contextrelay.errors import Limited, RelayError
 from contextrelay.limits import (
     A2A_MESSAGES_MAX,
     A2A_TASK_S_MAX,
     A2A_TASKS_AT_ONCE_MAX,
-    A2A_TASKS_LISTED_MAX,
     A2A_WATCHED_AFTER_S,
     LIST_ITEMS_MAX,
     NUMBER_MAX,
@@ -46,7 +46,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import moment
 from contextrelay.model.ref import is_ref
-from contextrelay.model.thread import Numbered, ThreadView
+from contextrelay.model.thread import Numbered
 from contextrelay.wire.a2a import (
     CANCELED,
     FAILED,
@@ -60,11 +60,9 @@ from contextrelay.wire.verbs import (
     AddEvent,
     BeginTask,
     EndThread,
-    ListThreads,
     NewThread,
     ReadEvents,
 )
-from contextrelay.wire.verbs import ShowThread as Show
 
 if TYPE_CHECKING:
     from contextrelay.doors.http.streams.hub import Hub
@@ -72,8 +70,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("contextrelay.a2a")
 
 Before = Callable[[TaskRecord], Awaitable[object]]
-BY = "a2a/"
-"""Who makes the tasks of an agent: this and its name."""
 _DIED = "the server that worked on it ended; send the message again"
 
 
@@ -83,6 +79,7 @@ class Tasks:
     def __init__(self, hub: Hub, agents: dict[str, Agent]) -> None:
         self.hub = hub
         self.agents = agents
+        self._listing = Listing()
         self._working: dict[str, asyncio.Task[None]] = {}
 
     # Finding
@@ -93,38 +90,21 @@ class Tasks:
         Raises:
             ProtocolError: there is none that the caller may see.
         """
-        record = None
-        if is_ref(task):
-            with suppress(NotFound, Gone):
-                record = await self.read(local, await local.ask(Show(task)), agent)
-        if record is None:
+        record = await self.read(local, task) if is_ref(task) else None
+        if record is None or record.agent != agent:
             raise ProtocolError("TaskNotFound", f"there is no task {task[:80]!r}")
         await self._end_if_dead(local, record)
         return record
 
-    async def read(self, local: AsyncLocal, view: ThreadView, agent: str) -> TaskRecord | None:
-        """What the log of a task says; None where it is no task of that agent."""
-        if view.kind != "task" or view.created_by != BY + agent:
-            return None
-        record = TaskRecord(view.thread_id, view.name or "", agent)
-        await catch_up(local, record)
-        return record if record.status is not None else None
+    async def read(self, local: AsyncLocal, task: str) -> TaskRecord | None:
+        """What the log of a task says; None where there is none that the caller may see."""
+        if local.stores.ledger.reads_wait:
+            return await in_thread(lambda: read_task(local.stores, task))
+        return read_task(local.stores, task)
 
-    async def newest(self, local: AsyncLocal, agent: str, context: str) -> list[TaskRecord]:
-        """The tasks of an agent among the newest of all, those of one context if it is named."""
-        found: list[TaskRecord] = []
-        seen, after = 0, ""
-        while seen < A2A_TASKS_LISTED_MAX:
-            page = await local.ask(ListThreads(LIST_ITEMS_MAX, after, "task"))
-            for view in page.threads:
-                if context in ("", view.name):
-                    with suppress(NotFound, Gone):
-                        record = await self.read(local, view, agent)
-                        found += [] if record is None else [record]
-            seen, after = seen + len(page.threads), page.next
-            if not after:
-                break
-        return found
+    async def window(self, local: AsyncLocal, after: str = "") -> Window:
+        """How tasks stand, of all agents, newest first."""
+        return await in_thread(lambda: self._listing.window(local.stores, after))
 
     # Asking
 
@@ -333,12 +313,13 @@ class Tasks:
 
     async def resume(self, local: AsyncLocal) -> None:
         """Look after tasks that a server before this one left behind."""
-        for agent in self.agents:
-            try:
-                for record in await self.newest(local, agent, ""):
-                    await self._end_if_dead(local, record)
-            except RelayError as error:
-                log.warning("cannot look after old tasks: %s", error)
+        try:
+            for brief in (await self.window(local)).briefs:
+                if brief.state == WORKING and brief.agent in self.agents:
+                    with suppress(ProtocolError):  # It was removed meanwhile.
+                        await self.find(local, brief.agent, brief.id)
+        except RelayError as error:
+            log.warning("cannot look after old tasks: %s", error)
 
     async def stop(self) -> None:
         """End all work; in the event loop, before the store is closed."""

@@ -15,6 +15,8 @@ from contextrelay.model.thread import (
     Mirrored,
     Numbered,
     Sent,
+    TaskListing,
+    TaskLog,
     ThreadKind,
     ThreadListing,
     ThreadView,
@@ -232,6 +234,22 @@ class PutOutput(Verb[Artifact], frozen=True):
     name: Name | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     by: Label = "you"
+
+
+class ListTasks(Verb[TaskListing], frozen=True):
+    """List threads of kind `task` by id, newest first; `after` is the `next` of the page before."""
+
+    traits = Traits(needs="read", answered_in="threads.events")
+
+    after: Cursor = ""
+
+
+class ReadTask(Verb[TaskLog], frozen=True):
+    """What is fixed about a thread, with the first of its events, and without its state."""
+
+    traits = Traits(needs="read", answered_in="threads.events", inline=True)
+
+    thread: Ref
 
 
 class PutHook(Verb[None], frozen=True):
