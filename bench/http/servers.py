@@ -77,6 +77,11 @@ class Served(Struct, frozen=True):
             ticks += int(fields[11]) + int(fields[12])
         return ticks / _TICKS_A_SECOND * 1e6
 
+    def memory_mb(self) -> float:
+        """What it holds in memory, its children not counted."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
 
 def check_parts(*commands: str) -> None:
     """Raise Skipped unless all commands are there, and /proc, which has what servers use."""

@@ -239,6 +239,8 @@ WAIT_S_DEFAULT = 30
 PUSH_MANY_ITEMS_MAX = 10_000
 LIST_LOOKED_AT_MAX = 10_000
 """Artifacts that one page of a filtered listing looks at."""
+EXPIRING_LOOKED_AT_MAX = 1_000
+"""Of the due list, to find what expires soon."""
 LIST_ITEMS_MAX = 1_000
 FIND_ITEMS_MAX = 10
 SWEEP_ITEMS_MAX = 100_000
@@ -261,6 +263,9 @@ SNAPSHOT_WEIGHT = 3
 # Fewer patches than this are replayed faster than a snapshot is worth.
 SNAPSHOT_PATCH_BYTES_MIN = 64 * KIB
 LIVE_THREADS_MAX = 256
+# States at older versions that are kept with a live one, and how many versions one goes on.
+PAST_STATES_MAX = 3
+PAST_STEPS_MAX = 200
 LIVE_BYTES_MAX = 256 * MIB
 CHANGES_SHOWN_MAX = 100
 ARCHIVE_BYTES_MAX = 1024 * MIB
@@ -687,6 +692,9 @@ DIFF_S_MAX = 10
 SPENDING_EVERY_S = 1.0
 SPENDING_REFS_MAX = 1_000
 SPENDING_THREADS_MAX = 64
+# Savings are shown by day for so many days, and by so many agents and sources each.
+SAVINGS_DAYS = 30
+SAVINGS_NAMES_MAX = 40
 PULL_MARKS_MAX = 8
 """Of what happened to one artifact since; more than twice shown and twice read says no more."""
 # What a model writes to ask for a piece, about.
@@ -773,8 +781,9 @@ PAGE_LINES = 200
 """Lines of a body on one screen."""
 PAGE_PIECE_TOKENS = 20_000
 """Of a piece of a body on one screen: 200 lines seldom have more."""
-PAGE_OUTLINE_TOKENS = 1_000
 PAGE_TABLE_ROWS = 100
+PAGE_HITS = 25
+PAGE_MATCHES = 100
 PAGE_HEX_BYTES = 4_096
 PAGE_CHANGES_MAX = 200
 """Changes between two versions of a state on one screen; more are counted."""
@@ -792,8 +801,16 @@ PAGE_GRAPH_EDGES = 120
 PAGE_SIGNALS = 200
 """Signals of a channel on one screen."""
 PAGE_RECENT_S = 10
-"""How long a figure that takes a walk through the whole store is shown before it is taken again."""
+"""How long a figure that takes a walk through the store is shown before it is taken again ..."""
+PAGE_RECENT_TIMES = 20
+"""... or so many times as long as it took."""
 PAGE_RECENTS_MAX = 1_000
+PAGE_EXPIRING_S = 86_400
+"""What expires within it is shown as what expires soon."""
+# How long a screen waits for it: the first time, when an older one is there, and as JSON.
+PAGE_FIGURE_S = 1.0
+PAGE_AGAIN_S = 0.01
+PAGE_FIGURE_S_MAX = 60
 PAGE_KEYS = 50
 
 assert (

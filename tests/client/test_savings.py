@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contextrelay import NotFound, Relay
+from contextrelay.limits import SAVINGS_NAMES_MAX
 from contextrelay.logic.tokens import count_tokens
 
 BODY = "\n".join(f"line {index}: the orders service owns the schema" for index in range(2_000))
@@ -39,6 +40,37 @@ def test_every_look_is_counted_and_what_is_pulled_is_taken_off(relay: Relay) -> 
     assert pulled.scope == f"thread {thread.id}"
     assert looked.tokenizer == "o200k_base"
     assert looked.naive_tokens == len(BODY) // 4 + other.size_bytes // 4
+
+
+def test_savings_are_shared_out_by_day_agent_and_source(relay: Relay) -> None:
+    """Promises U1, U3: the shares of each kind sum up to the whole."""
+    log = relay.push(BODY, name="orders.log", created_by="tester").ref
+    page = relay.push(f"# Orders\n\n{BODY}", name="orders.md", created_by="writer").ref
+    relay.slice(log, lines="10:20")
+    relay.diff(log, page)
+    relay.pull(page, 0, 400)
+
+    savings = relay.savings()
+
+    for shares in (savings.by_day, savings.by_agent, savings.by_source):
+        assert sum(each.net for each in shares) == savings.net
+        assert sum(each.whole for each in shares) == savings.whole.tokens
+        assert sum(each.pulled_back for each in shares) == savings.pulled_back.tokens == 100
+    # What shows several agents' artifacts at once belongs to none of them.
+    assert {each.name for each in savings.by_agent} == {"tester", "writer", "others"}
+    assert {each.name for each in savings.by_source} == {"log", "markdown", "others"}
+    assert len(savings.by_day) == 1
+
+
+def test_agents_past_a_number_are_one_share(relay: Relay) -> None:
+    """Promise U1: names are somebody's text, and cannot fill the ledger."""
+    for number in range(SAVINGS_NAMES_MAX + 5):
+        relay.peek(relay.push("x" * 90, created_by=f"agent {number}").ref)
+
+    shares = relay.savings().by_agent
+
+    assert len(shares) == SAVINGS_NAMES_MAX + 1
+    assert sum(each.whole for each in shares) == relay.savings().whole.tokens
 
 
 def test_a_peek_counts_as_its_preview_each_time_and_the_whole_once(relay: Relay) -> None:

@@ -444,3 +444,23 @@ def test_stats_follow_the_formula_of_the_seed(relay: Relay) -> None:
     assert stats.tokens_avoided == stats.naive_tokens - stats.actual_tokens
     assert stats.basis.startswith("estimated")
     assert thread.state()["metrics"]["tokens_avoided"] == stats.tokens_avoided
+
+
+def test_threads_are_listed_by_name_state_and_agent(relay: Relay) -> None:
+    """Promise U3."""
+    made = [relay.new_thread(f"Plan {each}", by=f"agent {each % 2}") for each in range(4)]
+    relay.new_thread(by="agent 1")
+    made[2].close()
+
+    def listed(limit: int = 20, **wanted: Any) -> set[str]:
+        return {each.thread_id for each in relay.threads(limit, **wanted).threads}
+
+    assert listed(text="pLAN") == {each.id for each in made}
+    assert listed(text=made[1].id[:13]) == {made[1].id}
+    assert listed(status="closed") == {made[2].id}
+    assert listed(text="plan", agent="AGENT 1") == {made[3].id, made[1].id}
+    assert listed(text="nowhere") == set()
+    first = relay.threads(3, text="plan")
+    assert len(first.threads) == 3
+    rest = listed(text="plan", after=first.next)
+    assert rest == {each.id for each in made} - {each.thread_id for each in first.threads}

@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -183,6 +184,21 @@ def test_artifacts_are_listed_newest_first_page_by_page(relay: Relay) -> None:
     assert made == sorted(made, reverse=True)
 
 
+def test_what_expires_soon_is_listed_soonest_first(relay: Relay) -> None:
+    """Promise U3."""
+    late, soon, kept, far = (relay.push(f"{ttl}", ttl_s=ttl).ref for ttl in (900, 60, None, 7200))
+    relay.remove(relay.push("gone", ttl_s=60).ref)
+
+    def listed(**wanted: Any) -> list[str]:
+        return [each.ref for each in relay.list(**wanted).artifacts]
+
+    assert listed(expires_in_s=3600) == [soon, late]
+    assert listed(expires_in_s=3600, limit=1) == [soon]
+    assert listed(expires_in_s=86_400, name="x") == []
+    assert listed(expires_in_s=86_400) == [soon, late, far]
+    assert kept in listed()
+
+
 def test_a_ref_is_found_by_its_beginning(relay: Relay) -> None:
     artifact = relay.push("x")
     relay.push("y")
@@ -199,8 +215,18 @@ def test_lineage_is_followed_both_ways(relay: Relay) -> None:
 
     assert relay.lineage(log).derived == sorted([summary.ref, report])
     assert relay.lineage(summary.ref).sources == [log]
+    assert relay.lineage(log).holders == []
     assert summary.provenance.created_by == "coder"
     assert summary.provenance.capability == "sum"
+
+
+def test_an_artifact_knows_which_threads_hold_it(relay: Relay) -> None:
+    """Promise U3."""
+    first, second = relay.new_thread("first"), relay.new_thread("second")
+    ref = first.put("held").ref
+    second.patch([{"op": "add", "path": "/artifact_refs/-", "value": ref}])
+
+    assert relay.lineage(ref).holders == sorted([first.id, second.id])
 
 
 def test_a_source_that_is_not_there_is_refused(relay: Relay) -> None:

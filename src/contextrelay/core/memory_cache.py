@@ -165,5 +165,5 @@ class _LiveStates(BoundedCache[str, Any]):
     """Live states, which grow after they were kept: they are measured each time."""
 
     def _is_over(self) -> bool:
-        self._size_bytes = sum(live.size_bytes for live, _ in self._kept.values())
+        self._size_bytes = sum(live.held_bytes for live, _ in self._kept.values())
         return super()._is_over()

@@ -145,7 +145,7 @@ class Kind:
 # Counters (tallies of the ledger)
 
 CACHE_HITS = "cache hits"
-SAVINGS = "savings"
+SAVINGS, SAVINGS_BY = "savings", "savings by "
 KEY_COUNTERS, PULL_COUNTERS = "key/", "pulls/"
 
 

@@ -22,6 +22,8 @@ class Lineage(Struct, frozen=True, kw_only=True):
     ref: str
     sources: list[str]
     derived: list[str]
+    holders: list[str] = []
+    """The threads that keep it from expiring, by id."""
 
 
 class SweepReport(Struct, frozen=True, kw_only=True):

@@ -28,6 +28,17 @@ class Priced(Struct, frozen=True, kw_only=True):
     """Saved where the provider caches prompts."""
 
 
+class Share(Struct, frozen=True, kw_only=True):
+    """A part of the savings, in tokens; counted or estimated as the whole is."""
+
+    name: str
+    """A day (UTC), an agent or a source; `others` is what belongs to several, or one too many."""
+    whole: int
+    sent: int
+    pulled_back: int
+    net: int
+
+
 class Savings(Struct, frozen=True, kw_only=True):
     """The honest ledger of a store, or of the artifacts that were put into a thread.
 
@@ -61,3 +72,9 @@ class Savings(Struct, frozen=True, kw_only=True):
     seed_basis: str = "estimated: characters / 4"
     is_partial: bool = False
     """Whether there are more artifacts than the seed's formula was taken over."""
+    by_day: list[Share] = []
+    """Of the whole store, as are the next two: the last days on which something was read."""
+    by_agent: list[Share] = []
+    """By who put in what was read, the largest net first."""
+    by_source: list[Share] = []
+    """By the capability that made it, or else its type."""

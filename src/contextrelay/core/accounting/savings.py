@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 
+from contextrelay.core.accounting.shares import by_day, by_name
 from contextrelay.core.accounting.usage import spending_of
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import entries
@@ -53,7 +54,8 @@ def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
         raise Forbidden("this key is for some threads", "name one of them")
     with suppress(Full):  # What was read since is not counted then; what was before is shown.
         spending_of(stores).write()
-    counts = stores.space.ledger.tally(savings_counters(verb.thread), {})
+    ledger, is_all = stores.space.ledger, verb.thread is None
+    counts = ledger.tally(savings_counters(verb.thread), {})
     weights, is_partial = _weights(stores, verb.thread)
     whole, sent, pulled = (_figure(counts, name) for name in ("whole", "sent", "pulled"))
     answers, pulls = counts.get("answers", 0), counts.get("pulls", 0)
@@ -75,6 +77,9 @@ def read_savings(stores: Stores, verb: ReadSavings, body: Body) -> Savings:
         actual_tokens=weights.actual_tokens,
         tokens_avoided=weights.naive_tokens - weights.actual_tokens,
         is_partial=is_partial,
+        by_day=by_day(ledger, stores.now_ms()) if is_all else [],
+        by_agent=by_name(ledger, "agent") if is_all else [],
+        by_source=by_name(ledger, "source") if is_all else [],
     )
 
 

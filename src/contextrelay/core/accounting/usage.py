@@ -26,6 +26,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from contextrelay.core.accounting.pull_rates import Marks
+from contextrelay.core.accounting.shares import Shares
 from contextrelay.core.artifacts.bodies import looked_key
 from contextrelay.core.artifacts.records import find_readable
 from contextrelay.core.schema import Kind, artifact_log, body_log, savings_counters
@@ -219,27 +220,33 @@ class Spending:
     def _add(self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int) -> None:
         ledger = self._stores.ledger
         sums: dict[str | None, Counter[str]] = {None: Counter(uncounted=uncounted)}
-        threads: dict[str, str | None] = {}
+        shares = Shares()
+        known: dict[str, Artifact] = {}
         firsts: list[Write] = []
         for ref, each in touched.items():
             artifact = each.artifact or find_readable(ledger, ref)
             if artifact is None or not artifact.is_text or artifact.sealed is not None:
                 continue
-            threads[ref] = artifact.thread
+            known[ref] = artifact
             counted = self._counted(each, artifact)
             before = ledger.get(artifact_log(ref), Kind.READ, ONLY)
             if before != _MEASURED and (row := self._count_whole(artifact, before, counted)):
                 firsts.append(Write(artifact_log(ref), rows=(row,)))
             _add_to(sums, artifact.thread, counted)
+            shares.add((artifact,), counted)
         for look in looks:
-            of = {threads[ref] for ref in look.refs if ref in threads}
+            shown = [known[ref] for ref in look.refs if ref in known]
+            of = {each.thread for each in shown}
             thread = look.thread or (of.pop() if len(of) == 1 else None)
-            _add_to(sums, thread, Counter(answers=1, sent_measured=look.tokens))
+            counted = Counter(answers=1, sent_measured=look.tokens)
+            _add_to(sums, thread, counted)
+            shares.add(shown, counted)
         if firsts:
             # First the rows: what a crash then leaves out is a saving, not a cost.
             ledger.commit(*firsts)
         for thread in list(sums)[: SPENDING_THREADS_MAX + 1]:
             ledger.tally(savings_counters(thread), {k: v for k, v in sums[thread].items() if v})
+        shares.write(ledger, self._stores.now_ms())
 
     def _count_whole(
         self, artifact: Artifact, before: bytes | None, counted: Counter[str]

@@ -25,13 +25,14 @@ from contextrelay.core.schema import (
     Kind,
     artifact_log,
     known_refs,
+    tenant_prefix,
     thread_log,
     walk_logs,
     walk_rows,
 )
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
-from contextrelay.limits import FIND_ITEMS_MAX, LIST_LOOKED_AT_MAX
+from contextrelay.limits import EXPIRING_LOOKED_AT_MAX, FIND_ITEMS_MAX, LIST_LOOKED_AT_MAX
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, is_exchange, spell
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
@@ -178,6 +179,8 @@ def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) ->
 def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
     if verb.thread and stores.ledger.get(thread_log(verb.thread), Kind.THREAD, ONLY) is None:
         raise NotFound(f"thread not found: {verb.thread}", "see them with: relay thread list")
+    if verb.expires_in_s is not None:
+        return Listing(artifacts=_expiring(stores, verb, verb.expires_in_s))
     found, last = list[Artifact](), ""
     # A filter may pass over many: what is left is looked at when the next page is asked for.
     for entry in islice(entries(stores.ledger, verb.after), LIST_LOOKED_AT_MAX):
@@ -191,6 +194,25 @@ def list_artifacts(stores: Stores, verb: List, body: Body) -> Listing:
             found.append(artifact)
     more = next(entries(stores.ledger, last), None) if last else None
     return Listing(artifacts=found, next=last if more else "")
+
+
+def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
+    """Those that expire soonest, by the due list, on which there are other things too."""
+    now_ms = stores.now_ms()
+    own = f"{tenant_prefix(stores.tenant) if stores.tenant else ''}{ARTIFACTS}"
+    since = -1 if verb.since_ms is None else verb.since_ms
+    found: list[Artifact] = []
+    for log, row in stores.root.ledger.due(now_ms + 1_000 * within_s, EXPIRING_LOOKED_AT_MAX):
+        if len(found) == verb.limit:
+            break
+        if row.kind == Kind.ARTIFACT and log.startswith(own):
+            # As the caller sees it, who may not see every one.
+            artifact = find(stores.ledger, log.removeprefix(own))
+            if artifact is None or is_exchange(artifact) or is_over(artifact, now_ms):
+                continue
+            if in_ms(artifact.created_at) >= since and _matches(stores, artifact, verb):
+                found.append(artifact)
+    return found
 
 
 def _listed(stores: Stores, entry: Entry) -> Artifact | None:
@@ -263,4 +285,10 @@ def read_lineage(stores: Stores, verb: ReadLineage, body: Body) -> Lineage:
     sources = list(artifact.provenance.source_refs)
     if stores.is_limited:
         sources = known_refs(stores.ledger, sources)
-    return Lineage(ref=verb.ref, sources=sources, derived=derived)
+    held = walk_rows(stores.ledger, artifact_log(verb.ref), Kind.HOLDER)
+    holders = [
+        row.key
+        for row in held
+        if stores.ledger.get(thread_log(row.key), Kind.ARTIFACT, verb.ref) is not None
+    ]
+    return Lineage(ref=verb.ref, sources=sources, derived=derived, holders=holders)

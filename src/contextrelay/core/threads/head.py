@@ -21,7 +21,13 @@ from contextrelay.core.artifacts.holds import Weights, held
 from contextrelay.core.schema import Kind, thread_log, walk_facts, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound, Refused, RelayError
-from contextrelay.limits import PAGE_ROWS_MAX, SNAPSHOT_PATCH_BYTES_MIN, SNAPSHOT_WEIGHT
+from contextrelay.limits import (
+    PAGE_ROWS_MAX,
+    PAST_STATES_MAX,
+    PAST_STEPS_MAX,
+    SNAPSHOT_PATCH_BYTES_MIN,
+    SNAPSHOT_WEIGHT,
+)
 from contextrelay.logic.document.patch import Operation, apply
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import spell
@@ -83,6 +89,7 @@ class Live:
         "is_removed",
         "last",
         "lock",
+        "past",
         "patch_bytes",
         "seq",
         "size_bytes",
@@ -110,6 +117,13 @@ class Live:
         self.is_closed = False
         self.is_removed = False
         """Whether an event says so; whether it is, its record says."""
+        self.past: list[Live] = []
+        """Of the live state: those at versions that were asked for lately (past_state)."""
+
+    @property
+    def held_bytes(self) -> int:
+        """About what it takes to keep it."""
+        return self.size_bytes + sum(each.size_bytes for each in self.past)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -227,19 +241,19 @@ class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µ
         self._stores, self._thread, self._version = stores, thread, version
 
     def __enter__(self) -> Live:
-        head = self._live = head_of(self._stores, self._thread)
+        head = self.head = head_of(self._stores, self._thread)
         head.lock.acquire()
         try:
             catch_up(self._stores, self._thread, head)
             if self._version is None or self._version == head.version:
                 return head
-            return state_at(self._stores, self._thread, self._version)
+            return past_state(self._stores, self._thread, head, self._version)
         except BaseException:
             head.lock.release()
             raise
 
     def __exit__(self, *ended: object) -> None:
-        self._live.lock.release()
+        self.head.lock.release()
 
 
 def weights_of(stores: Stores, thread: str, live: Live) -> Weights:
@@ -261,6 +275,29 @@ def state_at(stores: Stores, thread: str, version: int) -> Live:
     find_record(stores.ledger, thread)
     past = Live()
     _start(stores.ledger, thread, past, version)
+    return _followed(stores, thread, past, version)
+
+
+def past_state(
+    stores: Stores, thread: str, head: Live, version: int, but: Live | None = None
+) -> Live:
+    """The same to read only, while the lock of the live state is held: the last few are kept.
+
+    Who travels in time asks for neighbours: one that is kept follows the events from where it is.
+    `but` is one that is still read.
+    """
+    earlier = [each for each in head.past if each is not but and each.version <= version]
+    near = max(earlier, key=lambda each: each.version, default=None)
+    if near is not None and version - near.version <= PAST_STEPS_MAX:
+        head.past.remove(near)  # First: an error leaves it in the middle.
+        past = _followed(stores, thread, near, version)
+    else:
+        past = state_at(stores, thread, version)
+    head.past = [*head.past[1 - PAST_STATES_MAX :], past]
+    return past
+
+
+def _followed(stores: Stores, thread: str, past: Live, version: int) -> Live:
     try:
         facts = walk_facts(stores.ledger, thread_log(thread), past.seq)
         while past.version < version and (fact := next(facts, None)) is not None:

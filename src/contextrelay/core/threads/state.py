@@ -10,7 +10,7 @@ from msgspec.json import encode
 
 from contextrelay.core.answers import answers
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import state_at, state_of
+from contextrelay.core.threads.head import past_state, state_at, state_of
 from contextrelay.core.threads.patch import change, patched_before, try_change, unpatched
 from contextrelay.errors import Conflict, Unavailable
 from contextrelay.limits import RETRIES_MAX
@@ -52,16 +52,16 @@ def read_header(stores: Stores, verb: ReadHeader, body: Body) -> HeaderView:
 
 @answers(DiffState)
 def diff_state(stores: Stores, verb: DiffState, body: Body) -> Changes:
-    with state_of(stores, verb.thread, verb.new_version) as new:
-        old = state_at(stores, verb.thread, verb.old_version)
+    reading = state_of(stores, verb.thread, verb.new_version)
+    with reading as new:
+        old = past_state(stores, verb.thread, reading.head, verb.old_version, but=new)
         operations = plain_difference(old.document, new.document)
-        new_version = new.version
-    return Changes(
-        thread_id=verb.thread,
-        old_version=verb.old_version,
-        new_version=new_version,
-        operations=[to_builtins(operation) for operation in operations],
-    )
+        return Changes(
+            thread_id=verb.thread,
+            old_version=verb.old_version,
+            new_version=new.version,
+            operations=[to_builtins(operation) for operation in operations],
+        )
 
 
 def plain_difference(old: dict[str, Any], new: dict[str, Any]) -> list[Operation]:

@@ -49,7 +49,6 @@ from contextrelay.model.thread import (
     CREATED,
     Event,
     ThreadKind,
-    ThreadListing,
     ThreadRecord,
     ThreadView,
 )
@@ -61,7 +60,6 @@ from contextrelay.wire.verbs import (
     ForkThread,
     LastUsedThread,
     ListThreadArtifacts,
-    ListThreads,
     NewThread,
     OpenThread,
     RemoveThread,
@@ -171,15 +169,15 @@ def index_writes(record: ThreadRecord, names_head: int | None = None) -> list[Wr
         # A fact as well: who makes a thread unless there is one of that name expects the head.
         row = Row(Kind.THREAD, _name_key(record), b"")
         writes.append(Write(THREAD_NAMES, (b"",), (row,), expect=names_head))
-    key = _key(record.created_at, record.thread_id)
+    key = index_key(record.created_at, record.thread_id)
     return [*writes, Write(thread_index(record.kind), rows=(Row(Kind.THREAD, key, b""),))]
 
 
 def _name_key(record: ThreadRecord | ThreadView) -> str:
-    return f"{record.name}|{_key(record.created_at, record.thread_id)}"
+    return f"{record.name}|{index_key(record.created_at, record.thread_id)}"
 
 
-def _key(created_at: datetime, thread: str) -> str:
+def index_key(created_at: datetime, thread: str) -> str:
     return f"{_END_MS - in_ms(created_at):014d}-{thread}"
 
 
@@ -214,14 +212,14 @@ def find_threads(stores: Stores, verb: FindThreads, body: Body) -> list[ThreadVi
     if len(verb.text) >= 6 and not set(verb.text) - set("0123456789abcdef-"):
         logs = stores.ledger.logs(thread_log(verb.text), "", FIND_ITEMS_MAX)
         found += [log.removeprefix(THREADS) for log in logs]
-    return _shown(stores, dict.fromkeys(found))
+    return shown(stores, dict.fromkeys(found))
 
 
 def _named(stores: Stores, name: str) -> list[str]:
     """Threads of a name, newest first."""
     rows = stores.ledger.rows(THREAD_NAMES, Kind.THREAD, f"{name}|", FIND_ITEMS_MAX)
     # A name may hold the sign that ends it here; the rest is always as long.
-    chars = len(name) + 1 + len(_key(moment(0), "")) + REF_CHARS
+    chars = len(name) + 1 + len(index_key(moment(0), "")) + REF_CHARS
     here = [row.key for row in rows if row.key.startswith(f"{name}|") and len(row.key) == chars]
     return [key[-REF_CHARS:] for key in here]
 
@@ -230,7 +228,7 @@ def _named(stores: Stores, name: str) -> list[str]:
 def open_thread(stores: Stores, verb: OpenThread, body: Body) -> ThreadView:
     for _ in range(RETRIES_MAX):
         head = stores.ledger.last(THREAD_NAMES)
-        there = _shown(stores, _named(stores, verb.name))
+        there = shown(stores, _named(stores, verb.name))
         if there:
             return there[0]
         try:
@@ -240,17 +238,7 @@ def open_thread(stores: Stores, verb: OpenThread, body: Body) -> ThreadView:
     raise Unavailable(f"others keep making threads called {verb.name}", "try again")
 
 
-@answers(ListThreads)
-def list_threads(stores: Stores, verb: ListThreads, body: Body) -> ThreadListing:
-    rows = stores.ledger.rows(thread_index(verb.kind), Kind.THREAD, verb.after, verb.limit + 1)
-    page = rows[: verb.limit]
-    return ThreadListing(
-        threads=_shown(stores, (row.key.partition("-")[2] for row in page)),
-        next=page[-1].key if len(rows) > len(page) else "",
-    )
-
-
-def _shown(stores: Stores, threads: Any) -> list[ThreadView]:
+def shown(stores: Stores, threads: Any) -> list[ThreadView]:
     """Those of the threads that are there."""
     views: list[ThreadView] = []
     for thread in threads:
@@ -276,7 +264,7 @@ def use_thread(stores: Stores, verb: UseThread, body: Body) -> ThreadView:
 @answers(LastUsedThread)
 def last_used_thread(stores: Stores, verb: LastUsedThread, body: Body) -> list[ThreadView]:
     thread = stores.ledger.get(LAST_USED, Kind.FOLDER, place_key(stores, verb.folder))
-    return [] if thread is None else _shown(stores, [thread.decode()])
+    return [] if thread is None else shown(stores, [thread.decode()])
 
 
 @answers(ListThreadArtifacts)
@@ -312,7 +300,7 @@ def remove_thread(stores: Stores, verb: RemoveThread, body: Body) -> ThreadView:
             raise
         view = decode(before, type=ThreadView)
     stores.live.drop(verb.thread)
-    listed_as = Row(Kind.THREAD, _key(view.created_at, verb.thread), None)
+    listed_as = Row(Kind.THREAD, index_key(view.created_at, verb.thread), None)
     unindexed = [Write(thread_index(view.kind), rows=(listed_as,))]
     if view.name and view.kind is None:
         unindexed.append(Write(THREAD_NAMES, rows=(Row(Kind.THREAD, _name_key(view), None),)))

@@ -71,12 +71,15 @@ def operations(given: list[dict[str, Any]]) -> str:
     return operation(given[0]) + more
 
 
-def change(old: dict[str, Any], operations: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """A difference as people read it, with what was there before; `old` is changed on the way."""
+def change(old: dict[str, Any] | None, operations: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """A difference as people read it, with what was there before; `old` is changed on the way.
+
+    None is enough where nothing is removed or replaced.
+    """
     from contextrelay.logic.document.patch import Operation, apply
     from contextrelay.logic.document.pointer import find, parse
 
-    document: list[Any] = [old]
+    document: list[Any] = [old or {}]
     size_bytes = len(encode(old))
     for each in operations:
         yield f"@ {display.clean(each['path'])}"
@@ -86,6 +89,8 @@ def change(old: dict[str, Any], operations: Iterable[dict[str, Any]]) -> Iterato
             yield f"+ {value(each['value'])}"
         if "from" in each:
             yield f"+ {each['op']} from {display.clean(each['from'])}"
+        if old is None:
+            continue
         applied = apply(document, [convert(each, Operation)], size_bytes, 2 * STATE_BYTES_MAX)
         size_bytes = applied.size_bytes
 

@@ -71,6 +71,8 @@ class Team:
     def __init__(self, thread: Thread) -> None:
         self.thread = thread
         self._stored: dict[str, Artifact] = {}
+        # What pasting would send, kept here: a pull would count as one of the agents'.
+        self._texts: dict[str, str] = {}
         self._seen: set[tuple[str, str]] = set()
         self._transcript: list[str] = []
         self._counts: dict[str, int] = {}
@@ -84,7 +86,7 @@ class Team:
         header = self.thread.header()
         slices = [self._pull(look) for look in hop.looks]
         prompt = [hop.asked, encode(header).decode(), *self._news(hop.agent), *slices]
-        pasted = self._count([*map(self._whole, self._stored), *self._transcript])
+        pasted = self._count([*self._texts.values(), *self._transcript])
 
         operations = [self._operation(*entry) for entry in hop.answer]
         patch: list[dict[str, Any]] = to_builtins(operations)
@@ -105,6 +107,7 @@ class Team:
 
     def _put(self, name: str, text: str, by: str) -> None:
         self._stored[name] = self.thread.put(text, name=name, created_by=by)
+        self._texts[name] = text
 
     def _pull(self, look: Look) -> str:
         """A slice by byte range. The script knows where to look; an agent would search."""
@@ -117,10 +120,7 @@ class Team:
         """Previews of what this agent has not seen, fenced as untrusted."""
         new = [each for name, each in self._stored.items() if (agent, name) not in self._seen]
         self._seen |= {(agent, name) for name in self._stored}
-        return [fence(artifact) for artifact in new]
-
-    def _whole(self, name: str) -> str:
-        return self.thread.relay.pull(self._stored[name].ref).decode()
+        return [fence(self.thread.relay.peek(artifact.ref)) for artifact in new]
 
     def _operation(self, kind: str, *words: str) -> Operation:
         match kind:

@@ -13,18 +13,17 @@ from markupsafe import Markup
 
 from contextrelay.doors.cli.display import clean
 
-_BAR_WIDTH, _BAR_HEIGHT, _LABEL_WIDTH, _AMOUNT_WIDTH = 640, 26, 110, 110
+_BAR_HEIGHT, _LABEL_WIDTH, _AMOUNT_WIDTH, _LABEL_CHARS = 26, 110, 90, 16
 
 
-def bars(rows: Sequence[tuple[str, int, str]]) -> Markup:
+def bars(rows: Sequence[tuple[str, int, str]], room: int = 400) -> Markup:
     """Amounts as bars: a label, a number and the class of its colour each."""
     most = max((abs(amount) for _, amount, _ in rows), default=0) or 1
-    room = _BAR_WIDTH - _LABEL_WIDTH - _AMOUNT_WIDTH
     said = ", ".join(f"{label} {amount:,}" for label, amount, _ in rows)
     lines = [
-        Markup('<svg class="bars" viewBox="0 0 {} {}" role="img" aria-label="{}">').format(
-            _BAR_WIDTH, len(rows) * _BAR_HEIGHT, said
-        )
+        Markup(
+            '<svg class="bars" viewBox="0 0 {0} {1}" width="{0}" role="img" aria-label="{2}">'
+        ).format(_LABEL_WIDTH + room + _AMOUNT_WIDTH, len(rows) * _BAR_HEIGHT, clean(said))
     ]
     for index, (label, amount, colour) in enumerate(rows):
         top = index * _BAR_HEIGHT
@@ -36,7 +35,7 @@ def bars(rows: Sequence[tuple[str, int, str]]) -> Markup:
                 '<text x="{}" y="{}">{}</text>'
             ).format(
                 top + 17,
-                label,
+                clean(label)[:_LABEL_CHARS],
                 colour,
                 _LABEL_WIDTH,
                 top + 6,

@@ -98,7 +98,7 @@ class Page:
         if found is None:
             raise NotFound("there is nothing at this address", "begin at /ui/")
         make, values = found
-        visit = self._visit(exchange, values, exchange.query())
+        visit = self._visit(exchange, values, exchange.query(), is_json)
 
         def made() -> tuple[bytes, bytes, Headers]:
             screen = make(visit)
@@ -181,7 +181,13 @@ class Page:
 
     # Making
 
-    def _visit(self, exchange: Exchange, values: dict[str, str], query: dict[str, str]) -> Visit:
+    def _visit(
+        self,
+        exchange: Exchange,
+        values: dict[str, str],
+        query: dict[str, str],
+        is_json: bool = False,
+    ) -> Visit:
         key = exchange.visitor.key
         relay = self._remote
         if relay is None:
@@ -199,6 +205,7 @@ class Page:
             address=self._address,
             seen_as="" if key is None else key.id,
             recents=self._recents,
+            is_json=is_json,
         )
 
     def _is_read_only(self, exchange: Exchange) -> bool:

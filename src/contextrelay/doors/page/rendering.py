@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from msgspec.json import encode, format
 
 from contextrelay.doors.cli import display, state_display
-from contextrelay.limits import PAGE_TEXT_CHARS, PAGE_TREE_DEPTH, PAGE_TREE_ITEMS
+from contextrelay.limits import PAGE_ROWS, PAGE_TEXT_CHARS, PAGE_TREE_DEPTH, PAGE_TREE_ITEMS
 from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.artifact import Artifact
 
@@ -85,9 +85,7 @@ def at(moment: datetime | None) -> Markup:
     left_s = (moment - datetime.now(UTC)).total_seconds()
     said = f"in {display.span(left_s)}" if left_s > 0 else display.age(moment)
     exact = f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
-        moment.isoformat(), exact, said
-    )
+    return Markup(f'<time datetime="{moment.isoformat()}" title="{exact}">{said}</time>')
 
 
 def marked(text: str, words: Sequence[str]) -> Markup:
@@ -95,14 +93,12 @@ def marked(text: str, words: Sequence[str]) -> Markup:
     if not words:
         return escape(spell_hidden(text))
     either = re.compile(rf"\b({'|'.join(map(re.escape, words))})\w*", re.IGNORECASE)
-    parts, place = list[Markup](), 0
+    parts, place = list[str](), 0
     for match in either.finditer(text):
-        parts += [escape(spell_hidden(text[place : match.start()])), _MARK.format(match[0])]
+        parts += [escape(spell_hidden(text[place : match.start()])), "<mark>", escape(match[0])]
+        parts.append("</mark>")
         place = match.end()
-    return Markup("").join([*parts, escape(spell_hidden(text[place:]))])
-
-
-_MARK = Markup("<mark>{}</mark>")
+    return Markup("".join([*parts, escape(spell_hidden(text[place:]))]))
 
 
 def cut(text: str, chars: int = PAGE_TEXT_CHARS) -> str:
@@ -141,6 +137,7 @@ FILTERS: dict[str, Any] = {
 GLOBALS: dict[str, Any] = {
     "with_query": with_query,
     "NOTES": NOTES,
+    "ROWS": PAGE_ROWS,
     "TREE_ITEMS": PAGE_TREE_ITEMS,
     "TREE_DEPTH": PAGE_TREE_DEPTH,
 }

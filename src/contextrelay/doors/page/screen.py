@@ -6,7 +6,9 @@ Rule: a screen asks verbs and computes nothing that they know. `answer` is what 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from math import inf
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -19,25 +21,60 @@ from contextrelay.client.thread import Thread
 from contextrelay.core.memory_cache import BoundedCache
 from contextrelay.doors.cli.display import DOOR
 from contextrelay.errors import Invalid
-from contextrelay.limits import PAGE_RECENT_S, PAGE_RECENTS_MAX
+from contextrelay.limits import (
+    PAGE_AGAIN_S,
+    PAGE_FIGURE_S,
+    PAGE_FIGURE_S_MAX,
+    PAGE_RECENT_S,
+    PAGE_RECENT_TIMES,
+    PAGE_RECENTS_MAX,
+)
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadView
 
 Result = TypeVar("Result")
 
 
+class _Figure:
+    """A figure that is taken in a thread of its own, and what it was before."""
+
+    def __init__(self, ask: Callable[[], Any], before: Any) -> None:
+        self._ask, self.before = ask, before
+        self.value: Any = None
+        self.error: Exception | None = None
+        self.old_s = inf
+        """When it is to be taken again."""
+        self.is_taken = threading.Event()
+        threading.Thread(target=self._take, daemon=True).start()
+
+    def _take(self) -> None:
+        begun_s = monotonic()
+        try:
+            self.value = self._ask()
+        except Exception as error:  # Raised where it is asked for.
+            self.error = error
+        now_s = monotonic()
+        self.old_s = now_s + max(PAGE_RECENT_S, PAGE_RECENT_TIMES * (now_s - begun_s))
+        self.is_taken.set()
+
+
 class Recents:
     """Figures that take a walk through the store, for a few seconds each."""
 
     def __init__(self) -> None:
-        self._kept: BoundedCache[str, tuple[float, Any]] = BoundedCache(PAGE_RECENTS_MAX)
+        self._kept: BoundedCache[str, _Figure] = BoundedCache(PAGE_RECENTS_MAX)
 
-    def get(self, name: str, ask: Callable[[], Result]) -> Result:
+    def get(self, name: str, ask: Callable[[], Result], wait_s: float) -> Result | None:
+        """The figure, or what it was a moment ago; None if there is none yet."""
         kept = self._kept.get(name)
-        if kept is None or monotonic() - kept[0] > PAGE_RECENT_S:
-            kept = monotonic(), ask()
+        if kept is None or monotonic() > kept.old_s:
+            kept = _Figure(ask, None if kept is None else kept.value)
             self._kept.keep(name, kept)
-        return kept[1]
+        if not kept.is_taken.wait(wait_s if kept.before is None else PAGE_AGAIN_S):
+            return kept.before
+        if kept.error is not None:
+            raise kept.error
+        return kept.value
 
 
 class Visit(Struct, frozen=True, kw_only=True):
@@ -59,15 +96,17 @@ class Visit(Struct, frozen=True, kw_only=True):
     seen_as: str = ""
     """The id of the caller's key."""
     recents: Recents
+    is_json: bool = False
 
     @property
     def is_own(self) -> bool:
         """Whether it is by who started `relay ui`, on this machine."""
         return bool(self.folder)
 
-    def recent(self, name: str, ask: Callable[[], Result]) -> Result:
-        """What takes long to ask for, as it was a moment ago."""
-        return self.recents.get(f"{self.seen_as} {name}", ask)
+    def recent(self, name: str, ask: Callable[[], Result]) -> Result | None:
+        """What takes long to ask for, as it was a moment ago; None while it is not known."""
+        wait_s = PAGE_FIGURE_S_MAX if self.is_json else PAGE_FIGURE_S
+        return self.recents.get(f"{self.seen_as} {name}", ask, wait_s)
 
     def number(self, name: str, otherwise: int, least: int = 0) -> int:
         """A number in the query.

@@ -174,6 +174,7 @@ class List(Verb[Listing], frozen=True):
 
     `name`: those with this text in their names; `since_ms`: those made at that time (milliseconds
     since 1970) or later. Where few match, a page may have less than `limit`, and a `next`.
+    `expires_in_s`: those that expire within so many seconds, soonest first, in one page.
     """
 
     traits = _reads(http="GET /v1/artifacts", fails=(404, 410))
@@ -184,6 +185,7 @@ class List(Verb[Listing], frozen=True):
     type: ArtifactType | None = None
     since_ms: Index | None = None
     thread: Ref | None = None
+    expires_in_s: TtlS | None = None
 
 
 class RememberPush(Verb[Artifact], frozen=True):
@@ -222,7 +224,7 @@ class Find(Verb[list[Artifact]], frozen=True):
 
 
 class ReadLineage(Verb[Lineage], frozen=True):
-    """What an artifact was made from, and what was made from it."""
+    """What an artifact was made from, what was made from it, and which threads hold it."""
 
     traits = _reads(http="GET /v1/artifacts/{ref}/lineage", inline=True)
 

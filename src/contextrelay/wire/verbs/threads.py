@@ -83,14 +83,19 @@ class FindThreads(Verb[list[ThreadView]], frozen=True):
 class ListThreads(Verb[ThreadListing], frozen=True):
     """List threads, newest first; `after` is the `next` of the page before.
 
-    Threads of a kind are listed where that `kind` is asked for, and nowhere else.
+    Threads of a kind are listed where that `kind` is asked for, and nowhere else. `text`: those
+    with it in their names, or whose id begins so; `agent`: those made by one with this in its name.
+    Where few match, a page may have less than `limit`, and a `next`.
     """
 
-    traits = _reads(http="GET /v1/threads")
+    traits = Traits(needs="read", answered_in="threads.listing", http="GET /v1/threads")
 
     limit: Annotated[int, Meta(ge=1, le=LIST_ITEMS_MAX)] = 20
     after: Cursor = ""
     kind: ThreadKind | None = None
+    text: Name | None = None
+    status: Literal["open", "closed"] | None = None
+    agent: Name | None = None
 
 
 class ForkThread(Verb[ThreadView], frozen=True):

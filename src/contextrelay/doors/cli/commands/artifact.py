@@ -63,12 +63,18 @@ def _in_thread(chosen: thread_argument.Chosen, ref: str) -> str:
     thread_option("only those in a thread"),
     arg("--name", metavar="TEXT", help="only those with this in their name"),
     arg("--type", choices=TYPES, metavar="TYPE", help=f"only those of a type: {', '.join(TYPES)}"),
+    arg("--expiring", type=ttl, metavar="TIME", help="those that expire within it, soonest first"),
     arg("--since", type=since, metavar="TIME", help="only newer ones: 24h, 7d, 2026-05-01"),
 )
 def artifact_list(args: Namespace, console: Console) -> None:
     """List artifacts, newest first."""
     chosen = thread_argument.thread_if_named(console, args, with_variable=False)
-    wanted = {"name": args.name, "type": args.type, "since_ms": args.since}
+    wanted = {
+        "name": args.name,
+        "type": args.type,
+        "since_ms": args.since,
+        "expires_in_s": args.expiring,
+    }
     if chosen is not None:
         wanted["thread"] = chosen.thread.id
     listing = _pages(console.relay, args.limit, args.after, wanted)
@@ -98,13 +104,16 @@ def _pages(relay: Relay, limit: int, after: str, wanted: dict[str, Any]) -> List
 
 @takes(arg("ref", metavar="REF"))
 def artifact_show(args: Namespace, console: Console) -> None:
-    """Show everything about an artifact, with its preview and what was made from it."""
+    """Show everything about an artifact: preview, what was made from it, which threads hold it."""
     relay = console.relay_of(args.ref)
     ref = display.resolve(relay, args.ref)
     artifact = relay.peek(ref)
     lineage = relay.lineage(ref)
     lines = about(artifact, is_full=True)
-    lines[-2:-2] = [f"{'made into':10} {derived}" for derived in lineage.derived]
+    lines[-2:-2] = [
+        *(f"{'made into':10} {derived}" for derived in lineage.derived),
+        *(f"{'held by':10} thread {thread}" for thread in lineage.holders),
+    ]
     console.answer({"artifact": artifact, "lineage": lineage}, lines)
 
 

@@ -32,10 +32,18 @@ _KIND = arg(
 )
 
 
-@takes(*PAGE, _KIND)
+@takes(
+    *PAGE,
+    _KIND,
+    arg("--text", metavar="TEXT", help="only those with this in their name"),
+    arg("--status", choices=("open", "closed"), help="only those"),
+    arg("--agent", metavar="NAME", help="only those made by one with this in its name"),
+)
 def thread_list(args: Namespace, console: Console) -> None:
     """List threads, newest first; the last used one in this folder is marked."""
-    listing = console.relay.threads(args.limit, args.after, args.kind)
+    listing = console.relay.threads(
+        args.limit, args.after, args.kind, args.text, args.status, args.agent
+    )
     lines: list[str] = []
     if console.is_human and not console.is_json:
         lines = _table(console, listing.threads)

@@ -22,7 +22,7 @@ from contextrelay.limits import (
     PAGE_FRAME_BYTES_MAX,
     PAGE_HEX_BYTES,
     PAGE_LINES,
-    PAGE_OUTLINE_TOKENS,
+    PAGE_MATCHES,
     PAGE_PIECE_TOKENS,
     PAGE_ROWS,
     PAGE_SEALED_BYTES_MAX,
@@ -75,7 +75,7 @@ def artifact(visit: Visit) -> Screen:
         **body,
     }
     if peeked.is_text and not peeked.sealed:
-        answer["outline"] = _unless_refused(lambda: visit.relay.outline(ref, PAGE_OUTLINE_TOKENS))
+        answer["outline"] = _unless_refused(lambda: visit.relay.outline(ref))
     drawn: Answer = {"outlined": [], "described": ""}
     if answer["outline"] is not None:
         drawn["outlined"] = list(_outlined(answer["outline"].text))
@@ -169,13 +169,21 @@ def _grep(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
     """Lines in which a pattern is found."""
     pattern, short = visit.text("pattern"), display.short(peeked.ref)
     if not pattern:
-        return f"relay grep PATTERN {short}", {"found": None}
+        return f"relay grep PATTERN {short}", {"found": None, "later": 0}
     is_fixed = visit.text("regex") != "on"
     found = visit.relay.grep(
-        pattern, peeked.ref, is_fixed=is_fixed, ignore_case=True, tokens_max=PAGE_PIECE_TOKENS
+        pattern,
+        peeked.ref,
+        is_fixed=is_fixed,
+        ignore_case=True,
+        after_line=visit.number("after_line", 0),
+        matches_max=PAGE_MATCHES,
+        tokens_max=PAGE_PIECE_TOKENS,
     )
     fixed = "--fixed " if is_fixed else ""
-    return f"relay grep -i {fixed}{display.quoted(pattern)} {short}", {"found": found}
+    later = found.matches[-1].line if found.left_out and found.matches else 0
+    command = f"relay grep -i {fixed}{display.quoted(pattern)} {short}"
+    return command, {"found": found, "later": later}
 
 
 def _search(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:

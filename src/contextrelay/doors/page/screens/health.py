@@ -24,13 +24,18 @@ class _Looked(NamedTuple):
 def health(visit: Visit) -> Screen:
     """Sizes, settings, keys; with `doctor`, what that finds."""
     answer: dict[str, Any] = {
-        "store": _unless_forbidden(lambda: visit.recent("survey", visit.relay.survey)),
+        "store": None,
+        "is_limited": False,
         "settings": _settings(visit),
         "keys": _keys(visit),
         "build": build(),
         "is_owner": visit.is_own,
         "findings": [],
     }
+    try:
+        answer["store"] = visit.recent("survey", visit.relay.survey)
+    except Forbidden:
+        answer["is_limited"] = True
     if visit.is_own and visit.text("doctor"):
         answer["findings"] = look_at(_Looked(visit.relay, visit.address or None))
     return Screen(

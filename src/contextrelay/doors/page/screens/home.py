@@ -8,9 +8,11 @@ from contextrelay.doors.page.drawing import bars
 from contextrelay.doors.page.screen import Done, Screen, Visit
 from contextrelay.doors.page.screens.threads import live_among
 from contextrelay.errors import Forbidden
-from contextrelay.model.savings import Savings
+from contextrelay.limits import PAGE_EXPIRING_S
+from contextrelay.model.savings import Savings, Share
 
 _NEWEST = 8
+_SHARES, _SHARE_ROOM = 10, 150
 
 
 def home(visit: Visit) -> Screen:
@@ -20,41 +22,50 @@ def home(visit: Visit) -> Screen:
     artifacts = relay.list(_NEWEST).artifacts
     answer: dict[str, Any] = {
         "is_empty": not threads and not artifacts,
-        "savings": _unless_forbidden(lambda: visit.recent("savings", relay.savings)),
-        "store": _unless_forbidden(lambda: visit.recent("survey", relay.survey)),
+        "savings": None,
+        "store": None,
+        "is_limited": False,
         "threads": threads,
         "live": live_among(threads),
         "artifacts": artifacts,
-        "expiring": [],
+        "expiring": relay.list(_NEWEST, expires_in_s=PAGE_EXPIRING_S).artifacts,
     }
+    try:
+        answer["savings"] = visit.recent("savings", relay.savings)
+        answer["store"] = visit.recent("survey", relay.survey)
+    except Forbidden:
+        answer["is_limited"] = True
     return Screen(
         template="home",
         title="Home",
         command="relay stats --all",
         answer=answer,
-        drawn={"chart": _chart(answer["savings"])},
+        drawn={"charts": _charts(answer["savings"])},
         place="home",
     )
 
 
-def _chart(savings: Savings | None) -> str:
+def _charts(savings: Savings | None) -> dict[str, str]:
     if savings is None or not savings.whole.tokens:
-        return ""
-    return bars(
+        return {}
+    whole = bars(
         (
             ("pasted", savings.whole.tokens, "bad"),
             ("sent", savings.sent.tokens, "good"),
             ("pulled back", savings.pulled_back.tokens, "warn"),
         )
     )
+    shares = {
+        "day": savings.by_day[-_SHARES:],
+        "agent": savings.by_agent[:_SHARES],
+        "source": savings.by_source[:_SHARES],
+    }
+    return {"": whole} | {name: _by(each) for name, each in shares.items() if each}
 
 
-def _unless_forbidden(ask: Any) -> Any:
-    """What a key that may not see all is not shown."""
-    try:
-        return ask()
-    except Forbidden:
-        return None
+def _by(shares: list[Share]) -> str:
+    rows = [(each.name, each.net, "bad" if each.net < 0 else "good") for each in shares]
+    return bars(rows, _SHARE_ROOM)
 
 
 def left(visit: Visit) -> Done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -12,13 +13,14 @@ from contextrelay.doors.page.screen import Screen, Visit
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import (
     LABEL_CHARS_MAX,
-    LIST_ITEMS_MAX,
+    PAGE_HITS,
     PAGE_PIECE_TOKENS,
-    SEARCH_RESULTS_MAX,
 )
 from contextrelay.model.thread import ThreadView
 
 _THREADS = 10
+# What a ref, the beginning of one, or a URL ends with.
+_REF = re.compile(r"(^|/)[0-9a-f-]{6,}(#|$)")
 
 
 def search(visit: Visit) -> Screen:
@@ -34,7 +36,7 @@ def search(visit: Visit) -> Screen:
         "type": kind,
     }
     if words:
-        hits = visit.relay.search(words, limit=SEARCH_RESULTS_MAX, tokens_max=PAGE_PIECE_TOKENS)
+        hits = visit.relay.search(words, limit=PAGE_HITS, tokens_max=PAGE_PIECE_TOKENS)
         answer |= {
             "hits": hits,
             "types": dict(Counter(each.type for each in hits.hits).most_common()),
@@ -45,19 +47,15 @@ def search(visit: Visit) -> Screen:
 
 
 def _named(visit: Visit, words: str) -> list[ThreadView]:
-    """Threads with the words in their names, or whose id begins so, among the newest."""
+    """Threads with the words in their names, or whose id begins so."""
     if len(words) > LABEL_CHARS_MAX:
         return []
-    listed = visit.relay.threads(LIST_ITEMS_MAX).threads
-    found = [
-        each
-        for each in listed
-        if words.lower() in (each.name or "").lower() or each.thread_id.startswith(words.lower())
-    ]
-    return found[:_THREADS]
+    return visit.relay.threads(_THREADS, text=words).threads
 
 
 def _ref(visit: Visit, words: str) -> str:
+    if not _REF.search(words):
+        return ""
     try:
         return run(visit.relay.transport, find_ref(words, display.DOOR))
     except (Invalid, NotFound):

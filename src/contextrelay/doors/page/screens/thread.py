@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -106,9 +105,11 @@ def _lines(handle: Thread, changes: Changes) -> Iterator[Line]:
     """A difference as people read it, with what was there before."""
     if not changes.operations:
         return
-    old = handle.state(changes.old_version)
+    shown = changes.operations[:PAGE_CHANGES_MAX]
+    is_only_more = all(each["op"] == "add" for each in shown)
+    old = None if is_only_more else handle.state(changes.old_version)
     kinds = {"+": "added", "-": "removed", "@": "where"}
-    for line in state_display.change(old, islice(changes.operations, PAGE_CHANGES_MAX)):
+    for line in state_display.change(old, shown):
         yield Line(kinds[line[0]], line)
 
 
