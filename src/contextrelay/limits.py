@@ -144,10 +144,12 @@ CONDITION_CHARS_MAX = 2_000
 CONDITION_DEPTH_MAX = 32
 STEP_KEY_CHARS_MAX = 700
 STEP_RETRIES_MAX = 10
-# Between two tries of a step, doubled each time; and from asking it to end until it is killed.
+# Between two tries of a step, doubled each time; and from asking it to end until it is killed,
+# and from there until nobody waits for it any more.
 STEP_BACKOFF_S = 0.5
 STEP_BACKOFF_S_MAX = 30.0
-STEP_GRACE_S = 5.0
+STEP_GRACE_S = 3.0
+STEP_KILLED_S = 0.5
 # How often a run looks whether it was cancelled, or a step of it approved.
 RUN_LOOK_S = 0.3
 # A step that takes longer is written down as running, for those who look; a run that waits says
@@ -159,6 +161,7 @@ WATCH_S = 0.3
 DASK_CONNECT_S_MAX = 10
 PIPELINE_PARALLEL_DEFAULT = 4
 STEP_ERROR_BYTES_KEPT = 2_000
+FAILURES_SHOWN = 10
 STEP_REASON_CHARS_MAX = 2_000
 # A result that is looked into: for a schema, a condition, a list to fan out over.
 STEP_JSON_BYTES_MAX = 8 * MIB

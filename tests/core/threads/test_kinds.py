@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from contextrelay import Conflict, Gone, Refused
+from contextrelay.doors.pipeline.record import RunRecord, follow
 from contextrelay.model.settings import Settings
 from contextrelay.wire.verbs import (
     EndThread,
@@ -20,6 +21,7 @@ from contextrelay.wire.verbs import (
     UseThread,
 )
 from tests.core.clock import DAY_MS, Clock, local
+from tests.core.keyed import holder, owner
 
 
 def test_threads_of_a_kind_are_listed_by_it_alone_and_are_never_the_last_used_one() -> None:
@@ -37,6 +39,21 @@ def test_threads_of_a_kind_are_listed_by_it_alone_and_are_never_the_last_used_on
     assert store.ask(OpenThread("review")).thread_id == plain.thread_id
     assert [each.thread_id for each in store.ask(FindThreads("review"))] == [plain.thread_id]
     assert [each.thread_id for each in store.ask(LastUsedThread("/here"))] == [plain.thread_id]
+
+
+def test_a_step_says_which_key_wrote_it_whatever_name_was_given() -> None:
+    """Promise X4."""
+    relay = owner()
+    run = relay.transport.ask(NewThread("review", kind="pipeline")).thread_id
+    detail = {"kind": "approve", "caller": "the boss"}
+
+    for step, writer in (("a", holder(relay, name="ci")), ("b", relay)):
+        writer.transport.ask(FinishStep(thread=run, step=step, detail=detail, by="ana"))
+
+    record = RunRecord(run)
+    follow(relay, record)
+    assert {name: step.by for name, step in record.steps.items()} == {"a": "ci as ana", "b": "ana"}
+    assert "caller" not in record.steps["b"].detail
 
 
 def test_a_thread_of_a_kind_is_gone_as_long_after_its_end_as_the_setting_says() -> None:

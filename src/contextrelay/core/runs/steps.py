@@ -15,7 +15,7 @@ from contextrelay.limits import EVENT_BYTES_MAX
 from contextrelay.logic.document.bounds import check_json
 from contextrelay.logic.state import schema
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.runs.step import FINAL, STEP_EVENT, FinishedStep
+from contextrelay.model.runs.step import CALLER, FINAL, STEP_EVENT, FinishedStep
 from contextrelay.model.thread import Event
 from contextrelay.store.ledger import Row
 from contextrelay.wire.verbs import Body, FinishStep, Push
@@ -41,7 +41,10 @@ def finish_step(stores: Stores, verb: FinishStep, body: Body) -> FinishedStep:
             )
 
     def event(ref: str | None) -> Event:
-        said = {"step": verb.step, "status": verb.status, "ref": ref, **verb.detail}
+        said = {**verb.detail, "step": verb.step, "status": verb.status, "ref": ref}
+        said.pop(CALLER, None)
+        if stores.caller is not None:  # Its key is known; `by` is what it says of itself.
+            said[CALLER] = stores.caller.key.name or stores.caller.key.id
         return new_event(stores, STEP_EVENT, verb.by, said)
 
     def additions(artifact: Artifact) -> tuple[Addition, ...]:

@@ -123,7 +123,7 @@ def command(name: str, entry: Entry) -> tuple[Parser, Act]:
     if entry.takes_json:
         parser.set_defaults(json=False)
     else:
-        everywhere.add_argument("--json", action="store_true", help="answer as one JSON value")
+        everywhere.add_argument("--json", action="store_true", help="answer as JSON")
     everywhere.add_argument("-q", "--quiet", action="store_true", help="no notes on stderr")
     everywhere.add_argument("--no-color", action="store_true", help="no colour")
     everywhere.add_argument(

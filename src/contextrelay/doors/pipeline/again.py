@@ -39,7 +39,11 @@ def run_again(
     """
     parts = _parts(key, main, pipelines)
     if parts[-1].has_index and not any(each == key or each.startswith(f"{key}/") for each in steps):
-        raise NotFound(f"no item {key} was begun", "see: relay pipeline show RUN")
+        begun = [
+            each for each in steps if each.startswith(f"{parts[-1].prefix}{parts[-1].step.name}[")
+        ]
+        hint = f"there are {begun[0]} to {begun[-1]}" if begun else "none of its items was begun"
+        raise NotFound(f"no item {key} was begun", hint)
     seeds = [parts]
     if len(parts) > 1 or parts[0].has_index:
         top = parts[0].step.name

@@ -115,7 +115,9 @@ class Waits:
             if not is_object(message) or message.get("step") != wait.unit.key:
                 continue
             if message.get("run", self._run) == self._run and type(message.get("approve")) is bool:
-                return Decision(message["approve"], signal.by, str(message.get("reason", "")))
+                # A signal has the name that its writer gave: where it was is known.
+                by = f"{signal.by} on {channel}"
+                return Decision(message["approve"], by, str(message.get("reason", "")))
         return None
 
     def decided(self, record: RunRecord) -> list[tuple[Unit, StepRecord]]:

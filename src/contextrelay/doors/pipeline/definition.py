@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from contextrelay.model.runs.pipeline import StepView
 
 Hear = Callable[[StepView], object]
 """What is called with a step as it begins and ends."""
+STDIN = "-"
 MEDIA_TYPE = "application/vnd.contextrelay.pipeline+json"
 
 
@@ -55,6 +57,24 @@ class Started(Struct, frozen=True):
 
     definition: Definition
     inputs: dict[str, Any]
+    model: str | None = None
+    """Answers every prompt, whatever the file says."""
+
+    def pipelines(self) -> dict[str, Pipeline]:
+        """Every pipeline by the path of its file, as this run has it."""
+        pipelines = self.definition.pipelines()
+        if self.model is None:
+            return pipelines
+        return {
+            path: replace(
+                each,
+                steps={
+                    name: replace(step, model=self.model) if step.kind == "prompt" else step
+                    for name, step in each.steps.items()
+                },
+            )
+            for path, each in pipelines.items()
+        }
 
 
 def read_started(body: bytes) -> Started:
@@ -115,6 +135,8 @@ def read_text(path: Path) -> str:
         NotFound: there is no such file.
         Invalid: it cannot be read, or is no text.
     """
+    if str(path) == STDIN:
+        return sys.stdin.buffer.read(PIPELINE_BYTES_MAX + 1).decode(errors="replace")
     try:
         # A pipe would be waited for.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
@@ -215,6 +237,8 @@ def typed_input(taken: Input | None, text: str) -> Any:
     """A value as somebody types it, read as the input's type; what cannot be is left a text."""
     if taken is None or taken.type in ("text", "ref"):
         return text
+    if taken.type == "list" and not text.lstrip().startswith("["):
+        return [part.strip() for part in text.split(",")] if text else []
     return typed(text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -56,8 +57,7 @@ def summary(run: PipelineRun) -> list[str]:
     time_taken = f" · {run.duration_ms / 1000:.1f} s" if run.duration_ms else ""
     name = display.clean(run.name)
     lines = [f"{name} {display.short(run.run)}  {run.status}: {steps}{time_taken}{spent}"]
-    if run.reason:
-        lines.append(f"  {display.clean(run.reason.splitlines()[0])}")
+    lines += (f"  {display.clean(line)}" for line in run.reason.splitlines())
     if run.hint and run.status != "running":
         lines.append(f"  next: {run.hint}")
     return lines
@@ -68,7 +68,8 @@ class View:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._is_live = console.is_human and not console.is_json and sys.stdout.isatty()
+        is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_live = console.is_human and not console.is_json and is_terminal
         self._lock = Lock()
         self._views: dict[str, StepView] = {}
         self._began_s: dict[str, float] = {}
@@ -86,7 +87,7 @@ class View:
         self._over.set()
         if self._ticker is not None:
             self._ticker.join()
-            self._draw()
+            self._draw(is_last=True)
 
     def begin(self, run: str, name: str) -> None:
         """Say which run it is, to those who read lines."""
@@ -115,18 +116,23 @@ class View:
         while not self._over.wait(_TICK_S):
             self._draw()
 
-    def _draw(self) -> None:
-        """Draw every step; where there are more than lines, those under way and the newest."""
+    def _draw(self, is_last: bool = False) -> None:
+        """Draw every step; until the last time no more than there is room for.
+
+        Those that are under way and the newest, then: what scrolled away cannot be redrawn.
+        """
         size = shutil.get_terminal_size()
         with self._lock:
             views = list(self._views.values())
         room = max(3, size.lines - 3)
-        if len(views) > room:
+        lines: list[str] = []
+        if len(views) > room and not is_last:
+            lines.append(f"… {len(views) - room + 1} more steps")
+            room -= 1
             busy = [view for view in views if view.status in ("running", "waiting", "failed")]
             rest = [view for view in views if view not in busy]
             views = [*rest[len(rest) - max(0, room - len(busy)) :], *busy][-room:]
         frame = _SPINNER[int(time.monotonic() / _TICK_S) % len(_SPINNER)]
-        lines: list[str] = []
         for view in views:
             is_busy = view.status == "running"
             elapsed_s = time.monotonic() - self._began_s[view.step] if is_busy else None

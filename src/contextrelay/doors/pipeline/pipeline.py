@@ -114,18 +114,21 @@ class Pipeline:
         *,
         parallel: int = PIPELINE_PARALLEL_DEFAULT,
         on: str | None = None,
+        model: str | None = None,
         by: str = "you",
         hear: Hear | None = None,
     ) -> PipelineRun:
         """Run it to its end. `hear` is called with each step as it begins and ends.
 
-        `on`: where its tasks are done, as `dask://host:8786`; else in this process.
+        `on`: where its tasks are done, as `dask://host:8786`; else in this process. `model`: what
+        answers every prompt, whatever the file says.
 
         Raises:
             Invalid: something in it, or an input, is wrong; nothing was run.
             RelayError: the store does not answer; go on with `resume`.
         """
-        return Begun(relay, self, inputs or {}, parallel=parallel, on=on, by=by).go(hear)
+        given = inputs or {}
+        return Begun(relay, self, given, parallel=parallel, on=on, model=model, by=by).go(hear)
 
 
 class Begun:
@@ -139,12 +142,13 @@ class Begun:
         *,
         parallel: int,
         on: str | None,
+        model: str | None,
         by: str,
     ) -> None:
-        definition = pipeline.definition()
-        checked = definition.pipelines()
-        main = checked[definition.main]
-        given = check_inputs(main, inputs)
+        started = Started(pipeline.definition(), dict(inputs), model)
+        checked = started.pipelines()
+        main = checked[started.definition.main]
+        started = replace(started, inputs=check_inputs(main, inputs))
         check_parallel(parallel)
         models = models_of(relay.transport, checked)
         self._relay, self._parallel, self._on = relay, parallel, on
@@ -154,7 +158,6 @@ class Begun:
         push = Push(
             name="definition", media_type=MEDIA_TYPE, created_by=by, thread=self.run, type="json"
         )
-        started = Started(definition, given)
         artifact = relay.transport.ask(push, encode(started))
         detail = {
             "name": main.name,

@@ -14,7 +14,7 @@ from contextrelay.client.relay import Relay
 from contextrelay.errors import NotFound
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.runs.pipeline import RunStatus
-from contextrelay.model.runs.step import FINAL, STEP_EVENT
+from contextrelay.model.runs.step import CALLER, FINAL, STEP_EVENT, named
 from contextrelay.model.thread import Event, Numbered
 from contextrelay.wire.verbs import ReadEvents
 
@@ -143,10 +143,13 @@ class RunRecord:
             return
         if "decided_by" not in event.detail:  # A decision may come when nothing runs.
             self._last = event.at
+        caller, by = event.detail.get(CALLER), event.by
+        if caller and event.detail.get("kind") == "approve":
+            by = named(str(caller), by)
         self.steps[key] = StepRecord(
             status=status,
             ref=event.detail.get("ref"),
-            by=event.by,
+            by=by,
             at=event.at,
             detail=event.detail,
         )

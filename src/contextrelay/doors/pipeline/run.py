@@ -33,7 +33,7 @@ from contextrelay.doors.pipeline.runner import Runner
 from contextrelay.doors.pipeline.spent import Over
 from contextrelay.doors.pipeline.steps.task import Task
 from contextrelay.doors.pipeline.steps.values import Scope, Values
-from contextrelay.doors.pipeline.views import left, next_step, view_of
+from contextrelay.doors.pipeline.views import left, next_step, reasons, view_of
 from contextrelay.errors import Conflict, RelayError
 from contextrelay.limits import RUN_LOOK_S
 from contextrelay.logic.pipeline.language import Budget
@@ -359,14 +359,14 @@ class Run:
         failures = self._graph.failures()
         status, reason = self._end or ("done", "")
         if self._end is None and failures:
-            status, reason = "failed", f"{failures[0].key}: {failures[0].result.reason}"
+            status, reason = "failed", reasons(failures)
         result = PipelineRun(
             run=self._record.run,
             name=self._setting.main.name,
             status=status,
             reason=reason,
             hint=next_step(status, self._record.run, failures, self._over),
-            steps={key: left(view) for key, view in self._views.items()},
+            steps=self._all_views(),
             **self._graph.spent.fields(),
             duration_ms=since_ms(self._graph.began_s),
             started_at=self._record.started_at,
@@ -375,6 +375,14 @@ class Run:
         return result
 
     # What is shown
+
+    def _all_views(self) -> dict[str, StepView]:
+        """Every step, also those that were never begun."""
+        views = {key: left(view) for key, view in self._views.items()}
+        for node in self._graph.nodes.values():
+            unit = Unit(self._graph, node)
+            views.setdefault(node.key, self._view(unit, "pending", None))
+        return views
 
     def _view(
         self, unit: Unit, status: StepStatus | str, ref: str | None, by: str = "", reason: str = ""

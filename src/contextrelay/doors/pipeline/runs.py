@@ -62,7 +62,7 @@ def resume(
     record = read_record(relay, run)
     _check_free(record, is_forced)
     started = read_started(relay.pull(record.definition))
-    checked = started.definition.pipelines()
+    checked = started.pipelines()
     many = parallel or record.parallel or PIPELINE_PARALLEL_DEFAULT
     check_parallel(many)
     own = read_budget({**record.budget, **(budget or {})}, checked[started.definition.main].budget)
@@ -135,8 +135,7 @@ def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
         hint = next_step("cancelled", run, [])
         detail = {"status": "cancelled", "reason": f"cancelled by {by}", "hint": hint}
         relay.transport.ask(EndThread(run, FINISHED, detail, by))
-        follow(relay, record)
-    return shown_run(record)
+    return show(relay, run)
 
 
 def decided(relay: Relay, run: str, step: str, decision: Decision) -> StepView:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from contextrelay.doors.pipeline.graph import Node
 from contextrelay.doors.pipeline.record import RunRecord, StepRecord
 from contextrelay.doors.pipeline.spent import Over, Spent
+from contextrelay.limits import FAILURES_SHOWN
 from contextrelay.model.runs.pipeline import PipelineRun, RunStatus, StepView
 
 
@@ -43,6 +44,17 @@ def next_step(status: RunStatus, run: str, failures: list[Node], over: Over | No
             return f"go on with a larger budget: relay pipeline resume {short} --budget {more}"
         case _:
             return ""
+
+
+def reasons(failures: list[Node]) -> str:
+    """Why a run failed: of each step that did, a line with what to do about it."""
+    lines: list[str] = []
+    for node in failures[:FAILURES_SHOWN]:
+        said = (node.result.reason.splitlines() or [""])[0]
+        lines.append(f"{node.key}: {said}" + (f" ({node.result.hint})" if node.result.hint else ""))
+    if len(failures) > FAILURES_SHOWN:
+        lines.append(f"and {len(failures) - FAILURES_SHOWN} more")
+    return "\n".join(lines)
 
 
 def shown_run(record: RunRecord) -> PipelineRun:

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple, TypeVar, cast, get_args
 from contextrelay.errors import Invalid
 from contextrelay.limits import (
     FOREACH_ITEMS_MAX,
+    NAME_CHARS_MAX,
     PIPELINE_PARALLEL_MAX,
     RUN_TOKENS_MAX,
     STEP_RETRIES_MAX,
     STEP_S_MAX,
     TTL_S_MAX,
 )
+from contextrelay.logic.document.bounds import check_label, check_name
 from contextrelay.logic.document.values import shown
 from contextrelay.logic.pipeline.condition import Expression, parse_condition
 from contextrelay.logic.pipeline.shell import check_words, quoting
@@ -62,6 +64,15 @@ def word(value: Any) -> str:
     if not text(value).strip():
         raise Invalid("this is empty", "write something, or leave it out")
     return value
+
+
+def name(value: Any) -> str:
+    """A text that can be the name of a thread, an artifact or a channel."""
+    return check_label(word(value), "this", NAME_CHARS_MAX)
+
+
+def file_name(value: Any) -> str:
+    return check_name(word(value))
 
 
 def template(value: Any) -> Template:
@@ -230,7 +241,7 @@ def _integer(least: int, most: int) -> dict[str, Any]:
 # Tables
 
 TOP: Mapping[str, Field] = {
-    "name": Field("What the pipeline is called", _TEXT, word, is_required=True),
+    "name": Field("What the pipeline is called", _TEXT, name, is_required=True),
     "description": Field("What it is for", _TEXT, text),
     "inputs": Field("What a run is given", {}, nested),
     "defaults": Field("For steps that do not say", {}, nested),
@@ -248,7 +259,7 @@ BUDGET: Mapping[str, Field] = {
     "time": Field("How long, as 10m", _TIME, duration),
 }
 OUT: Mapping[str, Field] = {
-    "name": Field("Of the artifact", _TEXT, text),
+    "name": Field("Of the artifact", _TEXT, file_name),
     "type": Field("Of the artifact", {"enum": [*_TYPES]}, _one_of(*_TYPES)),
     "schema": Field("JSON Schema of the result", {"type": "object"}, mapping),
 }
@@ -315,6 +326,6 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
     },
     "approve": {
         "approve": Field("What is to be decided", _TEXT, question, is_required=True),
-        "channel": Field("Where a decision may be signalled", _TEXT, text),
+        "channel": Field("Where a decision may be signalled", _TEXT, name),
     },
 }

@@ -203,7 +203,7 @@ def check_input(taken: Input, value: Any) -> Any:
     }
     if not checks[taken.type](value):
         got = shown(str(value)[:40])
-        raise Invalid(f"{taken.name} has to be {taken.type}, not {got}", f"give a {taken.type}")
+        raise Invalid(f"{taken.name} has to be {taken.type}, not {got}", f"give it as {taken.type}")
     return value
 
 

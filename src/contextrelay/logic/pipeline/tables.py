@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from contextrelay.errors import Invalid
+from contextrelay.errors import Invalid, TooLarge
 from contextrelay.logic.document.values import shown
 from contextrelay.logic.pipeline import fields
 from contextrelay.logic.pipeline.yaml_nodes import Node, Place, refuse
@@ -61,7 +61,7 @@ class Table:
 def _read(file: str, node: Node, name: str, field: fields.Field) -> Any:
     try:
         return field.read(node.plain())
-    except Invalid as error:
+    except (Invalid, TooLarge) as error:
         refuse(file, node.place_in(error.details), f"{name}: {error.message}", error.hint)
 
 

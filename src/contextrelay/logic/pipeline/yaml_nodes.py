@@ -223,6 +223,8 @@ class _Builder:
                 refuse(self._file, _place(event), "a key that is no word", "write name: value")
             key = self._node(event, events, depth + 1)
             name = event.value
+            if name == "<<":
+                refuse(self._file, key.place, "the merge key << is not taken", "write it out")
             if name in values:
                 again = f"{shown(name)} is there already, at line {keys[name].line}"
                 refuse(self._file, key.place, again, "keep one of the two")

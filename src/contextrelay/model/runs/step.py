@@ -11,9 +11,17 @@ from contextrelay.model.artifact import Artifact
 STEP_EVENT = "run.step"
 """How a step stands; `detail` holds `step`, `status`, `ref` and what the runner says of it."""
 
+CALLER = "caller"
+"""In that `detail`: the name of the key that wrote it, on a server."""
+
 StepStatus = Literal["pending", "running", "waiting", "done", "failed", "skipped"]
 """`waiting`: for somebody to approve. The last three are final."""
 FINAL: tuple[StepStatus, ...] = ("done", "failed", "skipped")
+
+
+def named(caller: str, label: str) -> str:
+    """Who did it, and as whom: a name that one gives oneself stands behind the known one."""
+    return caller if label in (caller, "you") else f"{caller} as {label}"
 
 
 class FinishedStep(Struct, frozen=True, kw_only=True):

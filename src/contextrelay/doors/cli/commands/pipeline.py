@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from argparse import Namespace
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from pwd import getpwuid
 from typing import Any
 
 from contextrelay.doors.cli import display, thread_argument
@@ -15,9 +17,16 @@ from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import LIMIT, arg, by, one_of, pair, takes, whole
 from contextrelay.doors.pipeline import runs
 from contextrelay.doors.pipeline.approval import Decision
-from contextrelay.doors.pipeline.definition import check_inputs, read_text, typed, typed_input
+from contextrelay.doors.pipeline.definition import (
+    STDIN,
+    check_inputs,
+    read_text,
+    typed,
+    typed_input,
+)
 from contextrelay.doors.pipeline.display import View, step_line, summary
 from contextrelay.doors.pipeline.pipeline import Begun, Pipeline
+from contextrelay.doors.pipeline.steps.here import missing_here
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import (
     PIPELINE_PARALLEL_DEFAULT,
@@ -28,9 +37,10 @@ from contextrelay.logic.pipeline.graph import as_mermaid, as_svg, as_text
 from contextrelay.logic.pipeline.language import Pipeline as Checked
 from contextrelay.logic.pipeline.language import Step
 from contextrelay.model.runs.pipeline import PipelineRun
+from contextrelay.model.runs.step import named
 
 _many = whole(1, PIPELINE_PARALLEL_MAX, f"is out of range: take 1 to {PIPELINE_PARALLEL_MAX}")
-_FILE = arg("file", metavar="FILE", help="a pipeline in YAML")
+_FILE = arg("file", metavar="FILE", help="a pipeline in YAML; - is stdin")
 _RUN = arg("run", metavar="RUN", help="the id of a run, or its beginning")
 _STEP = arg("step", metavar="STEP", help="a step of it, as `show` names it")
 _ON = arg("--on", metavar="URL", help="where steps are done: dask://HOST:8786 (this machine)")
@@ -48,6 +58,9 @@ _INPUT = arg(
 @takes(
     _FILE,
     _INPUT,
+    arg(
+        "-m", "--model", metavar="PROVIDER[:MODEL]", help="for every prompt, instead of the file's"
+    ),
     arg("--parallel", type=_many, default=PIPELINE_PARALLEL_DEFAULT, help="steps at once (4)"),
     arg("--dry-run", action="store_true", help="check it and show what would be run"),
     arg("--watch", action="store_true", help="run it again whenever a file of it changes"),
@@ -55,10 +68,15 @@ _INPUT = arg(
     by("who runs it"),
 )
 def pipeline_run(args: Namespace, console: Console) -> None:
-    """Run a pipeline to its end; each step is shown as it ends. Exit code 1 where it failed."""
+    """Run a pipeline to its end; each step is shown as it ends. Exit code 1 where it failed.
+
+    With --json each event is a line, and the last one is the whole run.
+    """
     if args.dry_run:
         _show_plan(args, console)
         return
+    if args.watch and args.file == STDIN:
+        raise Invalid("stdin does not change", "give a file to --watch")
     pipeline = Pipeline.load(args.file)
     seen = pipeline.definition().files
     while True:
@@ -85,7 +103,8 @@ def pipeline_run(args: Namespace, console: Console) -> None:
 
 def _run_once(args: Namespace, console: Console, pipeline: Pipeline) -> PipelineRun:
     given = _inputs(args, console, pipeline.check())
-    begun = Begun(console.relay, pipeline, given, parallel=args.parallel, on=args.on, by=args.by)
+    options: dict[str, Any] = {"parallel": args.parallel, "on": args.on, "model": args.model}
+    begun = Begun(console.relay, pipeline, given, by=args.by, **options)
     console.note(f"run {display.short(begun.run)}")
     with _ended_politely(), View(console) as view:
         view.begin(begun.run, pipeline.check().name)
@@ -140,16 +159,18 @@ def _inputs(args: Namespace, console: Console, main: Checked) -> dict[str, Any]:
 
 
 def _show_plan(args: Namespace, console: Console) -> None:
-    main = Pipeline.load(args.file).check()
+    pipeline = Pipeline.load(args.file)
+    main = pipeline.check()
     inputs = check_inputs(main, _inputs(args, console, main))
+    notes = _missing(console, pipeline)
     steps = [
         {"step": name, "kind": step.kind, "needs": list(step.needs), "does": _label(step)}
         for name, step in main.steps.items()
     ]
-    answer = {"name": main.name, "inputs": inputs, "steps": steps}
+    answer = {"name": main.name, "inputs": inputs, "steps": steps, "notes": notes}
     lines = [f"{main.name}: {display.count(len(steps), 'step')}, nothing is run"]
     lines += (f"  {name} = {value!r}" for name, value in inputs.items())
-    console.answer(answer, [*lines, *_graph(main, as_text).splitlines()])
+    console.answer(answer, [*lines, *_graph(main, as_text).splitlines(), *_shown(notes)])
 
 
 def _show_end(console: Console, result: PipelineRun) -> None:
@@ -168,9 +189,28 @@ def _show_end(console: Console, result: PipelineRun) -> None:
 @takes(_FILE)
 def pipeline_validate(args: Namespace, console: Console) -> None:
     """Check a pipeline and the files that it includes; nothing is run."""
-    main = Pipeline.load(args.file).check()
-    answer = {"name": main.name, "steps": list(main.steps), "inputs": list(main.inputs)}
-    console.answer(answer, f"{args.file} is right: {display.count(len(main.steps), 'step')}")
+    pipeline = Pipeline.load(args.file)
+    main, notes = pipeline.check(), _missing(console, pipeline)
+    answer = {
+        "name": main.name,
+        "steps": list(main.steps),
+        "inputs": list(main.inputs),
+        "notes": notes,
+    }
+    right = f"{args.file} is right: {display.count(len(main.steps), 'step')}"
+    console.answer(answer, [right, *_shown(notes)])
+
+
+def _missing(console: Console, pipeline: Pipeline) -> list[str]:
+    """What steps name that is not here."""
+    checked = pipeline.definition().pipelines().values()
+    has_capabilities = any(step.kind == "cap" for each in checked for step in each.steps.values())
+    relay = console.relay if has_capabilities else None
+    return missing_here(relay, checked, Path.cwd())
+
+
+def _shown(notes: list[str]) -> list[str]:
+    return [f"  note: {display.clean(note)}" for note in notes]
 
 
 @takes(
@@ -289,16 +329,30 @@ def pipeline_cancel(args: Namespace, console: Console) -> None:
     console.answer(run, summary(run))
 
 
-@takes(_RUN, _STEP, by("who approves it"))
+@takes(_RUN, _STEP, by("as whom: stands behind your own name"))
 def pipeline_approve(args: Namespace, console: Console) -> None:
     """Let a step that waits for a decision go on."""
-    _decide(args, console, Decision(True, args.by))
+    _decide(args, console, Decision(True, _decider(args)))
 
 
-@takes(_RUN, _STEP, arg("reason", metavar="REASON", help="why not"), by("who rejects it"))
+@takes(
+    _RUN,
+    _STEP,
+    arg("reason", metavar="REASON", help="why not"),
+    by("as whom: stands behind your own name"),
+)
 def pipeline_reject(args: Namespace, console: Console) -> None:
     """Let a step that waits for a decision fail."""
-    _decide(args, console, Decision(False, args.by, args.reason))
+    _decide(args, console, Decision(False, _decider(args), args.reason))
+
+
+def _decider(args: Namespace) -> str:
+    """Who decides: the user of this machine, and as whom; on a server their key comes before."""
+    try:
+        user = getpwuid(os.getuid()).pw_name  # What the environment says can be anything.
+    except KeyError:
+        user = f"user {os.getuid()}"
+    return named(user, args.by)
 
 
 def _decide(args: Namespace, console: Console, decision: Decision) -> None:

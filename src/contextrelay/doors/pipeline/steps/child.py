@@ -20,7 +20,7 @@ from typing import NamedTuple
 from contextrelay.doors.pipeline.steps.leftovers import KEY_VARIABLE, end_step
 from contextrelay.doors.wrap.child_process import KILLED, not_started
 from contextrelay.errors import Failed, RelayError
-from contextrelay.limits import STEP_ERROR_BYTES_KEPT, STEP_GRACE_S
+from contextrelay.limits import STEP_ERROR_BYTES_KEPT, STEP_GRACE_S, STEP_KILLED_S
 
 _READ_BYTES = 64 * 1024
 _LOOK_S = 0.1
@@ -80,10 +80,12 @@ def run_child(
     errors = bytearray()
     try:
         with running:
-            _read(running, take, errors, Deadline(timeout_s, stop, words[0]))
-            code = running.wait()
+            try:
+                _read(running, take, errors, Deadline(timeout_s, stop, words[0]))
+                code = running.wait()
+            finally:
+                end_group(running.pid, running.poll)
     finally:
-        end_group(running.pid, running.poll)
         end_step(env.get(KEY_VARIABLE, ""))
     said = bytes(errors[-STEP_ERROR_BYTES_KEPT:]).decode(errors="replace")
     return Ended(KILLED - code if code < 0 else code, said)
@@ -123,34 +125,30 @@ def _read(
     assert running.stderr is not None
     output, complaints = running.stdout.fileno(), running.stderr.fileno()
     is_over = False
-    try:
-        with selectors.DefaultSelector() as selector:
-            for file in (output, complaints):
-                selector.register(file, selectors.EVENT_READ)
-            while selector.get_map():
-                ready = selector.select(0 if is_over else deadline.left_s())
-                for key, _ in ready:
-                    piece = os.read(key.fd, _READ_BYTES)
-                    if not piece:
-                        selector.unregister(key.fd)
-                    elif key.fd == output:
-                        take(piece)
-                    else:
-                        errors += piece
-                        del errors[: -2 * STEP_ERROR_BYTES_KEPT]
-                # What it left behind may hold the pipes open for long: what it wrote is all here.
-                if is_over and not ready:
-                    return
-                is_over = running.poll() is not None
-                if not is_over:
-                    deadline.check()
-        while running.poll() is None:
-            deadline.check()
-            with suppress(subprocess.TimeoutExpired):
-                running.wait(deadline.left_s())
-    except BaseException:
-        end_group(running.pid, running.poll)
-        raise
+    with selectors.DefaultSelector() as selector:
+        for file in (output, complaints):
+            selector.register(file, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(0 if is_over else deadline.left_s())
+            for key, _ in ready:
+                piece = os.read(key.fd, _READ_BYTES)
+                if not piece:
+                    selector.unregister(key.fd)
+                elif key.fd == output:
+                    take(piece)
+                else:
+                    errors += piece
+                    del errors[: -2 * STEP_ERROR_BYTES_KEPT]
+            # What it left behind may hold the pipes open for long: what it wrote is all here.
+            if is_over and not ready:
+                return
+            is_over = running.poll() is not None
+            if not is_over:
+                deadline.check()
+    while running.poll() is None:
+        deadline.check()
+        with suppress(subprocess.TimeoutExpired):
+            running.wait(deadline.left_s())
 
 
 def end_group(pid: int, poll: Callable[[], int | None] = lambda: None) -> None:
@@ -158,12 +156,12 @@ def end_group(pid: int, poll: Callable[[], int | None] = lambda: None) -> None:
 
     `poll` takes note of the end of a child of ours, which else stays in its group.
     """
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for number, wait_s in ((signal.SIGTERM, STEP_GRACE_S), (signal.SIGKILL, STEP_KILLED_S)):
         try:
             os.killpg(pid, number)
         except (ProcessLookupError, PermissionError):
             return
-        until_s = time.monotonic() + STEP_GRACE_S
+        until_s = time.monotonic() + wait_s
         while time.monotonic() < until_s:
             poll()
             try:

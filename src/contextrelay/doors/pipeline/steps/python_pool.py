@@ -143,7 +143,8 @@ class _Worker:
         header: dict[str, Any] = decode(replies[0][0])
         self.has_children = header["has_children"]
         if "error" in header:
-            raise Failed(f"{request['function']} raised {header['error']}", "repair the function")
+            what = f"{header['at']}{request['function']} raised {header['error']}"
+            raise Failed(what, "repair the function")
         return Returned(replies[0][1], header["has_result"], header.get("media_type"))
 
     def _said(self) -> str:
@@ -160,16 +161,20 @@ class _Worker:
 
 def module_sha256(function: str, folder: Path) -> str | None:
     """The hash of the file that a function is in; None where there is none. Nothing is imported."""
+    file = module_file(function.partition(":")[0], folder)
+    try:
+        return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def module_file(module: str, folder: Path) -> Path | None:
+    """The file that a module is in; None where there is none. Nothing is imported."""
     path: Sequence[str] | None = [str(folder), *sys.path]
     spec: ModuleSpec | None = None
     name = ""
-    for part in function.partition(":")[0].split("."):
+    for part in module.split("."):
         name = f"{name}.{part}" if name else part
         spec = None if path is None else PathFinder.find_spec(name, path)
         path = None if spec is None else spec.submodule_search_locations
-    if spec is None or spec.origin is None:
-        return None
-    try:
-        return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
-    except OSError:
-        return None
+    return None if spec is None or spec.origin is None else Path(spec.origin)

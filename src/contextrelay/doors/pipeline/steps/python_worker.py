@@ -35,7 +35,8 @@ def main() -> None:
         try:
             header, body = _result(_call(asked["function"], asked["args"]))
         except Exception as error:
-            header, body = {"error": f"{type(error).__name__}: {error}"[:2_000]}, b""
+            said = f"{type(error).__name__}: {error}"[:2_000]
+            header, body = {"error": said, "at": _place(error, sys.argv[1])}, b""
         write_message(replies, encode({**header, "has_children": bool(begun)}))
         begun.clear()
         write_message(replies, body)
@@ -44,6 +45,17 @@ def main() -> None:
 def _call(function: str, args: dict[str, Any]) -> Any:
     module, _, name = function.partition(":")
     return getattr(import_module(module), name)(**args)
+
+
+def _place(error: BaseException, folder: str) -> str:
+    """Where in a file of the pipeline's folder an error was raised, as FILE:LINE: ."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file.startswith(os.path.join(folder, "")):
+            place = f"{os.path.relpath(file, folder)}:{trace.tb_lineno}: "
+        trace = trace.tb_next
+    return place
 
 
 def _result(value: Any) -> tuple[dict[str, Any], bytes]:

@@ -93,7 +93,8 @@ class Values:
         if field == "refs":
             return {field: self.json(step.ref) if step.is_fan_out else [step.ref]}
         if field == "preview":
-            return {field: self._relay.peek(step.ref).preview.text}
+            # As in $(...): the end of its last line is no part of what a step says.
+            return {field: self._relay.peek(step.ref).preview.text.removesuffix("\n")}
         return {field: step.ref if field == "ref" else self.json(step.ref)}
 
     def json(self, ref: str) -> Any:
