@@ -61,6 +61,8 @@ class Source:
     @cached_property
     def short_lines(self) -> list[str]:
         """The lines, each cut to a length that a pattern may be tried on."""
+        if max(map(len, self.lines), default=0) <= OUTLINE_LINE_CHARS_MAX:
+            return self.lines
         return [line[:OUTLINE_LINE_CHARS_MAX] for line in self.lines]
 
     def measure(self) -> str:

@@ -72,11 +72,19 @@ def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
     for number, line in enumerate(lines, 1):
         if old_left > 0 or new_left > 0:
             sign = line[:1]
-            files[-1].added += sign == "+"
-            files[-1].removed += sign == "-"
-            old_left -= sign in (" ", "-", "")
-            new_left -= sign in (" ", "+", "")
-            if sign in (" ", "+", "-", "\\", ""):
+            if sign == "+":
+                files[-1].added += 1
+                new_left -= 1
+                continue
+            if sign == "-":
+                files[-1].removed += 1
+                old_left -= 1
+                continue
+            if sign in (" ", ""):
+                old_left -= 1
+                new_left -= 1
+                continue
+            if sign == "\\":
                 continue
             old_left = new_left = 0
         hunk = _HUNK.match(line) if line.startswith("@@") else None
@@ -98,6 +106,9 @@ _STATUS = {
 }
 
 
+_STARTS = tuple(_STATUS)
+
+
 def _header(files: list[_File], commits: list[str], number: int, line: str) -> None:
     """What stands between hunks: which file comes, and which commit."""
     if line.startswith("diff --git "):
@@ -111,16 +122,14 @@ def _header(files: list[_File], commits: list[str], number: int, line: str) -> N
             files.append(_File(path, number))
     elif line.startswith("--- ") and (not files or files[-1].hunks):
         files.append(_File(_path(line[4:]), number))
-    elif commit := _COMMIT.match(line):
+    elif line.startswith(("commit ", "From ")) and (commit := _COMMIT.match(line)):
         commits.append(f"commit {commit[1][:12]}")
     elif commits and line.startswith("    ") and line.strip() and " " not in commits[-1][7:]:
         commits[-1] += f" {line.strip()}"  # The subject, in a log.
-    elif subject := _SUBJECT.match(line):
+    elif line.startswith("Subject: ") and (subject := _SUBJECT.match(line)):
         commits.append(subject[1])
-    elif files:
-        for start, status in _STATUS.items():
-            if line.startswith(start):
-                files[-1].status = status
+    elif files and line.startswith(_STARTS):
+        files[-1].status = next(_STATUS[start] for start in _STARTS if line.startswith(start))
 
 
 def _path(text: str) -> str:

@@ -17,7 +17,7 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 
 _TAG = re.compile(
-    r"<(?:!--|(/?)(title|h[1-6]|a|meta|script|style|table|form|input|img|section|article|ul|ol|pre"
+    r"<(?:!--|(title|h[1-6]|a|meta|script|style|table|form|input|img|section|article|ul|ol|pre"
     r"|iframe|svg|main|nav|button|dt|caption)(?=[\s>/])([^<>]{0,2000})>)",
     re.IGNORECASE,
 )
@@ -78,13 +78,11 @@ def _read(text: str) -> _Page:
         if match is None:
             return page
         at = match.end()
-        if match[2] is None:
+        if match[1] is None:
             end = text.find("-->", at)
             at = len(text) if end < 0 else end + 3
             continue
-        name = match[2].lower()
-        if match[1]:
-            continue
+        name = match[1].lower()
         page.counts[name] += 1
         if name in _CLOSINGS:
             end = None if name in unclosed else _CLOSINGS[name].search(text, at)
@@ -94,16 +92,16 @@ def _read(text: str) -> _Page:
             else:
                 at = end.end()
         elif page.counts[name] > _READ_MAX:
-            page.linked += name == "a" and "href" in match[3].lower()
+            page.linked += name == "a" and "href" in match[2].lower()
         elif name == "title" and not page.title:
             page.title = _inner(text, at, name)
         elif name[0] == "h" and name[1:].isdecimal():
             page.headings.append((int(name[1]), match.start(), _inner(text, at, name)))
-        elif name == "a" and (target := _attributes(match[3]).get("href")):
+        elif name == "a" and (target := _attributes(match[2]).get("href")):
             page.linked += 1
             page.links.append((target, _inner(text, at, name)))
         elif name == "meta" and not page.description:
-            attributes = _attributes(match[3])
+            attributes = _attributes(match[2])
             if attributes.get("name", "").lower() == "description":
                 page.description = attributes.get("content", "")
     page.is_whole = False

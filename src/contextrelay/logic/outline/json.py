@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, cast
 
@@ -149,7 +149,7 @@ class _Shape:
             if _has_nested(values):
                 nested.append((name, values))
                 continue
-            self._place(name, values, depth, glue)
+            self._scalar(name, values, depth, glue)
             glue = JOINED
         for name, values in nested:
             self._place(name, values, depth, "\n")
@@ -177,10 +177,8 @@ class _Shape:
             self.left_out += 1
             return
         objects, arrays = _objects(values), _arrays(values)
-        indent = " " * depth if glue == "\n" else ""
         if not objects and not arrays:
-            forms = ("", *_scalars(values))
-            self.add(depth, *(f"{indent}{name}{form}" for form in forms), glue=glue)
+            self._scalar(name, values, depth, glue)
             return
         if len(objects) + len(arrays) < len(values):
             rest = [value for value in values if type(value) not in (dict, list)]
@@ -194,6 +192,11 @@ class _Shape:
                 self.members(objects, depth + 1)
         if arrays:
             self._array(name, arrays, depth)
+
+    def _scalar(self, name: str, values: Sequence[Any], depth: int, glue: str) -> None:
+        indent = " " * depth if glue == "\n" else ""
+        forms = ("", *_scalars(values))
+        self.add(depth, *(f"{indent}{name}{form}" for form in forms), glue=glue)
 
     def _array(self, name: str, arrays: Sequence[list[Any]], depth: int) -> None:
         sizes = {len(each) for each in arrays}
@@ -237,8 +240,11 @@ def _arrays(values: Sequence[Any]) -> Sequence[list[Any]]:
     return _of_type(values, list)
 
 
-def _of_type(values: Sequence[Any], wanted: type) -> Sequence[Any]:
-    kinds = set(map(type, values))
+def _of_type(
+    values: Sequence[Any], wanted: type, kinds: Collection[type] | None = None
+) -> Sequence[Any]:
+    """Those of a type; `kinds` are all types that there are, where they are known."""
+    kinds = set(map(type, values)) if kinds is None else kinds
     if wanted not in kinds:
         return ()
     return values if len(kinds) == 1 else [value for value in values if type(value) is wanted]
@@ -294,11 +300,11 @@ _TYPES: dict[type, str] = {
 
 
 def _details(values: Sequence[Any], counts: Counter[type]) -> Iterator[str]:
-    numbers = [*_of_type(values, int), *_of_type(values, float)]
+    numbers = [*_of_type(values, int, counts), *_of_type(values, float, counts)]
     if numbers:
         low, high = min(numbers), max(numbers)
         yield f"{low}" if low == high else f"{low}..{high}"
-    texts = _of_type(values, str)
+    texts = _of_type(values, str, counts)
     if texts:
         distinct = Counter(texts)
         # The most common; of very many, which takes long to find out, the first.

@@ -18,7 +18,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|\d\d?[/.]\d\d?[/.]\d{2,
 _EMPTY = frozenset({"", "NA", "N/A", "null", "NULL", "None", "nan", "NaN", "-"})
 # Types are found in so many rows; the ranges are those of all rows.
 _TYPED_ROWS = 500
-_ROWS_AT_ONCE = 256
+_ROWS_AT_ONCE = 4_096
 # So many columns are named one by one.
 _NAMES_MAX = 60
 
@@ -33,14 +33,17 @@ def draw(source: Source) -> Drawn | None:
     has_header = _has_header(rows)
     names = rows[0] if has_header else []
     body = rows[1:] if has_header else rows
-    odd = [index for index, size in enumerate(map(len, body)) if size != width]
+    widths = list(map(len, body))
+    is_even = widths.count(width) == len(widths)
+    odd = [] if is_even else [index for index, size in enumerate(widths) if size != width]
     least = f", {unread} lines were not read" if unread else ""
     title = f"table, {len(body)} rows, {width} columns, {source.measure()}{least}"
     pieces = [Piece(0, (f"{title}{'' if has_header else ', no header'}",))]
     if odd:
         some = ", ".join(str(index) for index in odd[:5])
         pieces.append(Piece(1, (f"{len(odd)} rows have another width (rows {some})",)))
-    pieces += _columns(names, body, width)
+    regular = [row for row in body if len(row) == width] if odd else body
+    pieces += _columns(names, regular, width)
     pieces += _samples(body)
     left_out = max(0, width - OUTLINE_COLUMNS_MAX)
     return Drawn("table", pieces, "--rows 0:5", left_out)
@@ -73,9 +76,9 @@ def _bounded(rows: Iterator[list[str]]) -> list[list[str]]:
     kept: list[list[str]] = []
     cells = 0
     while cells <= OUTLINE_CELLS_MAX and (some := list(islice(rows, _ROWS_AT_ONCE))):
-        kept += [row for row in some if row and row != [""]]
+        kept += some
         cells += sum(map(len, some))
-    return kept
+    return [row for row in kept if row and row != [""]]
 
 
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -86,13 +89,12 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     return not any(_NUMBER.fullmatch(cell.strip()) for cell in first if len(cell) < 40)
 
 
-def _columns(names: Sequence[str], body: Sequence[Sequence[str]], width: int) -> list[Piece]:
+def _columns(names: Sequence[str], regular: Sequence[Sequence[str]], width: int) -> list[Piece]:
     count = min(width, OUTLINE_COLUMNS_MAX)
     names = [*names[:count], *(f"column {index}" for index in range(len(names), count))]
     is_short = len(names) <= _NAMES_MAX
     groups = [(name, [at]) for at, name in enumerate(names)] if is_short else families(names)
     is_wide = len(groups) > 30
-    regular = [row for row in body if len(row) == width]
     # All at once, which is quicker than column by column.
     columns = list(zip(*regular, strict=True)) if regular else [()] * width
     pieces = [Piece(0, ("columns:",))]

@@ -97,6 +97,8 @@ _TABLE = re.compile(
     re.IGNORECASE,
 )
 _SELECTOR = re.compile(r"([.#@:\w\[*][^{};]{0,160}+)\{")
+# What alone a line begins with that defines or imports something; others need no pattern.
+_STARTS = {"Python": ("def ", "class ", "async ", "import ", "from ", "type ")}
 _C_FAMILY = ("C", "C++", "Java", "C#")
 
 
@@ -110,9 +112,12 @@ def by_lines(source: Source, language: str) -> tuple[list[Symbol], list[str]]:
     """What lines seem to define and to import."""
     symbols: list[Symbol] = []
     imports: list[str] = []
+    starts = _STARTS.get(language)
     for number, line in enumerate(source.short_lines, 1):
         text = line.strip()
         if not text or text.startswith(("//", "*", "/*")):
+            continue
+        if starts and not text.startswith(starts):
             continue
         indent = len(line) - len(line.lstrip())
         found = _symbol(language, text, indent, number)
