@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Sealed,
         TooLarge,
         Unavailable,
+        Unconfirmed,
     )
     from contextrelay.logic.packing.pack import pack
     from contextrelay.model.artifact import Artifact, Preview, Provenance
@@ -71,6 +72,7 @@ _FILES = {
     "Settings": "model.settings",
     "TooLarge": "errors",
     "Unavailable": "errors",
+    "Unconfirmed": "errors",
     "capability": "core.capabilities.registry",
     "pack": "logic.packing.pack",
 }
@@ -103,6 +105,7 @@ __all__ = [
     "Settings",
     "TooLarge",
     "Unavailable",
+    "Unconfirmed",
     "capability",
     "pack",
 ]

@@ -12,6 +12,7 @@
     ├── Conflict         the state moved on since the caller read it
     ├── Limited          too often: what was asked is counted, and the count is used up
     ├── Unavailable      the engine does not answer now; the same call may succeed later
+    ├── Unconfirmed      it may have been done, but not as durably as was asked for
     ├── Failed           somebody else's answer was not usable: a capability's, or a server's
     ├── Full             no room left, not for this key, or a read-only disk; reads still work
     └── Broken           the store is damaged, unreadable or from a newer version
@@ -129,6 +130,12 @@ class Unavailable(RelayError):
     """The engine does not answer now; the same call may succeed later."""
 
     code, status = "unavailable", 503
+
+
+class Unconfirmed(RelayError):
+    """The write may have been done, but not all replicas that have to confirm it did so in time."""
+
+    code, status = "unconfirmed", 503
 
 
 class Failed(RelayError):

@@ -20,12 +20,13 @@ from contextrelay.store.blobs import Blobs
 from contextrelay.store.ledger import Ledger
 from tests.store.objects.server import S3Server
 from tests.store.postgres.server import PostgresServer
+from tests.store.replicas import Watched
 from tests.store.waiting import WAIT_S_MAX as WAIT_S_MAX
 from tests.store.waiting import free_port, until
 
-LEDGERS = ("memory", "sqlite", "redis", "redis-cluster", "postgres")
-BLOBS = ("memory", "files", "redis", "redis-cluster", "postgres", "objects")
-SHARED = ("sqlite", "files", "redis", "redis-cluster", "postgres", "objects")
+LEDGERS = ("memory", "sqlite", "redis", "redis-cluster", "redis-sentinel", "postgres")
+BLOBS = ("memory", "files", "redis", "redis-cluster", "redis-sentinel", "postgres", "objects")
+SHARED = ("sqlite", "files", "redis", "redis-cluster", "redis-sentinel", "postgres", "objects")
 STANDS_STILL = ("memory", "sqlite", "postgres")
 SLOTS = 16_384
 MASTERS = 3
@@ -38,6 +39,7 @@ class Servers:
         self._running: list[ValkeyServer] = []
         self._single = ""
         self._cluster = ""
+        self._watched: Watched | None = None
         self._postgres: PostgresServer | None = None
         self._s3: S3Server | None = None
 
@@ -58,6 +60,12 @@ class Servers:
         if not self._single:
             self._single = f"redis://127.0.0.1:{self.start().port}/0"
         return self._single
+
+    def sentinel(self) -> str:
+        """The URL of a master with a replica, as sentinels know it, where writes wait for both."""
+        if self._watched is None:
+            self._watched = Watched(replicas=1)
+        return f"{self._watched.url}?durability=replicated"
 
     def cluster(self) -> str:
         """The URL of one of three masters."""
@@ -84,6 +92,9 @@ class Servers:
             if server.is_running():
                 server.terminate()
         self._running.clear()
+        if self._watched is not None:
+            self._watched.stop()
+            self._watched = None
         if self._postgres is not None:
             self._postgres.end()
             self._postgres = None
@@ -158,6 +169,8 @@ Close = Callable[[], None]
 def url_of(kind: str, servers: Servers) -> str:
     if kind == "postgres":
         return servers.postgres()
+    if kind == "redis-sentinel":
+        return servers.sentinel()
     return servers.cluster() if kind == "redis-cluster" else servers.single()
 
 

@@ -58,6 +58,9 @@ class StutterLedger:
             self.writes_done += 1
         return heads
 
+    def confirm(self, log: str) -> None:
+        self._alive().confirm(log)
+
     def trim(self, log: str, before: int) -> None:
         self._writer().trim(log, before)
         self.writes_done += 1

@@ -16,7 +16,14 @@ ALL = 1_000
 LOGS = ("a", "a/1", "a/{2}", "b", "ü")
 KINDS = ("k", "k!", "m")
 KEYS = ("1", "10", "2", "é", "\U00010000", "￿")
-EXAMPLES = {"memory": 100, "sqlite": 30, "redis": 25, "redis-cluster": 12, "postgres": 12}
+EXAMPLES = {
+    "memory": 100,
+    "sqlite": 30,
+    "redis": 25,
+    "redis-cluster": 12,
+    "redis-sentinel": 6,
+    "postgres": 12,
+}
 
 
 @dataclass

@@ -15,7 +15,8 @@ from contextrelay.errors import Broken, Full, Invalid, Unavailable
 from contextrelay.store.blobs.redis import RedisBlobs
 from contextrelay.store.ledger import Fact, Row, Stale, Write
 from contextrelay.store.ledger.redis import RedisLedger
-from contextrelay.store.redis.client import Client, connect, without_password
+from contextrelay.store.redis.address import without_password
+from contextrelay.store.redis.client import Client, connect
 from contextrelay.store.redis.index import FORGET_MS, SHARDS
 from tests.store import engines
 from tests.store.engines import Servers

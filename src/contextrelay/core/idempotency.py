@@ -91,7 +91,12 @@ def once_rows(stores: Stores, answer: bytes) -> tuple[Row, ...]:
 
 def answered_before(stores: Stores, log: str) -> bytes | None:
     """What was written with the change to a log, if this request has made it already."""
-    return None if stores.once is None else stores.ledger.get(log, Kind.ONCE, stores.once.id)
+    if stores.once is None:
+        return None
+    found = stores.ledger.get(log, Kind.ONCE, stores.once.id)
+    if found is not None:
+        stores.ledger.confirm(log)
+    return found
 
 
 def reply_before(stores: Stores) -> bytes | None:

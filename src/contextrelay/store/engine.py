@@ -4,6 +4,8 @@ memory:            in this process, gone with it; memory:NAME is shared within t
 ~/.relay, /path    SQLite and files in that folder; sqlite:///path is the same
 redis://host/0     Redis or Valkey, single or cluster (also rediss://, valkey://); several stores
                    share a server by ?prefix=NAME, which then begins all their keys
+redis+sentinel://h1,h2,h3/name
+                   the master that sentinels name (store/redis/address.py has the options)
 postgresql://host/database
                    PostgreSQL; ?prefix=NAME is the schema that a store has there
 
@@ -157,6 +159,8 @@ def _open_alone(address: str) -> Engine:
             return _embedded(_path_in(address, rest))
         case "redis" | "rediss" | "valkey" | "valkeys":
             return _redis(address)
+        case "redis+sentinel" | "rediss+sentinel" | "valkey+sentinel" | "valkeys+sentinel":
+            return _redis(address)
         case "postgresql" | "postgres":
             return _postgres(address)
         case _:
@@ -227,14 +231,14 @@ def _redis(url: str) -> Engine:
     try:
         from contextrelay.store.blobs.redis import RedisBlobs
         from contextrelay.store.ledger.redis import RedisLedger
-        from contextrelay.store.redis.client import connect, without_password
+        from contextrelay.store.redis.client import connect
     except ModuleNotFoundError as error:
         raise _not_installed(url, "redis") from error
     plain, _, query = url.partition("?")
     options = dict(parse_qsl(query))
     prefix = options.pop("prefix", "relay")
     client = connect(f"{plain}?{urlencode(options)}" if options else plain)
-    shown = without_password(url) + ("" if prefix == "relay" else f"?prefix={prefix}")
+    shown = client.address + ("" if prefix == "relay" else f"?prefix={prefix}")
     return Engine(shown, RedisLedger(client, prefix), RedisBlobs(client, prefix), is_shared=True)
 
 

@@ -28,7 +28,7 @@ BETWEEN = 40
 def test_patches_through_two_servers_make_each_version_once(
     servers: Servers, record_property: Callable[[str, object], None]
 ) -> None:
-    """Promise G2."""
+    """Promises G2, T4."""
     store = f"{servers.postgres()}?prefix={new_prefix()}"
     with (
         serving_apart(store) as one,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from contextrelay.core.idempotency import may_go_on
 from contextrelay.core.schema import key_counters
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Full, RelayError, Unavailable
+from contextrelay.errors import Full, RelayError, Unavailable, Unconfirmed
 from contextrelay.model.key import Key
 from contextrelay.store.ledger import Ledger
 from contextrelay.wire.verbs import Body, PushMany, Verb
@@ -47,7 +47,7 @@ class Quota:
             return function(replace(stores, quota=self), verb, body)
         except RelayError as error:
             # All but many pushes take back what they stored, unless they go on when asked again.
-            is_kept = isinstance(verb, PushMany) or isinstance(error, Unavailable)
+            is_kept = isinstance(verb, PushMany) or isinstance(error, Unavailable | Unconfirmed)
             if not is_kept and not may_go_on(stores, error):
                 self._tally(-self._kept_bytes)
             raise
@@ -73,7 +73,7 @@ class Quota:
             if size_bytes and total > self._most:
                 raise self._used_up()
             kept = keep()
-        except Unavailable:
+        except (Unavailable, Unconfirmed):
             raise  # It may have been done, or be done when it is asked again.
         except RelayError:
             self._tally(-size_bytes)

@@ -40,6 +40,7 @@ def find_pushed(stores: Stores, verb: Push, sha256: str, index: int) -> tuple[st
             old_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000 // 2
             is_old = verb.thread is not None and in_ms(artifact.created_at) < old_ms
             if not (is_old and not _was_whole(stores, verb, artifact.ref)):
+                stores.ledger.confirm(artifact_log(ref))
                 return ref, artifact
             bury(stores, [artifact], "removed")
         if find_tombstone(stores.ledger, ref) is not None and _was_whole(stores, verb, ref):

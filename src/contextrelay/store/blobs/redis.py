@@ -145,7 +145,7 @@ class RedisBlobs:
                 deadline_ms = began_ms + DELETE_LATE_MS
                 words = ("EVAL", UNPOINT, 1, self._pointer(name), deadline_ms, pointer)
                 # Too late means that a hold may have begun: the blob stays for the next sweep.
-                if self._client.ask(*words)[0] != LATE:
+                if self._client.settle(*words)[0] != LATE:
                     self._discard(_parsed(pointer)[0])
 
     def walk(self) -> Iterator[BlobFact]:
@@ -226,7 +226,7 @@ class RedisBlobs:
 
     def point(self, name: str, identity: str, size_bytes: int) -> None:
         """Make a whole body the blob of that name."""
-        self._client.ask("SET", self._pointer(name), f"{identity} {size_bytes}")
+        self._client.settle("SET", self._pointer(name), f"{identity} {size_bytes}")
         # A tidy that took this body for abandoned may have come just before the pointer.
         if not self._client.ask("EXISTS", self.body_keys(identity)[1]):
             self._client.ask("DEL", self._pointer(name))
@@ -237,7 +237,7 @@ class RedisBlobs:
         for _ in range(RETRIES_MAX):
             stamp_ms = self._client.now_ms()
             identity = _time_digits(stamp_ms) + os.urandom(8).hex()
-            self._client.ask_all(self._bodies.entries([identity.encode()], stamp_ms))
+            self._client.settle_all(self._bodies.entries([identity.encode()], stamp_ms))
             about = self.body_keys(identity)[1]
             answer = self._client.ask("EVAL", BEGIN, 1, about, stamp_ms + LATE_MS)
             if answer[0] != LATE:
@@ -301,7 +301,7 @@ class _RedisDraft:
     def keep(self, name: str) -> None:
         self._send()
         keys = self._blobs.body_keys(self._identity)
-        if not self._client.ask("EVAL", FINISH, 2, *keys, self._size_bytes, name):
+        if not self._client.settle("EVAL", FINISH, 2, *keys, self._size_bytes, name):
             raise _tidied_away()
         self._blobs.point(name, self._identity, self._size_bytes)
         self.kept = True

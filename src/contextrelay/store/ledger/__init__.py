@@ -133,6 +133,13 @@ class Ledger(Reads, Protocol):
         """
         ...
 
+    def confirm(self, log: str) -> None:
+        """Return once all that can be read of a log is as durable as what a commit has written.
+
+        For who answers with what was found instead of writing it.
+        """
+        ...
+
     def trim(self, log: str, before: int) -> None:
         """Forget facts with seq < before.
 

@@ -70,6 +70,9 @@ class MemoryLedger:
             self._announce(news)
         return heads
 
+    def confirm(self, log: str) -> None:
+        """Nothing to do: what can be read is durable."""
+
     def trim(self, log: str, before: int) -> None:
         with self._lock:
             self._refuse_locked()

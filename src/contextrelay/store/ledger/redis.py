@@ -23,6 +23,7 @@ maxmemory-policy noeviction, or the server forgets what was stored.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -32,9 +33,7 @@ from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import RETRIES_MAX
 from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import (
-    LOCK_KIND,
     LOCK_LOG,
-    ONLY,
     UNLOCKED,
     Fact,
     Reads,
@@ -43,8 +42,24 @@ from contextrelay.store.ledger import (
     Write,
     current_token,
 )
+from contextrelay.store.ledger.redis_rows import (
+    DUE_DIGITS,
+    LOCK_FIELD,
+    due_digits,
+    due_name,
+    field_of,
+    packed,
+    refuse_nul,
+    row_of,
+    token_in,
+    unpacked,
+    with_braces,
+    without_braces,
+)
 from contextrelay.store.ledger.redis_scripts import (
     DROP,
+    GUARD,
+    GUARD_MS,
     KINDS,
     LOCKED,
     ROWS,
@@ -89,17 +104,17 @@ class RedisLedger:
         return [Fact(int(name.partition(b"-")[0]), fields[b"b"]) for name, fields in found]
 
     def get(self, log: str, kind: str, key: str) -> bytes | None:
-        value = self.client.ask("HGET", self._key(log, "r"), _field(kind, key))
-        return None if value is None else _unpacked(value)[1]
+        value = self.client.ask("HGET", self._key(log, "r"), field_of(kind, key))
+        return None if value is None else unpacked(value)[1]
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
         if limit <= 0:
             return []
-        low, high = b"(" + _field(kind, after), b"(" + kind.encode() + b"\x01"
+        low, high = b"(" + field_of(kind, after), b"(" + kind.encode() + b"\x01"
         keys = (self._key(log, "r"), self._key(log, "k"))
         found: list[bytes] = self.client.ask("EVAL", ROWS, 2, *keys, low, high, limit)
         pairs = zip(found[::2], found[1::2], strict=True)
-        return [_row(field, value) for field, value in pairs]
+        return [row_of(field, value) for field, value in pairs]
 
     def kinds(self, log: str) -> list[str]:
         found: list[bytes] = self.client.ask("EVAL", KINDS, 1, self._key(log, "k"))
@@ -119,7 +134,7 @@ class RedisLedger:
 
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
         found: list[tuple[str, Row]] = []
-        high = b"(" + _due_digits(now_ms + 1)
+        high = b"(" + due_digits(now_ms + 1)
         for batch in self._dues.batches(b"-", high, limit) if limit > 0 else ():
             found += self._still_due(batch)
             if len(found) >= limit:
@@ -128,7 +143,7 @@ class RedisLedger:
 
     def commit(self, *writes: Write) -> list[int]:
         for write in writes:
-            _refuse_nul(write.log, *(row.kind for row in write.rows))
+            refuse_nul(write.log, *(row.kind for row in write.rows))
         # A single server takes all writes in one trip. On a cluster each log has its own slot, so
         # the index entries of all go in one trip and then the writes one by one.
         step = 1 if self.client.clustered else max(len(writes), 1)
@@ -141,6 +156,10 @@ class RedisLedger:
                 raise Stale(some[len(numbers) - 1].log, numbers[-1])
             heads += numbers
         return heads
+
+    def confirm(self, log: str) -> None:
+        if self.client.is_guarded:
+            self.client.settle("SET", self._key(log, "w"), "", "PX", GUARD_MS)
 
     def trim(self, log: str, before: int) -> None:
         if before <= 1:
@@ -161,21 +180,21 @@ class RedisLedger:
         self._logs.forget([log.encode()], seen_ms)
 
     def locked_by(self) -> bytes:
-        return _token_in(self.client.ask(*self._ask_lock()))
+        return token_in(self.client.ask(*self._ask_lock()))
 
     def swap_lock(self, old: bytes, new: bytes) -> bool:
         key, values = self._key(LOCK_LOG, "r"), (b":" + old, b":" + new)
-        if not self.client.ask("EVAL", SWAP_LOCK, 1, key, LOCK_FIELD, *values):
+        if not self.client.settle("EVAL", SWAP_LOCK, 1, key, LOCK_FIELD, *values):
             return False
         if self.client.clustered and new != UNLOCKED:
             time.sleep(LOCK_LATE_MS / 1_000)
         return True
 
     def tally(self, name: str, amounts: Mapping[str, int]) -> dict[str, int]:
-        key = f"{self._prefix}:{{tally/{_without_braces(name)}}}"
+        key = f"{self._prefix}:{{tally/{without_braces(name)}}}"
         pairs = [word for pair in amounts.items() for word in pair]
-        send = self.client.once if pairs else self.client.ask
-        found: list[bytes] = send("EVAL", TALLY, 1, key, *pairs)
+        words = self._guarded(("EVAL", TALLY, 1, key, *pairs), key)
+        found: list[bytes] = self.client.write([words])[0] if pairs else self.client.ask(*words)
         totals = zip(found[::2], found[1::2], strict=True)
         return {counter.decode(): int(total) for counter, total in totals}
 
@@ -183,7 +202,7 @@ class RedisLedger:
         begin = f"{self._prefix}:{{tally/"
         for key in self.client.keys(begin):
             if key.endswith("}"):
-                yield _with_braces(key[len(begin) : -1])
+                yield with_braces(key[len(begin) : -1])
 
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         hints = Hints(self.client, self._channel, hear)
@@ -233,11 +252,11 @@ class RedisLedger:
         for _ in range(RETRIES_MAX):
             if self.client.clustered:
                 stamp_ms = stamp_ms or self._indexed(writes)
-                answer = self.client.once(*script(stamp_ms + late_ms))
+                answer = self.client.write([script(stamp_ms + late_ms)])[-1]
             else:
                 stamp_ms = self.client.now_ms()
                 entries = self._entries(writes, stamp_ms)
-                answer = self.client.once_all([*entries, script(stamp_ms + late_ms)])[-1]
+                answer = self.client.write([*entries, script(stamp_ms + late_ms)])[-1]
             if answer[0] == LOCKED:
                 raise locked()
             if answer[0] != LATE:
@@ -252,8 +271,12 @@ class RedisLedger:
 
     def _indexed(self, writes: Sequence[Write]) -> int:
         stamp_ms = self.client.now_ms()
-        *_, value = self.client.ask_all([*self._entries(writes, stamp_ms), self._ask_lock()])
-        if _token_in(value) != current_token():
+        entries = self._entries(writes, stamp_ms)
+        if self.client.is_guarded:
+            self.client.settle_all(entries)
+            entries = []
+        *_, value = self.client.ask_all([*entries, self._ask_lock()])
+        if token_in(value) != current_token():
             raise locked()
         return stamp_ms
 
@@ -265,7 +288,7 @@ class RedisLedger:
                 logs[write.log.encode()] = None
             for row in write.rows:
                 if row.body is not None and row.due_ms is not None:
-                    dues[_due_name(write.log, row)] = None
+                    dues[due_name(write.log, row)] = None
         return self._logs.entries(logs, stamp_ms) + self._dues.entries(dues, stamp_ms)
 
     def _write(self, writes: Sequence[Write], late_ms: int) -> Command:
@@ -276,15 +299,22 @@ class RedisLedger:
             expect = "" if write.expect is None else write.expect
             args += [write.log, expect, len(write.facts), len(write.rows), *write.facts]
             for row in write.rows:
-                args += [_field(row.kind, row.key), _packed(row)]
+                args += [field_of(row.kind, row.key), packed(row)]
         return self._script(WRITE, keys, args)
 
     def _script(self, lua: str, keys: Sequence[Word], args: Sequence[Word]) -> Command:
         """A script that is refused where another has locked the ledger."""
         if self.client.clustered:
-            return ("EVAL", lua, len(keys), *keys, *args, "", "")
-        guarded = (self._key(LOCK_LOG, "r"), *args, LOCK_FIELD, b":" + current_token())
-        return ("EVAL", lua, len(keys) + 1, *keys, *guarded)
+            return self._guarded(("EVAL", lua, len(keys), *keys, *args, "", ""), keys[0])
+        locked = (self._key(LOCK_LOG, "r"), *args, LOCK_FIELD, b":" + current_token())
+        return self._guarded(("EVAL", lua, len(keys) + 1, *keys, *locked), keys[0])
+
+    def _guarded(self, command: Command, key: Word) -> Command:
+        """A script that may be sent again, where the client does that."""
+        if not self.client.is_guarded:
+            return command
+        _, lua, count, *words = command
+        return ("EVAL", GUARD % lua, int(count) + 1, f"{key}:{os.urandom(12).hex()}", *words)
 
     def _ask_lock(self) -> Command:
         return ("HGET", self._key(LOCK_LOG, "r"), LOCK_FIELD)
@@ -304,18 +334,18 @@ class RedisLedger:
 
     def _still_due(self, names: Iterable[bytes]) -> list[tuple[str, Row]]:
         seen_ms = self.client.now_ms()
-        entries = [(name, *name[_DIGITS:].split(b"\0", 1)) for name in names]
+        entries = [(name, *name[DUE_DIGITS:].split(b"\0", 1)) for name in names]
         values: list[bytes | None] = self.client.ask_all(
             [("HGET", self._key(log.decode(), "r"), field) for _, log, field in entries]
         )
         found: list[tuple[str, Row]] = []
         stale: list[bytes] = []
         for (name, log, field), value in zip(entries, values, strict=True):
-            row = None if value is None else _row(field, value)
+            row = None if value is None else row_of(field, value)
             if (
                 row is not None
                 and row.due_ms is not None
-                and name.startswith(_due_digits(row.due_ms))
+                and name.startswith(due_digits(row.due_ms))
             ):
                 found.append((log.decode(), row))
             else:
@@ -326,65 +356,7 @@ class RedisLedger:
     # Keys
 
     def _key(self, log: str, part: str) -> str:
-        return f"{self._prefix}:{{{_without_braces(log)}}}:{part}"
+        return f"{self._prefix}:{{{without_braces(log)}}}:{part}"
 
     def _keys(self, log: str) -> list[str]:
         return [self._key(log, part) for part in "hfrk"]
-
-
-def _without_braces(name: str) -> str:
-    """A name that a hash tag can hold: `{}` and `}x` would send a log's keys to several slots."""
-    if not name:
-        raise Invalid("a log needs a name")
-    return name.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
-
-
-def _with_braces(name: str) -> str:
-    """The name that _without_braces was given."""
-    return name.replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
-
-
-def _refuse_nul(*names: str) -> None:
-    for name in names:
-        if "\0" in name:
-            raise Invalid(f"{name!r} holds a NUL", "use a name without")
-
-
-def _field(kind: str, key: str) -> bytes:
-    return f"{kind}\0{key}".encode()
-
-
-LOCK_FIELD = _field(LOCK_KIND, ONLY)
-
-
-def _token_in(value: bytes | None) -> bytes:
-    return UNLOCKED if value is None else _unpacked(value)[1]
-
-
-def _packed(row: Row) -> bytes:
-    if row.body is None:
-        return b""
-    return b":" + row.body if row.due_ms is None else b"%d:%b" % (row.due_ms, row.body)
-
-
-def _unpacked(value: bytes) -> tuple[int | None, bytes]:
-    due, _, body = value.partition(b":")
-    return (int(due) if due else None), body
-
-
-def _row(field: bytes, value: bytes) -> Row:
-    kind, _, key = field.partition(b"\0")
-    due_ms, body = _unpacked(value)
-    return Row(kind.decode(), key.decode(), body, due_ms)
-
-
-_DIGITS = 16
-
-
-def _due_digits(due_ms: int) -> bytes:
-    """Digits that sort as the numbers do, those below zero too."""
-    return b"%016x" % (due_ms + 2**63)
-
-
-def _due_name(log: str, row: Row) -> bytes:
-    return _due_digits(row.due_ms or 0) + log.encode() + b"\0" + _field(row.kind, row.key)

@@ -16,6 +16,26 @@ if field ~= '' and (redis.call('HGET', KEYS[#KEYS], field) or ':') ~= ARGV[#ARGV
 end
 """
 
+# Around a script that is sent again until it is confirmed. The first of KEYS is made for one write:
+# it holds the answer, so that a second time it is not done again. It is written either way, so that
+# WAIT, which is for the writes of its connection, covers what was done before.
+GUARD_MS = 60_000
+GUARD = f"""
+local guard = table.remove(KEYS, 1)
+local done = redis.call('GET', guard)
+if done then
+  redis.call('SET', guard, done, 'PX', {GUARD_MS})
+  return cjson.decode(done)
+end
+local answer = (function()
+%s
+end)()
+if type(answer[1]) ~= 'number' or answer[1] >= 0 then
+  redis.call('SET', guard, cjson.encode(answer), 'PX', {GUARD_MS})
+end
+return answer
+"""
+
 # KEYS: h f r k of each write's log. ARGV: the deadline, the channel, the number of writes; then for
 # each: log, expect or '', the numbers of facts and rows, facts, and field and value of each row,
 # where '' deletes. It calls once a row and unpacks nothing: Lua's stack ends near 8,000 values.
@@ -75,11 +95,10 @@ return {{0, head}}
 """
 
 # KEYS: r of the log with the lock. ARGV: its field, the value that it has to have, the new one.
-# Answers whether it is the new one: also where this was sent twice.
+# Answers whether it is the new one: also where this was sent twice, and then it is written again.
 SWAP_LOCK = """
 local value = redis.call('HGET', KEYS[1], ARGV[1]) or ':'
-if value == ARGV[3] then return 1 end
-if value ~= ARGV[2] then return 0 end
+if value ~= ARGV[2] and value ~= ARGV[3] then return 0 end
 if ARGV[3] == ':' then
   redis.call('HDEL', KEYS[1], ARGV[1])
 else

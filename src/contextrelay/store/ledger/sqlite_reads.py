@@ -47,6 +47,9 @@ class SqliteReads:
         found = self._ask(ROWS, (log, kind, after, limit))
         return [Row(kind, key, body, due_ms) for key, body, due_ms in found]
 
+    def confirm(self, log: str) -> None:
+        """Nothing to do: what can be read is durable."""
+
     def kinds(self, log: str) -> list[str]:
         kinds: list[str] = []
         while (kind := self._ask(NEXT_KIND, (log, kinds[-1] if kinds else ""))[0][0]) is not None:

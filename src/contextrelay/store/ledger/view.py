@@ -39,6 +39,9 @@ class LedgerView:
     def commit(self, *writes: Write) -> list[int]:
         return self._inner.commit(*writes)
 
+    def confirm(self, log: str) -> None:
+        self._inner.confirm(log)
+
     def trim(self, log: str, before: int) -> None:
         self._inner.trim(log, before)
 

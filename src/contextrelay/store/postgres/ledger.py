@@ -85,6 +85,9 @@ class PostgresLedger(PostgresReads):
     def commit(self, *writes: Write) -> list[int]:
         return self._queue.run(writes, current_token()) if writes else []
 
+    def confirm(self, log: str) -> None:
+        """Nothing to do: what can be read is durable."""
+
     def trim(self, log: str, before: int) -> None:
         if not self.client.once(TRIM, (current_token(), log, before))[0][0]:
             raise locked()

@@ -9,87 +9,113 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, cast
-from urllib.parse import urlsplit
 
-from redis import Redis, RedisCluster
+from redis import Redis, RedisCluster, SSLConnection
 from redis import exceptions as foreign
 from redis.backoff import NoBackoff
 from redis.client import PubSub
+from redis.connection import parse_url  # pyright: ignore[reportUnknownVariableType]
 from redis.retry import Retry
+from redis.sentinel import Sentinel
 
-from contextrelay.errors import Broken, Full, Invalid, RelayError, Unavailable
-from contextrelay.limits import BUSY_MS_MAX
+from contextrelay.errors import Invalid, Unavailable
+from contextrelay.store.redis.address import Address, parse
+from contextrelay.store.redis.complaints import CONNECTIONS_MAX, HOPELESS, ours, unconfirmed
 
 Word = str | bytes | int
 Command = tuple[Word, ...]
 Answer = TypeVar("Answer")
 
-REPEATS_MAX = 5
 FIRST_PAUSE_S = 0.05
+PAUSE_S_MAX = 0.5
+# How long what may be sent again is: at the start, and during a fail-over.
+FIRST_S_MAX = 1.5
+CONFIRM_S_MAX = 6.0
 ANSWER_S_MAX = 10.0
 CONNECT_S_MAX = 5.0
+# Of one of several tries, and of a sentinel; and how long a server waits for its replicas: a file
+# that is synced every second takes more than one.
+GUARDED_S_MAX = 3.0
+SENTINEL_S_MAX = 0.5
+WAIT_MS = 1_500
 # An idle connection is tried with a PING after this long: a dead one is then replaced before a
 # command that must not be repeated is sent on it.
 IDLE_S_MAX = 15
-SERVER_WORDS_CHARS_MAX = 200
-CONNECTIONS_MAX = 256
 SCANNED_KEYS = 1_000
+
+assert CONFIRM_S_MAX + GUARDED_S_MAX < ANSWER_S_MAX
 
 
 def connect(url: str) -> Client:
-    """Connect to a server, or to the cluster that it belongs to.
+    """Connect to a server, to the cluster that it belongs to, or to the master of some sentinels.
 
     Raises:
         Invalid: the address makes no sense.
         Unavailable: nobody answers there.
     """
-    scheme, colon, rest = url.partition(":")
-    address = {"valkey": "redis", "valkeys": "rediss"}.get(scheme, scheme) + colon + rest
+    address = parse(url)
+    is_guarded = address.is_replicated or bool(address.sentinels)
     options: dict[str, Any] = {
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
-        "socket_timeout": ANSWER_S_MAX,
-        "socket_connect_timeout": CONNECT_S_MAX,
+        "socket_timeout": GUARDED_S_MAX if is_guarded else ANSWER_S_MAX,
+        "socket_connect_timeout": GUARDED_S_MAX if is_guarded else CONNECT_S_MAX,
         "health_check_interval": IDLE_S_MAX,
         "max_connections": CONNECTIONS_MAX,
     }
     try:
-        single: Redis = cast(Any, Redis).from_url(address, **options)
-    except ValueError as error:
-        raise Invalid(f"{without_password(url)} is no Redis address: {error}") from error
-    server = Client(single, without_password(url), clustered=False)
-    if not server.ask("INFO", "cluster").get("cluster_enabled"):
-        server.learn_clock()
-        return server
-    single.close()
+        single = _by_sentinels(address, options) if address.sentinels else _at(address, options)
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"{address.shown} is no Redis address: {error}") from error
+    server = Client(single, address, clustered=False)
     try:
-        cluster: RedisCluster = cast(Any, RedisCluster).from_url(address, **options)
-    except (foreign.RedisError, foreign.RedisClusterException) as error:
-        raise _ours(error, without_password(url), sent_once=False) from error
-    server = Client(cluster, without_password(url), clustered=True)
-    server.learn_clock()
+        if server.ask("INFO", "cluster").get("cluster_enabled"):
+            single.close()
+            server = Client(_cluster(address, options), address, clustered=True)
+        server.learn_clock()
+        server.learn_replicas()
+    except BaseException:
+        server.close()
+        raise
     return server
 
 
-def without_password(url: str) -> str:
-    """An address that may be shown: no user, no password, no options."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
+def _at(address: Address, options: dict[str, Any]) -> Redis:
+    return cast(Any, Redis).from_url(address.url, **options)
+
+
+def _by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
+    said: dict[str, Any] = {**cast(Any, parse_url)(address.url), **options}
+    said["ssl"] = said.pop("connection_class", None) is SSLConnection
+    for name in ("host", "port"):
+        said.pop(name, None)
+    own = {name: said[name] for name in said if name.startswith("ssl")}
+    timeouts = {"socket_timeout": SENTINEL_S_MAX, "socket_connect_timeout": SENTINEL_S_MAX}
+    asked = {**own, **timeouts, "password": address.sentinel_password}
+    known = Sentinel(list(address.sentinels), sentinel_kwargs=asked)
+    return cast(Any, known).master_for(address.master, **said)
+
+
+def _cluster(address: Address, options: dict[str, Any]) -> RedisCluster:
     try:
-        port = parts.port or 6379
-    except ValueError:
-        port = 0
-    where = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{where}:{port}{parts.path}"
+        return cast(Any, RedisCluster).from_url(address.url, **options)
+    except (foreign.RedisError, foreign.RedisClusterException) as error:
+        raise ours(error, address.shown, sent_once=False) from error
 
 
 class Client:
     """A server or a cluster, and what is known of its clock. Safe to use from many threads."""
 
-    def __init__(self, redis: Redis | RedisCluster, address: str, *, clustered: bool) -> None:
+    def __init__(self, redis: Redis | RedisCluster, address: Address, *, clustered: bool) -> None:
         self.clustered = clustered
-        self.address = address
+        self.address = address.shown
+        self.is_guarded = address.is_replicated or bool(address.sentinels)
+        """Whether writes are sent until they are confirmed: they have to carry an id (GUARD)."""
+        self._said = address
+        self._replicas = 0
+        self._was_up = False
         self._redis = redis
         self._execute: Callable[..., Any] = cast(Any, redis).execute_command
         self._ahead_ms = 0
@@ -110,6 +136,47 @@ class Client:
         """Do all commands as one, at most once. Only for a single server: slots forbid it."""
         assert not self.clustered
         return self._guard(lambda: self._pipe(commands, atomic=True), sent_once=True)
+
+    def settle(self, *words: Word) -> Any:
+        """Send a command that may be done twice, until it is as durable as the address says."""
+        return self.write([words])[0] if self.is_guarded else self.ask(*words)
+
+    def settle_all(self, commands: Sequence[Command]) -> None:
+        """Send commands that may be done twice, to any nodes, as `settle` does."""
+        if not self._replicas:
+            self.ask_all(commands)
+            return
+        by_node: dict[str, list[Command]] = {}
+        for command in commands:
+            node = self._node_of(command).name if self.clustered else ""
+            by_node.setdefault(node, []).append(command)
+        for some in by_node.values():
+            self.write(some)
+
+    def write(self, commands: Sequence[Command]) -> list[Any]:
+        """Do commands on one node, in order: at most once, or, guarded, until they are confirmed.
+
+        Raises:
+            Unconfirmed: they may have been done, but not all replicas say so.
+        """
+        if not self.is_guarded:
+            return [self.once(*commands[0])] if self.clustered else self.once_all(commands)
+        deadline, pause_s = time.monotonic() + CONFIRM_S_MAX, FIRST_PAUSE_S
+        while True:
+            problem: Unavailable | None = None
+            try:
+                answers = self._guard(lambda: self._confirmed(commands), sent_once=True)
+                if answers is not None:
+                    return answers
+            except Unavailable as error:
+                if isinstance(error.__cause__, HOPELESS):
+                    raise
+                problem = error
+                self._look_again()
+            if time.monotonic() + pause_s > deadline:
+                raise unconfirmed(self.address, self._replicas) from problem
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     def keys(self, begin: str) -> Iterator[str]:
         """All keys that begin so, in no order; one may come twice. It looks at every key."""
@@ -132,9 +199,77 @@ class Client:
 
     def learn_clock(self) -> None:
         self.heed_clock(int(self.ask("EVAL", CLOCK, 0)))
+        self._was_up = True
+
+    def learn_replicas(self) -> None:
+        """Find out how many replicas have to confirm a write: all that are configured.
+
+        Raises:
+            Unavailable: there is none.
+        """
+        if not self._said.is_replicated:
+            return
+        self._replicas = self._said.replicas or self._guard(self._count_replicas, sent_once=False)
+        if not self._replicas:
+            raise Unavailable(
+                "the store's server has no replica, and durability=replicated waits for one",
+                "connect replicas to it, or use ?durability=fast",
+                place=self.address,
+            )
 
     def close(self) -> None:
         self._redis.close()
+
+    def _count_replicas(self) -> int:
+        redis = cast(Any, self._redis)
+        if self._said.sentinels:
+            known = redis.connection_pool.sentinel_manager.sentinels
+            return max(len(_replicas_known(each, self._said.master)) for each in known)
+        if not self.clustered:
+            return int(redis.info("replication")["connected_slaves"])
+        nodes = redis.cluster_nodes().values()
+        masters = {node["node_id"]: 0 for node in nodes if node["slots"]}
+        for node in nodes:
+            if node["master_id"] in masters:
+                masters[node["master_id"]] += 1
+        return min(masters.values(), default=0)
+
+    def _node_of(self, command: Command) -> Any:
+        # Of a script the first of its keys, else the key itself.
+        key = command[3] if command[0] == "EVAL" else command[1]
+        return cast(Any, self._redis).get_node_from_key(key)
+
+    def _confirmed(self, commands: Sequence[Command]) -> list[Any] | None:
+        """Send commands on one connection; their answers, or None where a replica lacks them.
+
+        The last that writes does so also where it is sent again: WAIT is for the writes of its own
+        connection. WAITAOF is refused where the server keeps no such file, or does not know it.
+        """
+        redis = cast(Any, self._redis)
+        node = redis.get_redis_connection(self._node_of(commands[0])) if self.clustered else redis
+        number = self._replicas
+        waits: list[Command] = []
+        if number:
+            waits = [("WAITAOF", 1, number, WAIT_MS), ("WAIT", number, WAIT_MS)]
+        with node.pipeline(transaction=False) as pipe:
+            for command in (*commands, *waits):
+                pipe.execute_command(*command)
+            answers = pipe.execute(raise_on_error=False)
+        done, said = answers[: len(commands)], answers[len(commands) :]
+        for answer in (*done, *said[1:]):
+            if isinstance(answer, Exception):
+                raise answer
+        if said and not isinstance(said[0], Exception) and (said[0][0] < 1 or said[0][1] < number):
+            return None
+        if said and isinstance(said[0], Exception) and not _has_no_file(said[0]):
+            raise said[0]
+        return done if not said or said[1] >= number else None
+
+    def _look_again(self) -> None:
+        """After a fail-over, find out who has which slots."""
+        if self.clustered:
+            with suppress(foreign.RedisError, foreign.RedisClusterException, OSError):
+                cast(Any, self._redis).nodes_manager.initialize()
 
     def _pipe(self, commands: Sequence[Command], *, atomic: bool) -> list[Any]:
         # A cluster's pipeline must not be given `transaction=False`.
@@ -157,21 +292,24 @@ class Client:
         return hearing
 
     def _repeat(self, send: Callable[[], Answer]) -> Answer:
-        deadline = time.monotonic() + BUSY_MS_MAX / 1_000
-        for attempt in range(REPEATS_MAX):
+        # Where nobody was ever reached, it is no fail-over that is waited for.
+        hidden_s = CONFIRM_S_MAX if self.is_guarded and self._was_up else FIRST_S_MAX
+        deadline, pause_s = time.monotonic() + hidden_s, FIRST_PAUSE_S
+        while True:
             try:
                 return self._guard(send, sent_once=False)
             except Unavailable as error:
-                if isinstance(error.__cause__, _HOPELESS) or time.monotonic() > deadline:
+                late = time.monotonic() + pause_s > deadline
+                if isinstance(error.__cause__, HOPELESS) or late:
                     raise
-            time.sleep(FIRST_PAUSE_S * 2**attempt)
-        return self._guard(send, sent_once=False)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     def _guard(self, send: Callable[[], Answer], *, sent_once: bool) -> Answer:
         try:
             return send()
         except (foreign.RedisError, foreign.RedisClusterException, OSError) as error:
-            raise _ours(error, self.address, sent_once=sent_once) from error
+            raise ours(error, self.address, sent_once=sent_once) from error
 
 
 # The server's clock in milliseconds. A script, because a cluster client asks all nodes for TIME.
@@ -180,47 +318,14 @@ local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 """
 
-_HOPELESS = (
-    foreign.AuthenticationError,
-    foreign.AuthorizationError,
-    foreign.NoPermissionError,
-    foreign.MaxConnectionsError,
-)
-_NOT_NOW = (
-    foreign.ConnectionError,
-    foreign.TimeoutError,
-    foreign.ReadOnlyError,
-    foreign.ClusterError,
-    foreign.TryAgainError,
-    foreign.RedisClusterException,
-    OSError,
-)
-# Answers that redis-py has no class for: the server cannot write to its disk, has too few replicas,
-# or is busy with somebody's script.
-_NOT_NOW_WORDS = ("MISCONF", "NOREPLICAS", "BUSY", "UNKILLABLE", "LOADING", "MASTERDOWN")
+
+def _replicas_known(sentinel: Any, master: str) -> list[Any]:
+    try:
+        return sentinel.sentinel_slaves(master)
+    except (foreign.RedisError, OSError):
+        return []
 
 
-def _ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
-    # A pipeline's error quotes the command, with names and bodies in it: only the end is the
-    # server's own words.
-    words = str(error).rpartition("caused error: ")[2][:SERVER_WORDS_CHARS_MAX]
-    done = "; it may or may not have been done" if sent_once else ""
-    if isinstance(error, foreign.OutOfMemoryError) or "OOM command not allowed" in words:
-        return Full(
-            "the store's server has no memory left", "raise its maxmemory, or delete", place=address
-        )
-    if isinstance(error, _HOPELESS):
-        hint = "check user and password in its address, and its access list"
-        if isinstance(error, foreign.MaxConnectionsError):
-            hint = f"fewer threads; at most {CONNECTIONS_MAX} connections to it at a time"
-        return Unavailable(f"the store's server refuses us: {words}", hint, place=address)
-    if isinstance(error, foreign.ConnectionError | foreign.TimeoutError | OSError):
-        # These words name the server and its port.
-        hint = "check that a server listens at its address, then try again"
-        message = f"the store's server does not answer{done}"
-        return Unavailable(message, hint, place=f"{address}: {words}")
-    if isinstance(error, _NOT_NOW) or words.startswith(_NOT_NOW_WORDS):
-        message = f"the store's server cannot answer now: {words}"
-        return Unavailable(message, "try again in a moment", place=address)
-    message = f"the store's server refused a command: {words}"
-    return Broken(message, "look for another use of these keys", place=address)
+def _has_no_file(error: Exception) -> bool:
+    words = str(error)
+    return "appendonly is disabled" in words or "unknown command" in words

@@ -1,0 +1,105 @@
+"""Addresses of Redis and Valkey: which servers, by which password, and how durable writes are.
+
+redis://host:6379/0              a server, or a node of a cluster
+redis+sentinel://h1,h2,h3/name   the master of that name, as the sentinels know it
+rediss://, rediss+sentinel://    the same over TLS; valkey:// and valkeys:// likewise
+?durability=fast|replicated      whether a write waits for all replicas, or for ?replicas=N of them
+?sentinel_password=P             of the sentinels, where they have one
+Other options are those of redis-py: ?ssl_ca_certs=FILE, ?client_name=NAME ...
+"""
+
+from __future__ import annotations
+
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from contextrelay.errors import Invalid
+
+SENTINEL_PORT = 26_379
+_PLAIN = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
+_SENTINEL = "+sentinel"
+
+
+class Address(Struct, frozen=True):
+    """What an address says."""
+
+    shown: str
+    """Without user, password and options."""
+    url: str
+    """As redis-py takes it, of the server, or of what is to be the master."""
+    sentinels: tuple[tuple[str, int], ...] = ()
+    master: str = ""
+    sentinel_password: str | None = None
+    is_replicated: bool = False
+    replicas: int | None = None
+    """How many have to confirm a write, if that was said."""
+
+
+def parse(url: str) -> Address:
+    """Read an address.
+
+    Raises:
+        Invalid: it makes no sense.
+    """
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    durability = options.pop("durability", "fast")
+    if durability not in ("fast", "replicated"):
+        raise Invalid(f"durability is {durability[:40]!r}", "write fast or replicated")
+    replicas = options.pop("replicas", "")
+    if replicas and not (replicas.isascii() and replicas.isdigit() and 0 < int(replicas) < 100):
+        raise Invalid(f"replicas is {replicas[:40]!r}", "write how many have to confirm a write")
+    plain = Address(
+        shown=without_password(url),
+        url="",
+        sentinel_password=options.pop("sentinel_password", None),
+        is_replicated=durability == "replicated",
+        replicas=int(replicas) if replicas else None,
+    )
+    query = f"?{urlencode(options)}" if options else ""
+    scheme = _PLAIN[parts.scheme.removesuffix(_SENTINEL)]
+    if not parts.scheme.endswith(_SENTINEL):
+        return replace(plain, url=f"{scheme}://{parts.netloc}{parts.path}{query}")
+    user, at, hosts = parts.netloc.rpartition("@")
+    name, _, database = parts.path.removeprefix("/").partition("/")
+    sentinels = tuple(_host_and_port(each, url) for each in hosts.split(","))
+    if not name:
+        raise Invalid(
+            f"{plain.shown} names no master", "write redis+sentinel://host1,host2,host3/name"
+        )
+    # The host is not asked: the sentinels say which it is.
+    return replace(
+        plain,
+        url=f"{scheme}://{user}{at}localhost/{database or 0}{query}",
+        sentinels=sentinels,
+        master=name,
+    )
+
+
+def _host_and_port(text: str, url: str) -> tuple[str, int]:
+    found = urlsplit(f"//{text}")
+    try:
+        if found.hostname:
+            return found.hostname, found.port or SENTINEL_PORT
+    except ValueError:
+        pass
+    raise Invalid(f"{text[:80]!r} in {without_password(url)} is no host", "write host:port")
+
+
+def without_password(url: str) -> str:
+    """An address that may be shown: no user, no password, no options."""
+    parts = urlsplit(url)
+    if parts.scheme.endswith(_SENTINEL):
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return f"{parts.scheme}://{_place(parts)}{parts.path}"
+
+
+def _place(parts: SplitResult) -> str:
+    host = parts.hostname or ""
+    try:
+        port = parts.port or 6379
+    except ValueError:
+        port = 0
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

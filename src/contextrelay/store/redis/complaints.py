@@ -1,0 +1,66 @@
+"""Complaints of Redis, as our errors with the next step."""
+
+from __future__ import annotations
+
+from redis import exceptions as foreign
+
+from contextrelay.errors import Broken, Full, RelayError, Unavailable, Unconfirmed
+
+SERVER_WORDS_CHARS_MAX = 200
+CONNECTIONS_MAX = 256
+
+HOPELESS = (
+    foreign.AuthenticationError,
+    foreign.AuthorizationError,
+    foreign.NoPermissionError,
+    foreign.MaxConnectionsError,
+)
+_NOT_NOW = (
+    foreign.ConnectionError,
+    foreign.TimeoutError,
+    foreign.ReadOnlyError,
+    foreign.ClusterError,
+    foreign.TryAgainError,
+    foreign.RedisClusterException,
+    OSError,
+)
+# Answers that redis-py has no class for: the server cannot write to its disk, has too few replicas,
+# or is busy with somebody's script.
+_NOT_NOW_WORDS = ("MISCONF", "NOREPLICAS", "BUSY", "UNKILLABLE", "LOADING", "MASTERDOWN")
+
+
+def ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
+    # A pipeline's error quotes the command, with names and bodies in it: only the end is the
+    # server's own words.
+    words = str(error).rpartition("caused error: ")[2][:SERVER_WORDS_CHARS_MAX]
+    done = "; it may or may not have been done" if sent_once else ""
+    if isinstance(error, foreign.OutOfMemoryError) or "OOM command not allowed" in words:
+        return Full(
+            "the store's server has no memory left", "raise its maxmemory, or delete", place=address
+        )
+    if isinstance(error, HOPELESS):
+        hint = "check user and password in its address, and its access list"
+        if isinstance(error, foreign.MaxConnectionsError):
+            hint = f"fewer threads; at most {CONNECTIONS_MAX} connections to it at a time"
+        return Unavailable(f"the store's server refuses us: {words}", hint, place=address)
+    if isinstance(error, foreign.ConnectionError | foreign.TimeoutError | OSError):
+        # These words name the server and its port.
+        hint = "check that a server listens at its address, then try again"
+        message = f"the store's server does not answer{done}"
+        return Unavailable(message, hint, place=f"{address}: {words}")
+    if isinstance(error, _NOT_NOW) or words.startswith(_NOT_NOW_WORDS):
+        message = f"the store's server cannot answer now: {words}"
+        return Unavailable(message, "try again in a moment", place=address)
+    message = f"the store's server refused a command: {words}"
+    return Broken(message, "look for another use of these keys", place=address)
+
+
+def unconfirmed(address: str, replicas: int) -> Unconfirmed:
+    who = f"{replicas} replica" + ("s" if replicas > 1 else "")
+    return Unconfirmed(
+        f"the write may have been done, but was not confirmed by {who}"
+        if replicas
+        else "the write may have been done, but the store's server did not confirm it",
+        "look whether it is there, or ask again with the same key; check the replicas",
+        place=address,
+    )
