@@ -170,14 +170,16 @@ class ObjectBlobs:
             if found["size"] != len(content):
                 raise Broken(f"{path} is there already, with another size") from error
 
-    def name(self, name: str, draft: str, size_bytes: int) -> None:
-        """Make a whole draft the blob of that name."""
+    def name(self, name: str, draft: str, size_bytes: int) -> bool:
+        """Make a whole draft the blob of that name; False if there is one, of who was cut off."""
+        if next(self._listed(f"large/{name}"), None) is not None:
+            return False
         pointer = f"large/{name}/{draft}-{size_bytes}"
         self.put(pointer, b"")
         try:
             self._guard(lambda: obstore.head(self._store, f"gone/{draft}"))
         except FileNotFoundError:
-            return
+            return True
         self.remove([pointer])
         raise Unavailable("the draft was tidied away before it was kept", "push again")
 
@@ -274,12 +276,12 @@ class _ObjectDraft:
     def keep(self, name: str) -> None:
         if not self.parts:
             self._blobs.put(f"blobs/{name}", bytes(self._waiting))
+            self.kept = True
         else:
             size_bytes = self.parts * self._part_bytes + len(self._waiting)
             if self._waiting:
                 self._send(len(self._waiting))
-            self._blobs.name(name, self._id, size_bytes)
-        self.kept = True
+            self.kept = self._blobs.name(name, self._id, size_bytes)
 
     def _send(self, size_bytes: int) -> None:
         self._blobs.put(self.part_name(self.parts), bytes(self._waiting[:size_bytes]))
