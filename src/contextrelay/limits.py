@@ -786,6 +786,8 @@ PAGE_PIECE_TOKENS = 20_000
 """Of a piece of a body on one screen: 200 lines seldom have more."""
 PAGE_TABLE_ROWS = 100
 PAGE_HITS = 25
+PAGE_MARKDOWN_BYTES = 32 * KIB
+"""Of a Markdown text that is shown rendered: hostile ones take about a second of that much."""
 PAGE_MATCHES = 100
 PAGE_HEX_BYTES = 4_096
 PAGE_CHANGES_MAX = 200
@@ -808,10 +810,10 @@ PAGE_RECENT_S = 10
 PAGE_RECENT_TIMES = 20
 """... or so many times as long as it took."""
 PAGE_RECENTS_MAX = 1_000
-PAGE_EXPIRING_S = 86_400
+PAGE_EXPIRING_S = 6 * 3600
 """What expires within it is shown as what expires soon."""
 # How long a screen waits for it: the first time, when an older one is there, and as JSON.
-PAGE_FIGURE_S = 1.0
+PAGE_FIGURE_S = 2.0
 PAGE_AGAIN_S = 0.01
 PAGE_FIGURE_S_MAX = 60
 PAGE_KEYS = 50

@@ -224,7 +224,7 @@ def test_an_artifact_knows_which_threads_hold_it(relay: Relay) -> None:
     """Promise U3."""
     first, second = relay.new_thread("first"), relay.new_thread("second")
     ref = first.put("held").ref
-    second.patch([{"op": "add", "path": "/artifact_refs/-", "value": ref}])
+    second.add_decision("keep it", evidence=(ref,))
 
     assert relay.lineage(ref).holders == sorted([first.id, second.id])
 

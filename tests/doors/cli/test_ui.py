@@ -57,7 +57,8 @@ def test_it_shows_a_server_elsewhere_the_same_way(shell: Shell, tmp_path: Path) 
             "CONTEXTRELAY_API_KEY": far.new_key(scope="admin").token,
         }
         with shell.started("ui") as server:
-            _, threads, home = opened(server.line(), "/ui/threads", "/ui/")
+            # As JSON it waits until everything is counted.
+            _, threads, _, home = opened(server.line(), "/ui/threads", "/ui/.json", "/ui/")
 
     assert "far away" in threads.text
     assert "Stored once" in home.text

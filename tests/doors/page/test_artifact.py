@@ -92,6 +92,38 @@ def test_a_picture_is_an_image_that_can_do_nothing(page: Reader, relay: Relay) -
     assert page.web.get(f"/ui/a/{png}/image").content == PNG
 
 
+def test_markdown_is_rendered_without_anything_of_theirs_and_has_its_source(
+    page: Reader, relay: Relay
+) -> None:
+    """Promise U3. Promise Z2: no HTML, no pictures, no links to this page."""
+    text = (
+        "# Plan\n\n**bold** <script>alert(1)</script>\n\n![x](http://evil.example/x.png)"
+        " [run](javascript:alert(1)) [out](/ui/leave) [site](https://site.example/)\n"
+    )
+    ref = relay.push(text, name="plan.md").ref
+
+    shown, source = page.open(f"/ui/a/{ref}"), page.open(f"/ui/a/{ref}?view=lines")
+
+    assert "<h1>Plan</h1>" in shown.html
+    assert "<strong>bold</strong>" in shown.html
+    assert "<script>alert" not in shown.html
+    assert shown.tags.count("img") == page.open("/ui/threads").tags.count("img")
+    assert [link for link in shown.links if "javascript" in link or "leave" in link] == []
+    assert "https://site.example/" in shown.links
+    assert "# Plan" in source.texts
+
+
+def test_who_holds_an_artifact_is_shown(page: Reader, relay: Relay) -> None:
+    """Promise U3."""
+    first, second = relay.new_thread("first"), relay.new_thread("second")
+    ref = first.put("held by two").ref
+    second.add_decision("keep it", evidence=(ref,))
+
+    links = page.open(f"/ui/a/{ref}").links
+
+    assert {f"/ui/t/{first.id}", f"/ui/t/{second.id}"} <= set(links)
+
+
 def test_two_artifacts_are_compared(page: Reader, relay: Relay) -> None:
     """Promise U3."""
     old, new = (relay.push(text, name="a.txt").ref for text in ("one\ntwo\n", "one\nthree\n"))

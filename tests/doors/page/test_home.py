@@ -18,11 +18,15 @@ def test_home_shows_the_savings_that_the_verb_gives(page: Reader, relay: Relay) 
     """Promise U3: numbers come from the verbs."""
     ref = relay.push("word " * 4_000, name="words.txt").ref
     relay.slice(ref, lines="1:2")
+    soon = relay.push("soon gone", ttl_s=600).ref
     savings = relay.savings()
 
-    shown, twin = page.open("/ui/"), page.json("/ui/.json")
+    twin, shown = page.json("/ui/.json"), page.open("/ui/")
 
     assert twin["savings"]["net"] == savings.net > 0
+    assert [each["name"] for each in twin["savings"]["by_agent"]] == ["you"]
+    assert "Net by agent" in shown.text
+    assert [each["ref"] for each in twin["expiring"]] == [soon]
     assert f"{savings.net:,} tok" in shown.text
     assert "words.txt" in shown.text
 

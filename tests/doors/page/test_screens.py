@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -14,6 +15,7 @@ from contextrelay.doors.page.options import PageOptions
 from contextrelay.doors.pipeline.runs import list_runs, show
 from contextrelay.doors.project.init import make_project
 from contextrelay.doors.project.project import Project
+from contextrelay.doors.project.thread_link import link_at
 from tests.doors.http.serving import Served, serving
 from tests.doors.page.reader import Reader
 from tests.store.engines import until
@@ -199,7 +201,53 @@ def test_who_started_the_page_may_ask_the_doctor(own: Reader) -> None:
     assert "integrity" in own.open("/ui/health?doctor=1").text
 
 
-def test_a_server_has_no_board(page: Reader) -> None:
-    """Promise U3: projects are of a folder, not of a server."""
-    assert page.open("/ui/project").status == 404
-    assert "/ui/project" not in page.open("/ui/threads").links
+def test_a_server_shows_what_a_project_shares_and_edits_nothing(
+    page: Reader, relay: Relay, store: Path, tmp_path: Path
+) -> None:
+    """Promise U3: `project.*` facts, read-only."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    project = Project(folder, link=link_at(folder, str(store), lambda: relay))
+    make_project(project)
+    project.todos.add("write <b>docs</b>")
+    project.decide("Use SQLite")
+
+    board = page.open("/ui/project")
+
+    assert "write <b>docs</b>" in board.texts
+    assert "Use SQLite" in board.texts
+    assert not [form for form in board.forms if form.method == "post"]
+    form = {**page.open("/ui/channel?name=x").form("/ui/channel").fields, "title": "mine"}
+    assert page.web.post("/ui/project/add", data=form).status_code == 403
+
+
+def test_facts_of_a_project_that_somebody_made_up_are_shown_or_refused(
+    page: Reader, relay: Relay
+) -> None:
+    """Promise Z2: anybody with a key may write them."""
+    assert "No project shares" in page.open("/ui/project").text
+    values: list[Any] = [7, None, "x", [1], {"id": 5, "title": ["t"], "_list": {"a": 1}}]
+    for name in ("todo.1", "todos.next", "decision.1", "about", "progress", "tasks", "phase"):
+        for number, value in enumerate(values):
+            fact = {"id": f"{name}{number}", "key": f"project.{name}", "value": value}
+            thread = relay.new_thread(f"project {name} {number}")
+            thread.patch([{"op": "add", "path": "/facts/-", "value": fact}])
+            assert page.open(f"/ui/project?thread={thread.id}").status < 500
+
+
+def test_what_is_read_of_a_server_elsewhere_is_not_counted_there(relay: Relay, store: Path) -> None:
+    """Promise U3: what people see is no model's pull, wherever the store is."""
+    ref = relay.push("# Words\n" + "word " * 4_000, name="words.md").ref
+    before = relay.savings()
+    with serving(store) as far:
+        page = PageOptions(remote=far.url)
+        with serving("memory:", page=page) as near, httpx2.Client(base_url=near.url) as web:
+            for view in ("", "?view=lines", "?view=grep&pattern=word", "?view=preview"):
+                assert Reader(web).open(f"/ui/a/{ref}{view}").status == 200
+        after = relay.savings()
+        with Relay(far.url) as model:
+            model.pull(ref)
+            pulled = model.savings().pulls
+
+    assert after == before
+    assert pulled == 1

@@ -13,6 +13,8 @@ from contextrelay.errors import Invalid
 
 URL_VARIABLE = "CONTEXTRELAY_URL"
 KEY_VARIABLE = "CONTEXTRELAY_API_KEY"
+READER_HEADER, PERSON = "x-relay-reader", "person"
+"""What a person reads is not counted in the savings, which are of prompts."""
 
 _LOCAL_NAMES = ("localhost", "::1")
 _PORTS = {"http": 80, "https": 443}
@@ -26,6 +28,8 @@ class Server(Struct, frozen=True):
     origin: str
     host: str
     key: str = ""
+    is_person: bool = False
+    """Whether a person reads what it answers, so that it is not counted in the savings."""
 
     @property
     def is_loopback(self) -> bool:
@@ -37,6 +41,8 @@ class Server(Struct, frozen=True):
         headers = {"accept-encoding": "identity" if self.is_loopback else "gzip"}
         if self.key:
             headers["authorization"] = f"Bearer {self.key}"
+        if self.is_person:
+            headers[READER_HEADER] = PERSON
         return headers
 
 

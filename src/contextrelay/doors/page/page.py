@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from contextrelay.client.relay import Relay
 from contextrelay.client.transport.address import server_at
 from contextrelay.client.transport.local import Local, in_thread
-from contextrelay.client.transport.remote import AsyncRemote
+from contextrelay.client.transport.remote import AsyncRemote, Remote
 from contextrelay.doors.http.server.auth import RETRY_AFTER
 from contextrelay.doors.http.server.request import JSON, Exchange, Headers, query_fields
 from contextrelay.doors.page import entry
@@ -73,8 +73,10 @@ class Page:
         self.entry = Entry(options.secret, options.code)
         self._folder, self._address = options.folder, options.address
         self._recents = Recents()
-        self._server = server_at(options.remote) if options.remote else None
-        self._remote = None if self._server is None else Relay(self._server.url)
+        self._server = (
+            replace(server_at(options.remote), is_person=True) if options.remote else None
+        )
+        self._remote = None if self._server is None else _over(Remote(self._server))
         self._news = None if self._server is None else AsyncRemote(self._server)
         self._turns = asyncio.Semaphore(PAGES_AT_ONCE_MAX)
         self._waiting = 0
@@ -192,8 +194,7 @@ class Page:
         relay = self._remote
         if relay is None:
             # The store is open: a relay over it, as this caller sees it.
-            relay = Relay.__new__(Relay)
-            relay.transport = Local(replace(exchange.relay.stores, is_counted=False))
+            relay = _over(Local(replace(exchange.relay.stores, is_counted=False)))
         return Visit(
             relay=relay,
             values=values,
@@ -213,7 +214,6 @@ class Page:
 
     def _html(self, exchange: Exchange, screen: Screen, visit: Visit) -> bytes:
         path = exchange.scope["path"]
-        places = [each for each in PLACES if each[0] != "project" or visit.folder]
         return render(
             f"{screen.template}.html",
             **screen.answer,
@@ -221,7 +221,7 @@ class Page:
             screen=screen,
             query=Fields(visit.query),
             path=path,
-            places=places,
+            places=PLACES,
             json_path=_json_path(exchange),
             can_write=visit.can_write,
             is_signed_in=bool(entry.cookie_in(exchange)),
@@ -248,6 +248,13 @@ class Page:
         if exchange.media_type() != "application/x-www-form-urlencoded":
             raise Invalid("this takes a form", "send it from the page")
         return query_fields(await exchange.whole(PAGE_FORM_BYTES_MAX, None))
+
+
+def _over(transport: Local | Remote) -> Relay:
+    """A relay over a transport that is there already."""
+    relay = Relay.__new__(Relay)
+    relay.transport = transport
+    return relay
 
 
 def _may(exchange: Exchange, kind: type[Any]) -> bool:

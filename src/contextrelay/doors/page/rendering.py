@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 from msgspec.json import encode, format
 
 from contextrelay.doors.cli import display, state_display
+from contextrelay.doors.page.markdown import rendered
 from contextrelay.limits import PAGE_ROWS, PAGE_TEXT_CHARS, PAGE_TREE_DEPTH, PAGE_TREE_ITEMS
 from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 from contextrelay.model.artifact import Artifact
@@ -125,6 +126,7 @@ FILTERS: dict[str, Any] = {
     "cut": cut,
     "event": state_display.event,
     "life": display.life,
+    "markdown": rendered,
     "marked": marked,
     "path": partial(quote, safe=""),
     "pretty": pretty,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from contextrelay.client.thread import Thread
 
 _FILE = f"{OWN_FOLDER}/link.json"
+THREAD_NAME = "project "
+"""What the names of projects' threads begin with."""
 
 
 def link_at(folder: str | os.PathLike[str], address: str, open_relay: Callable[[], Relay]) -> Link:
@@ -106,7 +108,7 @@ class Link:
                 thread = relay.thread(self.thread_id)
                 if thread.show().status == "open":
                     return thread
-        thread = relay.new_thread(f"project {name}"[:100], by=by)
+        thread = relay.new_thread(f"{THREAD_NAME}{name}"[:100], by=by)
         self._remember(thread=thread.id)
         return thread
 

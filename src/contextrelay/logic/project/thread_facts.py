@@ -126,7 +126,8 @@ def _todos_document(facts: dict[str, Any]) -> dict[str, Any]:
     for key, value in facts.items():
         if key.startswith(_TODO) and is_object(value):
             item = {name: each for name, each in value.items() if name != _LIST_FIELD}
-            lists[value.get(_LIST_FIELD, "")].append(item)
+            # Anybody may write to a thread: what is no list of ours is the first.
+            lists["completed" if value.get(_LIST_FIELD) == "completed" else ""].append(item)
         elif key.startswith(_TODOS):
             document[key.removeprefix(_TODOS)] = value
     if not document and not any(lists.values()):

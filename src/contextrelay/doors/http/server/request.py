@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from msgspec.json import encode
+from msgspec.structs import replace
 
-from contextrelay.client.transport.local import in_thread
+from contextrelay.client.transport.address import PERSON, READER_HEADER
+from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.doors.http.server.auth import address_in
 from contextrelay.doors.http.server.bounds import FILE_BYTES, IncomingBodies, IncomingBody
 from contextrelay.doors.http.server.request_body import Upload
@@ -29,7 +31,6 @@ from contextrelay.wire.routes import KEY_HEADER
 from contextrelay.wire.verbs import ImportThread, Restore, Verb
 
 if TYPE_CHECKING:
-    from contextrelay.client.transport.local import AsyncLocal
     from contextrelay.doors.http.app import Door
     from contextrelay.doors.http.server.auth import Visitor
     from contextrelay.doors.http.server.http_connection import Protocol as Connection
@@ -119,6 +120,8 @@ class Exchange:
     @property
     def relay(self) -> AsyncLocal:
         """The store as the caller sees it."""
+        if self.header(READER_HEADER) == PERSON:
+            return AsyncLocal(replace(self.visitor.relay.stores, is_counted=False))
         return self.visitor.relay
 
     # Reading

@@ -22,6 +22,7 @@ from contextrelay.limits import (
     PAGE_FRAME_BYTES_MAX,
     PAGE_HEX_BYTES,
     PAGE_LINES,
+    PAGE_MARKDOWN_BYTES,
     PAGE_MATCHES,
     PAGE_PIECE_TOKENS,
     PAGE_ROWS,
@@ -95,7 +96,7 @@ def _views(peeked: Artifact) -> list[str]:
     """The ways to look at a body, the best first."""
     if peeked.sealed:
         return ["sealed"]
-    first = {"json": "tree", "csv": "table", "html": "frame"}.get(peeked.type)
+    first = {"json": "tree", "csv": "table", "html": "frame", "markdown": "read"}.get(peeked.type)
     if peeked.media_type in IMAGES:
         first = "image"
     kinds = [first] if first else []
@@ -112,6 +113,14 @@ def _unless_refused(ask: Any) -> Any:
 
 
 # Bodies
+
+
+def _read(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
+    """The beginning of a Markdown text, as it is meant to be read."""
+    text = visit.relay.pull(peeked.ref, 0, PAGE_MARKDOWN_BYTES).decode(errors="replace")
+    is_whole = peeked.size_bytes <= PAGE_MARKDOWN_BYTES
+    answer = {"text": text if is_whole else text.rpartition("\n")[0], "is_whole": is_whole}
+    return f"relay pull {display.short(peeked.ref)}", answer
 
 
 def _lines(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
@@ -233,6 +242,7 @@ def _hex(visit: Visit, peeked: Artifact) -> tuple[str, Answer]:
 
 _NO_SIGN = re.compile(r"[^ -~]")
 _BODIES = {
+    "read": _read,
     "lines": _lines,
     "tree": _tree,
     "table": _table,

@@ -1,4 +1,6 @@
-"""The board of a project: its brief, todos by column, decisions and state; only in `relay ui`.
+"""The board of a project: its brief, todos by column, decisions and state.
+
+`relay ui` has that of its folder. A server shows what a project copied into its thread, to read.
 
 Rule: every edit goes through the project's own files, locks and checks.
 """
@@ -7,11 +9,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from contextrelay.doors.cli import display
 from contextrelay.doors.page.screen import Done, Screen, Visit
+from contextrelay.doors.page.screens.threads import live_among
 from contextrelay.doors.project.project import Project
-from contextrelay.doors.project.thread_link import link_at
-from contextrelay.errors import Invalid, NotFound
-from contextrelay.model.project import PRIORITIES, as_fields
+from contextrelay.doors.project.thread_link import THREAD_NAME, link_at
+from contextrelay.errors import Forbidden, Invalid
+from contextrelay.limits import PAGE_ROWS
+from contextrelay.logic.project.decisions import read_decisions
+from contextrelay.logic.project.files import json_text
+from contextrelay.logic.project.snapshot import gathered
+from contextrelay.logic.project.thread_facts import PREFIX, restored
+from contextrelay.logic.project.todos import read_todos
+from contextrelay.model.project import PRIORITIES, TODOS, Texts, as_fields
+from contextrelay.model.ref import is_ref
 
 COLUMNS = ("pending", "in_progress", "blocked", "completed")
 _MOVES = {
@@ -25,43 +36,75 @@ _MOVES = {
 
 
 def board(visit: Visit) -> Screen:
-    """The project of the folder in which the page was started."""
+    """The project of the folder in which the page was started; on a server, of a thread."""
+    if not visit.is_own:
+        return _shared(visit)
     project = _project(visit)
-    gathered = project.gathered()
-    todos = project.todos.list()
+    more = {"brief": project.brief().text, "is_review_due": project.todos.is_review_due()}
+    return _screen(project.texts(), project.folder.name, "relay project status", more)
+
+
+def _screen(texts: Texts, name: str, command: str, more: dict[str, Any]) -> Screen:
+    read = gathered(texts, name)
+    todos = read_todos({} if texts.todos is None else json_text.read(texts.todos, TODOS))
     answer: dict[str, Any] = {
-        "name": gathered.about.name or project.folder.name,
-        "phase": gathered.phase,
-        "current_task": gathered.current_task,
-        "last_update": gathered.last_update,
-        "next_steps": gathered.next_steps,
-        "notes": gathered.notes,
-        "missing": gathered.missing,
-        "is_review_due": project.todos.is_review_due(),
+        "name": read.about.name or name,
+        "about": texts.about or "",
+        "phase": read.phase,
+        "current_task": read.current_task,
+        "last_update": read.last_update,
+        "next_steps": read.next_steps,
+        "notes": read.notes,
+        "missing": read.missing,
+        "brief": "",
+        "is_review_due": False,
+        "thread": None,
         "columns": {
             status: [as_fields(each) for each in todos if each.status == status]
             for status in COLUMNS
         },
         "decisions": [
             {"id": each.id, "title": each.title, "status": each.status, "date": each.date}
-            for each in reversed(project.decisions())
+            for each in reversed(read_decisions(texts.decisions or ""))
         ],
+        **more,
     }
     return Screen(
         template="project",
         title=str(answer["name"]),
-        command="relay project status",
+        command=command,
         answer=answer,
         drawn={"moves": _MOVES, "PRIORITIES": PRIORITIES},
         place="project",
     )
 
 
+def _shared(visit: Visit) -> Screen:
+    """What a project says of itself in its thread, to read; without one that is named, a list."""
+    named = visit.text("thread")
+    projects = [] if named else visit.relay.threads(PAGE_ROWS, text=THREAD_NAME).threads
+    if not named and len(projects) != 1:
+        return Screen(
+            template="projects",
+            title="Projects",
+            command=f"relay thread list --text {display.quoted(THREAD_NAME)}",
+            answer={"projects": projects, "live": live_among(projects)},
+            place="project",
+        )
+    thread = visit.relay.thread(named) if is_ref(named) else visit.relay.handle(projects[0])
+    state = thread.state()
+    facts = {
+        each["key"]: each["value"] for each in state["facts"] if str(each["key"]).startswith(PREFIX)
+    }
+    view = thread.show()
+    name = (view.name or "").removeprefix(THREAD_NAME)
+    command = f"relay state show {display.short(view.thread_id)}"
+    return _screen(restored(facts, Texts()), name, command, {"thread": view, "missing": []})
+
+
 def _project(visit: Visit) -> Project:
     if not visit.folder:
-        raise NotFound(
-            "a server has no project of its own", "in its folder: relay ui; facts are in its thread"
-        )
+        raise Forbidden("a server shows projects to read", "edit it in its folder: relay ui")
     found = Project.find(visit.folder)
     link = link_at(found.folder, visit.address, lambda: visit.relay) if visit.address else None
     return Project(found.folder, link=link, by=visit.by)
