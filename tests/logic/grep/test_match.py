@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from contextrelay.errors import Invalid
 from contextrelay.logic.grep.gathered import Wanted
-from contextrelay.logic.grep.match import Hit, Seeker, blocks_of, compile_pattern
+from contextrelay.logic.grep.match import Hit, Seeker, blocks_of, compile_any
 from contextrelay.logic.grep.results import find
 from contextrelay.model.inspect import Found
 from tests.logic.slicing.sources import REF, Counted
@@ -23,13 +23,13 @@ PATTERNS = ("a", "b$", "^a", "ab*", "a[^b]*b", "", "^$", "b|^a", r"\s", r"a\b", 
 
 
 def hits(body: bytes, pattern: str, chunk_bytes: int = 1 << 18) -> list[Hit]:
-    seeker = Seeker(compile_pattern(pattern), lambda: False)
+    seeker = Seeker(compile_any([pattern]), lambda: False)
     return list(seeker.hits(blocks_of(_chunks(body, chunk_bytes))))
 
 
 def counted(body: bytes, pattern: str, reply: int) -> int:
     """How many matches there are, when only the first ones are told."""
-    seeker = Seeker(compile_pattern(pattern), lambda: False)
+    seeker = Seeker(compile_any([pattern]), lambda: False)
     seeker.is_enough = not reply
     for number, _ in enumerate(seeker.hits(blocks_of(_chunks(body, 1 << 18))), 1):
         seeker.is_enough = number >= reply
@@ -73,6 +73,24 @@ def test_counting_counts_what_listing_lists(parts: list[bytes], reply: int) -> N
     assert counted(body, "needle", reply) == len(hits(body, "needle"))
 
 
+@given(
+    st.lists(st.sampled_from([b"ab", b"a", b"c", b" ", b"\n", b"-" * 3_000]), max_size=80),
+    st.lists(st.sampled_from(["ab", "a c", "c", "b-"]), min_size=1, max_size=3),
+)
+def test_plain_texts_are_found_where_patterns_would_find_them(
+    parts: list[bytes], texts: list[str]
+) -> None:
+    """Promise L3: several at once, in short and in long blocks."""
+    body = b"".join(parts)
+    plain, pattern = compile_any(texts), compile_any([f"(?:{each})" for each in texts])
+
+    place = 0
+    while (found := plain.search(body, place)) is not None:
+        assert found.span()[0] == pattern.search(body, place).span()[0]
+        place = found.span()[1]
+    assert pattern.search(body, place) is None
+
+
 def test_a_match_never_goes_over_a_line_end() -> None:
     assert hits(b"a\nb\n", "a[^c]b") == []
     assert hits(b"a\nb\n", r"a\s+b") == []
@@ -82,7 +100,7 @@ def test_a_match_never_goes_over_a_line_end() -> None:
 def test_what_re2_does_not_take_is_refused_with_a_reason(pattern: str) -> None:
     """Promise L3."""
     with pytest.raises(Invalid, match="the pattern cannot be used") as refused:
-        compile_pattern(pattern)
+        compile_any([pattern])
 
     assert "backreferences" in refused.value.hint
 

@@ -107,6 +107,19 @@ def test_a_digest_has_head_tail_errors_and_outline() -> None:
     assert 300 < made.tokens <= 600
 
 
+@pytest.mark.parametrize("tokens_max", [20, 30, 40, 60, 100, 150])
+def test_an_error_has_its_place_in_the_smallest_digest(tokens_max: int) -> None:
+    """Promise L6."""
+    lines = [f"10:00:{number % 60} INFO order {number} went well" for number in range(500)]
+    lines[300] = "10:07:12 ERROR order 301: the disk is full"
+    body = "\n".join(lines).encode()
+
+    made = digest(Source.of(body, "text/x-log", "", len(body)), "log", tokens_max)
+
+    assert "301: 10:07:12 ERROR order" in made.text
+    assert made.tokens <= tokens_max
+
+
 def test_a_digest_of_a_small_body_is_the_body() -> None:
     """Promise L6."""
     made = digest(Source.of(b"one\ntwo\n", "text/plain", "", 8), "text", 100)

@@ -17,6 +17,9 @@ from contextrelay.logic.tokens import count_tokens, cut_to_tokens
 from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.artifact import ArtifactType
 
+_SMALL_TOKENS = 200
+_MARK_TOKENS = 14
+_OUTLINE_TOKENS_MIN = 12
 _WITH_ERRORS = ("log", "tool_output", "text", "json", "csv")
 
 
@@ -51,11 +54,21 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
         tokens = count_tokens(whole.text)
         if tokens <= tokens_max:
             return Digest(kind, whole.text, tokens, 0, whole.patterns)
-    shape = outline(source, kind, round(tokens_max * _OUTLINE_SHARES.get(kind, 0.4)))
-    budget_tokens = tokens_max - shape.tokens
     # In code and documents such words are no news.
     errors = error_lines(source.text, DIGEST_LINES_MAX) if kind in _WITH_ERRORS else []
     errors = [index for index in errors if index < len(source.lines)]
+    outline_tokens = round(tokens_max * _OUTLINE_SHARES.get(kind, 0.4))
+    if errors and tokens_max < _SMALL_TOKENS:
+        # An error has its place in any case, before the shape.
+        error = "\n".join(with_marks(source.short_lines[: errors[0] + 1], errors[:1]))
+        outline_tokens = min(outline_tokens, tokens_max - count_tokens(error) - _MARK_TOKENS)
+        if outline_tokens < _OUTLINE_TOKENS_MIN:
+            whole = defuse(error.rpartition("\n")[2])
+            text = cut_to_tokens(whole.text, tokens_max)
+            omitted = source.line_count - 1
+            return Digest(kind, text, count_tokens(text), omitted, whole.patterns)
+    shape = outline(source, kind, outline_tokens)
+    budget_tokens = tokens_max - shape.tokens
     costs: dict[int, int] = {}
     lines, candidates = source.short_lines, _both_ends(len(source.short_lines))
     while True:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.limits import GREP_QUICK_STEPS_MAX, LINE_MARK_BYTES, MATCH_BYTES_SHOWN
-from contextrelay.logic.grep.match import Hit, compile_pattern
+from contextrelay.logic.grep.match import Hit, compile_any
 from contextrelay.logic.slicing.fit import fit
 from contextrelay.logic.slicing.line_offsets import Marks, find_marks
 from contextrelay.logic.slicing.source import Source, shown, text_of
@@ -76,7 +76,7 @@ class Gathered:
         self._best: list[tuple[int, int, Source | None, Hit | Match]] = []
         self._order = 0
         compiled = [
-            compile_pattern(each, wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
+            compile_any((each,), wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
         ]
         self._searches = [each.search for each in compiled]
         self._is_quick = sum(each.programsize for each in compiled) <= GREP_QUICK_STEPS_MAX

@@ -28,6 +28,7 @@ from contextrelay.limits import (
     GREP_STEPS_MAX,
     MATCH_BYTES_SHOWN,
 )
+from contextrelay.logic.grep.plain_text import PlainTexts, is_plain
 from contextrelay.logic.slicing.source import shown, text_of
 
 if TYPE_CHECKING:
@@ -68,11 +69,18 @@ class Block(Struct, frozen=True, gc=False):
 def compile_any(
     patterns: Sequence[str], ignore_case: bool = False, is_fixed: bool = False
 ) -> Pattern:
-    """Make RE2 ready to look for any of several patterns.
+    """Make RE2 ready to look for any of several patterns; for plain texts, with what helps it.
 
     Raises:
         Invalid: RE2 does not take one of them, or all together.
     """
+    compiled = _compile_any(patterns, ignore_case, is_fixed)
+    if ignore_case or not is_plain(patterns, is_fixed):
+        return compiled
+    return PlainTexts([each.encode() for each in patterns], compiled)
+
+
+def _compile_any(patterns: Sequence[str], ignore_case: bool, is_fixed: bool) -> Pattern:
     if len(patterns) == 1:
         return compile_pattern(patterns[0], ignore_case, is_fixed)
     for each in patterns:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from contextrelay.limits import GREP_PLACES_MAX, GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
 from contextrelay.logic.grep.gathered import ONE_MORE, VALUE, WORD, wholeness
-from contextrelay.logic.grep.match import compile_pattern
+from contextrelay.logic.grep.match import compile_any
 from contextrelay.logic.grep.shown_record import Showing
 from contextrelay.logic.grep.tree import Format, Node, TooMany, nodes_of
 from contextrelay.model.artifact import ArtifactType
@@ -77,8 +77,7 @@ def records(wanted: Wanted, body: bytes) -> Records:
     order = sorted(holders, key=lambda each: (-each.score, each.offset))
     lines = _Lines(body)
     searches = [
-        compile_pattern(each, wanted.ignore_case, wanted.is_fixed).search
-        for each in wanted.patterns
+        compile_any((each,), wanted.ignore_case, wanted.is_fixed).search for each in wanted.patterns
     ]
     showing = Showing(searches, body, nodes, format)
     found: list[Record] = []
@@ -99,7 +98,7 @@ def records(wanted: Wanted, body: bytes) -> Records:
 def is_quick(wanted: Wanted) -> bool:
     """Whether the patterns are looked for so quickly that a small body takes no time."""
     compiled = [
-        compile_pattern(each, wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
+        compile_any((each,), wanted.ignore_case, wanted.is_fixed) for each in wanted.patterns
     ]
     return sum(each.programsize for each in compiled) <= GREP_QUICK_STEPS_MAX
 
@@ -149,7 +148,7 @@ def _places(wanted: Wanted, body: bytes) -> list[Place] | None:
     """Every match of every pattern; None where they are too many."""
     found: list[Place] = []
     for index, each in enumerate(wanted.patterns):
-        search = compile_pattern(each, wanted.ignore_case, wanted.is_fixed).search
+        search = compile_any((each,), wanted.ignore_case, wanted.is_fixed).search
         at = 0
         while at <= len(body) and (match := search(body, at)) is not None:
             start, stop = match.span()
