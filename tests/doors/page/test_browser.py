@@ -10,6 +10,9 @@ from playwright.sync_api import Browser, ViewportSize, expect
 
 from contextrelay import Relay
 from contextrelay.client.seal.fernet import seal
+from contextrelay.doors.page.options import PageOptions
+from contextrelay.doors.project.init import make_project
+from contextrelay.doors.project.project import Project
 from tests.doors.http.serving import Served, serving
 from tests.doors.page.browser import AXE, PHONE, WIDE, Tab, chromium, violations
 from tests.parts import needs
@@ -35,6 +38,7 @@ class Desk:
         self.json = relay.push({"a": {HOSTILE: [1, 2, {"b": HOSTILE}]}}, name="x.json").ref
         self.table = relay.push(f"name,age\n{HOSTILE},3\n", name="t.csv").ref
         self.html = relay.push(f"<h1>hi</h1>{HOSTILE}", name="x.html").ref
+        self.markdown = relay.push(f"# Plan\n\n{HOSTILE} **bold**\n", name="x.md").ref
         relay.publish("news", HOSTILE, by=HOSTILE)
         self.handoff = self.thread.hand_off("reviewer", HOSTILE, by="coder").ref
         self.thread.run("What is new?", model="echo")
@@ -55,10 +59,12 @@ class Desk:
             "tree": f"/ui/a/{self.json}",
             "table": f"/ui/a/{self.table}",
             "html": f"/ui/a/{self.html}",
+            "markdown": f"/ui/a/{self.markdown}",
             "channel": "/ui/channel?name=news",
             "handoffs": "/ui/handoffs",
             "handoff": f"/ui/h/{self.handoff}",
             "runs": "/ui/runs",
+            "projects": "/ui/project",
             "search": "/ui/search?q=line",
             "health": "/ui/health",
         }
@@ -79,7 +85,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Generator[Desk]:
 
 @rig
 @pytest.mark.parametrize(
-    ("scheme", "size"), [("light", WIDE), ("dark", WIDE), ("light", PHONE)], ids=str
+    ("scheme", "size"),
+    [("light", WIDE), ("dark", WIDE), ("light", PHONE), ("dark", PHONE)],
+    ids=str,
 )
 def test_every_screen_is_readable_by_everybody_and_runs_nothing_of_others(
     browser: Browser, desk: Desk, scheme: str, size: ViewportSize
@@ -145,6 +153,60 @@ def test_a_tour_by_keyboard(browser: Browser, desk: Desk) -> None:
 
     expect(page.locator("mark").first).to_be_visible()
     tab.close()
+
+
+def test_back_and_reload_keep_the_place(browser: Browser, desk: Desk) -> None:
+    """Promise U3: a filter, the lines of a body and the point of a replay are in the address."""
+    tab = Tab(browser, desk.served.url)
+    page = tab.open("/ui/threads")
+
+    page.fill("input[name=text]", "work")
+    page.wait_for_url("**/ui/threads?text=work*")
+    page.locator("[data-row] a").first.click()
+    page.wait_for_url("**/ui/t/*")
+    page.go_back()
+    expect(page.locator("input[name=text]")).to_have_value("work")
+    expect(page.locator("[data-row]")).to_have_count(1)
+
+    tab.open(f"/ui/a/{desk.log}?view=lines")
+    page.get_by_role("link", name="More").click()
+    expect(page.locator("#L201")).to_be_visible()
+    page.reload()
+    expect(page.locator("#L201")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#L1")).to_be_visible()
+    tab.close()
+
+
+def test_the_board_of_a_project_is_used_with_a_browser(browser: Browser, tmp_path: Path) -> None:
+    """Promise U3: todos are added and moved; a server shows them to read."""
+    store, folder = tmp_path / "store", tmp_path / "project"
+    folder.mkdir()
+    make_project(Project(folder))
+    own = PageOptions(code="once", folder=str(folder), address=str(store))
+    with serving(store, needs_token=True, page=own) as served, serving(store) as elsewhere:
+        tab = Tab(browser, served.url, "dark", PHONE)
+        page = tab.open("/ui/#code=once")
+        page.wait_for_url("**/ui/")
+        tab.wrong.clear()  # Who has no cookie yet is answered 401, which the console says.
+        tab.open("/ui/project")
+        page.fill("input[name=title] >> nth=0", f"write {HOSTILE}")
+        page.get_by_role("button", name="Add").click()
+        todo = page.locator(".board li", has_text="write")
+        todo.locator("summary").click()
+        todo.get_by_role("button", name="start", exact=True).click()
+        expect(page.get_by_label("in progress").locator("li")).to_contain_text("write")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        found = violations(page) if AXE.exists() else []
+        tab.close()
+
+        reading = Tab(browser, elsewhere.url)
+        shown = reading.open("/ui/project")
+        expect(shown.get_by_label("in progress").locator("li")).to_contain_text("write")
+        expect(shown.get_by_role("button", name="Add")).to_have_count(0)
+        reading.close()
+
+    assert not found
 
 
 def test_two_browsers_watch_a_channel(browser: Browser, desk: Desk) -> None:

@@ -16,7 +16,7 @@ from contextrelay.doors.cli.display import clean
 _BAR_HEIGHT, _LABEL_WIDTH, _AMOUNT_WIDTH, _LABEL_CHARS = 26, 110, 90, 16
 
 
-def bars(rows: Sequence[tuple[str, int, str]], room: int = 400) -> Markup:
+def bars(rows: Sequence[tuple[str, int, str]], room: int = 220) -> Markup:
     """Amounts as bars: a label, a number and the class of its colour each."""
     most = max((abs(amount) for _, amount, _ in rows), default=0) or 1
     said = ", ".join(f"{label} {amount:,}" for label, amount, _ in rows)
@@ -112,8 +112,8 @@ def graph(rows: Sequence[Sequence[str]], boxes: Mapping[str, Box], edges: Sequen
         for column, name in enumerate(row):
             corner[name] = left + column * (_BOX + _ACROSS), _ROOM + number * (_HIGH + _DOWN)
     lines = [
-        Markup('<svg viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="group">').format(
-            wide, high
+        Markup('<svg viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="group">{2}').format(
+            wide, high, _ARROW
         )
     ]
     lines += [_edge(each, corner) for each in edges]
@@ -121,19 +121,29 @@ def graph(rows: Sequence[Sequence[str]], boxes: Mapping[str, Box], edges: Sequen
     return Markup("\n").join([*lines, Markup("</svg>")])
 
 
+_ARROW = Markup(
+    '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="9" markerHeight="9"'
+    ' markerUnits="userSpaceOnUse" orient="auto"><path class="tip" d="M0 0 8 4 0 8z"/></marker>'
+    "</defs>"
+)
+
+
 def _edge(edge: Edge, corner: Mapping[str, tuple[int, int]]) -> Markup:
     (left, top), (right, bottom) = corner[edge.start], corner[edge.stop]
     is_down = bottom > top
-    x1, x2 = left + _BOX // 2, right + _BOX // 2
+    # Who gives back goes up on the right of who gave down.
+    aside = 0 if is_down else _BOX // 4
+    x1, x2 = left + _BOX // 2 + aside, right + _BOX // 2 + aside
     y1, y2 = (top + _HIGH, bottom) if is_down else (top, bottom + _HIGH)
     if top == bottom:
         y1 = y2 = top
         x1, x2 = left + _BOX * 3 // 4, right + _BOX // 4
     middle = (y1 + y2) // 2 if top != bottom else top - _DOWN // 2
     said = Markup('<text x="{}" y="{}">{}</text>').format((x1 + x2) // 2 + 4, middle, edge.label)
-    return Markup('<path class="edge" stroke-width="{}" d="M{} {} C{} {} {} {} {} {}"/>{}').format(
-        edge.width, x1, y1, x1, middle, x2, middle, x2, y2, said if edge.label else ""
-    )
+    return Markup(
+        '<path class="edge" stroke-width="{}" marker-end="url(#arrow)"'
+        ' d="M{} {} C{} {} {} {} {} {}"/>{}'
+    ).format(edge.width, x1, y1, x1, middle, x2, middle, x2, y2, said if edge.label else "")
 
 
 def _box(box: Box, left: int, top: int) -> Markup:

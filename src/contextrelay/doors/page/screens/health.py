@@ -26,6 +26,7 @@ def health(visit: Visit) -> Screen:
     answer: dict[str, Any] = {
         "store": None,
         "is_limited": False,
+        "address": visit.address,
         "settings": _settings(visit),
         "keys": _keys(visit),
         "build": build(),
