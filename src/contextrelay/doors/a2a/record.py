@@ -140,6 +140,20 @@ class TaskRecord:
         """Who sends its updates to its hooks, or did."""
         self.note: dict[str, Any] = {}
 
+    def copy(self) -> TaskRecord:
+        """The same, to be followed further on its own."""
+        copied = TaskRecord(self.id, self.context, self.agent)
+        copied.become(self)
+        copied.history, copied.fetched = list(self.history), dict(self.fetched)
+        copied.artifacts = {
+            id: replace(each, parts=list(each.parts)) for id, each in self.artifacts.items()
+        }
+        return copied
+
+    def become(self, other: TaskRecord) -> None:
+        """Stand as another record of the same task does, which is followed no further."""
+        vars(self).update(vars(other))
+
     @property
     def is_over(self) -> bool:
         return self.status is not None and self.status.is_terminal

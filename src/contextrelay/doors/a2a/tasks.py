@@ -80,7 +80,7 @@ class Tasks:
         self.hub = hub
         self.agents = agents
         self._listing = Listing()
-        self._working: dict[str, asyncio.Task[None]] = {}
+        self._working: dict[str, asyncio.Task[TaskRecord]] = {}
 
     # Finding
 
@@ -171,25 +171,25 @@ class Tasks:
         return record
 
     def _begin(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> None:
-        own = TaskRecord(record.id, record.context, record.agent)
+        own = record.copy()
         working = asyncio.create_task(self._work(local, own, kept), name=f"task {record.id}")
         self._working[record.id] = working
         # Most are done before this costs anything.
         loop = asyncio.get_running_loop()
         watch = loop.call_later(A2A_WATCHED_AFTER_S, self._watch, local, own, working)
 
-        def end(done: asyncio.Task[None]) -> None:
+        def end(done: asyncio.Task[TaskRecord]) -> None:
             self._working.pop(record.id, None)
             watch.cancel()
 
         working.add_done_callback(end)
 
-    def _watch(self, local: AsyncLocal, own: TaskRecord, working: asyncio.Task[None]) -> None:
+    def _watch(self, local: AsyncLocal, own: TaskRecord, working: asyncio.Task[TaskRecord]) -> None:
         watching = asyncio.create_task(self._stop_if_canceled(local, own, working))
         working.add_done_callback(lambda done: watching.cancel())
 
     async def _stop_if_canceled(
-        self, local: AsyncLocal, own: TaskRecord, working: asyncio.Task[None]
+        self, local: AsyncLocal, own: TaskRecord, working: asyncio.Task[TaskRecord]
     ) -> None:
         """Stop an agent whose task another process cancels: the log says so."""
         seen = TaskRecord(own.id, own.context, own.agent)
@@ -202,12 +202,11 @@ class Tasks:
 
     # Working
 
-    async def _work(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> None:
-        """Let the agent work on a message, and write down what comes of it."""
+    async def _work(self, local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> TaskRecord:
+        """Let the agent work on a message, and write down what comes of it; how the task stands."""
         agent = self.agents[record.agent]
         writer = Writer(local, record, BY + record.agent)
         try:
-            await catch_up(local, record)
             if any(part.ref for part in kept.parts):
                 asked = await in_thread(lambda: asked_of(local, record, kept))
             else:
@@ -231,6 +230,7 @@ class Tasks:
         except Exception as error:
             log.exception("agent %s failed", record.agent)
             await self._fail(local, record, f"{type(error).__name__}: {error}")
+        return record
 
     async def _fail(self, local: AsyncLocal, record: TaskRecord, why: str) -> None:
         try:
@@ -245,7 +245,8 @@ class Tasks:
         working = self._working.get(record.id)
         if working is not None:
             await asyncio.wait([working])
-            await catch_up(local, record)
+            if not working.cancelled():
+                record.become(working.result())
         async for _ in self.follow(local, record, until=INTERRUPTED):
             pass
 
