@@ -17,7 +17,7 @@ from contextrelay.logic.document.patch import Operation
 from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
 from contextrelay.model.thread import Event
-from contextrelay.store.ledger import Row
+from contextrelay.store.ledger import Row, Write
 
 
 class Terms(Struct, frozen=True):
@@ -37,20 +37,27 @@ Addition = Event | Operation | Terms
 """What is written with the patch that puts an artifact into a thread: an event, or more of it."""
 
 
-def put(stores: Stores, artifact: Artifact, *additions: Addition) -> None:
+def put(
+    stores: Stores, artifact: Artifact, *additions: Addition, first: list[Write] | None = None
+) -> None:
     """Append an artifact, which is stored already, to the state of its thread.
 
     An exchange is no part of the state: the thread holds it, and has an event that names it.
+    `first` stores the artifact, in the same commit; it is empty as soon as that was done.
     """
+    first = [] if first is None else first
     try:
         if is_exchange(artifact):
+            if first:
+                stores.ledger.commit(*first)
+                first.clear()
             _record(stores, artifact, additions)
         else:
-            _append(stores, artifact, additions)
+            _append(stores, artifact, additions, first)
     except Unavailable:
         raise  # It may have been done: a sweep finds out.
     except RelayError as error:
-        if not may_go_on(stores, error):
+        if not first and not may_go_on(stores, error):
             bury(stores, [artifact], "removed")
         raise
 
@@ -61,7 +68,9 @@ def _record(stores: Stores, artifact: Artifact, additions: tuple[Addition, ...])
     append_event(step(stores, artifact.ref), artifact.thread, event, (held_row(artifact),))
 
 
-def _append(stores: Stores, artifact: Artifact, additions: tuple[Addition, ...]) -> None:
+def _append(
+    stores: Stores, artifact: Artifact, additions: tuple[Addition, ...], first: list[Write]
+) -> None:
     thread = artifact.thread
     assert thread is not None
     terms = next((each for each in additions if isinstance(each, Terms)), Terms())
@@ -90,4 +99,5 @@ def _append(stores: Stores, artifact: Artifact, additions: tuple[Addition, ...])
         rows=(held_row(artifact), *terms.rows),
         check=terms.check,
         holding=artifact.provenance.source_refs if is_handoff else terms.holding,
+        first=first,
     )

@@ -7,9 +7,10 @@ by the index rows and on the due list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -34,6 +35,7 @@ from contextrelay.core.channels.channels import (
     trim_surplus,
 )
 from contextrelay.core.idempotency import may_go_on
+from contextrelay.core.push.pieces import pieces_of
 from contextrelay.core.push.retry import find_pushed, let_go
 from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log
 from contextrelay.core.stores import Stores
@@ -121,7 +123,7 @@ def push_many(stores: Stores, verb: PushMany, body: Body) -> list[Artifact]:
     _check_threads(stores, verb.items)
     for item, size_bytes in zip(verb.items, verb.sizes, strict=True):
         check_size(stores, size_bytes, item.sealed)
-    pieces = _pieces(body, verb.sizes)
+    pieces = pieces_of(body, verb.sizes)
     stored: list[Artifact] = []
     while len(stored) < len(verb.items):
         with ExitStack() as open_bodies:
@@ -151,33 +153,6 @@ def _check_threads(stores: Stores, verbs: list[Push]) -> None:
             check_open(stores, thread)
 
 
-def _pieces(body: Body, sizes: list[int]) -> Iterator[bytes]:
-    """Cut a stream of bodies that follow each other into the bodies."""
-    chunks = iter((body,) if isinstance(body, bytes) else body)
-    rest = b""
-    for index, size in enumerate(sizes):
-        parts = [rest]
-        have = len(rest)
-        while have < size:
-            chunk = next(chunks, None)
-            if chunk is None:
-                raise Invalid("the bodies are shorter than their sizes say", "send them whole")
-            parts.append(chunk)
-            have += len(chunk)
-        joined = b"".join(parts)
-        rest = joined[size:]
-        if index + 1 == len(sizes):
-            _check_end(rest, chunks)  # Before the last is stored.
-        yield joined[:size]
-    if not sizes:
-        _check_end(rest, chunks)
-
-
-def _check_end(rest: bytes, chunks: Iterator[bytes]) -> None:
-    if rest or any(chunks):
-        raise Invalid("the bodies are longer than their sizes say", "send a size per body")
-
-
 def check_push(verb: Push) -> None:
     """Refuse a description that could not be given back exactly."""
     if verb.name is not None:
@@ -202,11 +177,16 @@ def _store(
     """Store a batch of received bodies; `start`: how many came before in the same request."""
     if stores.once is not None:
         return _store_once(stores, batch, additions, start)
-    made = _keep(stores, batch, [stores.new_ref() for _ in batch])
+    verb, incoming = batch[0]
+    # One commit, where no body has to be taken back if the thread does not take it.
+    joins = len(batch) == 1 and verb.thread is not None and not incoming.is_large
+    into = partial(_put_into_threads, stores, additions=additions) if joins else None
+    made = _keep(stores, batch, [stores.new_ref() for _ in batch], into=into)
     if made is None:
         raise Unavailable("the push took too long", "push it again")
     if any(artifact.thread for artifact in made):
-        _put_into_threads(stores, made, additions)
+        if into is None:
+            _put_into_threads(stores, made, additions=additions)
         with suppress(RelayError):  # All is stored; a sweep will send what could not be.
             send_signals(stores, made)
     return made
@@ -238,7 +218,7 @@ def _store_once(
         to_put = [
             each for (verb, _), each in zip(batch, every, strict=True) if verb.thread is not None
         ]
-        _put_into_threads(stores, to_put, additions)
+        _put_into_threads(stores, to_put, additions=additions)
         with suppress(RelayError):  # All is stored; a sweep will send what could not be.
             send_once(stores, every)
         return every
@@ -251,11 +231,12 @@ def pushed_before(stores: Stores, thread: str | None, additions: Additions) -> A
         return None
     _, artifact = find_pushed(stores, Push(thread=thread), "", 0)
     if artifact is not None and thread is not None:
-        _put_into_threads(stores, [artifact], additions)
+        _put_into_threads(stores, [artifact], additions=additions)
     return artifact
 
 
 Hold = Callable[[Stores, list[tuple[Incoming, list[str]]]], list[Write]]
+Into = Callable[[list[Artifact], list[Write]], None]
 
 
 def _keep(
@@ -263,18 +244,26 @@ def _keep(
     batch: list[tuple[Push, Incoming]],
     refs: list[str],
     hold: Hold = held_in_turn,
+    into: Into | None = None,
 ) -> list[Artifact] | None:
     """Keep bodies, within the quota of the caller's key; None if a ref is taken."""
     if stores.quota is None:
-        return _commit(stores, batch, refs, hold)
+        return _commit(stores, batch, refs, hold, into)
     size_bytes = sum(incoming.new_bytes for _, incoming in batch)
-    return stores.quota.keeping(size_bytes, lambda: _commit(stores, batch, refs, hold))
+    return stores.quota.keeping(size_bytes, lambda: _commit(stores, batch, refs, hold, into))
 
 
 def _commit(
-    stores: Stores, batch: list[tuple[Push, Incoming]], refs: list[str], hold: Hold
+    stores: Stores,
+    batch: list[tuple[Push, Incoming]],
+    refs: list[str],
+    hold: Hold,
+    into: Into | None,
 ) -> list[Artifact] | None:
-    """Keep bodies, in an order in which any prefix does no harm; None if a ref is taken."""
+    """Keep bodies, in an order in which any prefix does no harm; None if a ref is taken.
+
+    `into` commits, with what puts them into threads.
+    """
     now_ms = stores.now_ms()
     made = [
         _made(stores, verb, incoming, ref, now_ms)
@@ -298,7 +287,11 @@ def _commit(
     for _ in range(RETRIES_MAX):
         try:
             held = hold(stores, list(by_hash.values()))
-            heads = stores.ledger.commit(*pending, *indexed, *held, *derived, *created, *signals)
+            writes = [*pending, *indexed, *held, *derived, *created, *signals]
+            if into is not None:
+                into(made, writes)
+                return made
+            heads = stores.ledger.commit(*writes)
         except Stale as stale:
             if stale.log.startswith(ARTIFACTS):
                 return None  # A sweep took this push for dead, and its holds with it.
@@ -312,15 +305,20 @@ def _commit(
     raise Unavailable("others keep changing the same content", "try again")
 
 
-def _put_into_threads(stores: Stores, made: list[Artifact], additions: Additions) -> None:
-    """Put artifacts into their threads; if one cannot be, those after it are taken back."""
+def _put_into_threads(
+    stores: Stores, made: list[Artifact], first: list[Write] | None = None, *, additions: Additions
+) -> None:
+    """Put artifacts into their threads; if one cannot be, those after it are taken back.
+
+    `first`: what is to be written before, with the only one of them.
+    """
     for index, artifact in enumerate(made):
         if artifact.thread is None:
             continue
         from contextrelay.core.push.attach import put
 
         try:
-            put(stores, artifact, *additions(artifact))
+            put(stores, artifact, *additions(artifact), first=first)
         except RelayError as error:
             if not may_go_on(stores, error):
                 bury(stores, [each for each in made[index + 1 :] if each.thread], "removed")

@@ -55,6 +55,7 @@ def change(
     rows: tuple[Row, ...] = (),
     holding: Collection[str] = (),
     check: Callable[[Live], None] | None = None,
+    first: list[Write] | None = None,
 ) -> Patched:
     """Make the next version of a state; `events` and `rows` belong to the same write.
 
@@ -62,6 +63,7 @@ def change(
 
     `holding`: artifacts that the thread holds from then on, besides those its state refers to.
     `check` may refuse by raising; what it sees is what the patch then follows.
+    `first` is committed with it, before; it is empty as soon as that was done.
 
     Raises:
         Conflict: the version is not the expected one, or a `test` failed; `version` in its details
@@ -87,7 +89,7 @@ def change(
             if not has_changes:
                 return _tested(stores, thread, live, operations)
             patched = _try_change(
-                stores, thread, live, operations, by, detail or {}, events, rows, holding
+                stores, thread, live, operations, by, detail or {}, events, rows, holding, first
             )
             if patched is not None:
                 break
@@ -224,6 +226,7 @@ def _try_change(
     events: tuple[Event, ...],
     rows: tuple[Row, ...],
     holding: Collection[str],
+    first: list[Write] | None,
 ) -> Patched | None:
     """Apply a patch to the live state and commit it; None, and undone, if others were faster."""
     _check_writable(stores, thread, live)
@@ -254,7 +257,7 @@ def _try_change(
         )
         facts = _chained(live.last, (*events, event))
         rows = (*rows, *once_rows(stores, b"%d" % (live.seq + len(facts))))
-        head = _commit(stores, thread, live, facts, rows, holds)
+        head = _commit(stores, thread, live, facts, rows, holds, first)
     except BaseException:
         _undo(done)
         raise
@@ -332,12 +335,23 @@ def _commit(
     facts: tuple[bytes, ...],
     rows: tuple[Row, ...],
     holds: list[Write],
+    first: list[Write] | None = None,
 ) -> int | None:
-    """Write to the thread's log, after the holds on what it refers to; None if the head moved."""
+    """Write to the thread's log, after the holds on what it refers to; None if the head moved.
+
+    Raises:
+        Stale: one of `first` was; none of those after it was done.
+    """
     write = Write(thread_log(thread), facts, rows, expect=live.seq)
+    first = [] if first is None else first
     try:
-        return stores.ledger.commit(*holds, write)[-1]
-    except Stale:
+        head = stores.ledger.commit(*first, *holds, write)[-1]
+        first.clear()
+        return head
+    except Stale as stale:
+        if any(stale.log == each.log and each.expect is not None for each in first):
+            raise
+        first.clear()
         return None
     except Unavailable:
         # The reply was lost; whether the write was, the log says.

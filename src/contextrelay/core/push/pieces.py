@@ -1,0 +1,35 @@
+"""Pieces: the bodies of several pushes, which came as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from contextrelay.errors import Invalid
+from contextrelay.wire.verbs import Body
+
+
+def pieces_of(body: Body, sizes: list[int]) -> Iterator[bytes]:
+    """Cut a stream of bodies that follow each other into the bodies."""
+    chunks = iter((body,) if isinstance(body, bytes) else body)
+    rest = b""
+    for index, size in enumerate(sizes):
+        parts = [rest]
+        have = len(rest)
+        while have < size:
+            chunk = next(chunks, None)
+            if chunk is None:
+                raise Invalid("the bodies are shorter than their sizes say", "send them whole")
+            parts.append(chunk)
+            have += len(chunk)
+        joined = b"".join(parts)
+        rest = joined[size:]
+        if index + 1 == len(sizes):
+            _check_end(rest, chunks)  # Before the last is stored.
+        yield joined[:size]
+    if not sizes:
+        _check_end(rest, chunks)
+
+
+def _check_end(rest: bytes, chunks: Iterator[bytes]) -> None:
+    if rest or any(chunks):
+        raise Invalid("the bodies are longer than their sizes say", "send a size per body")
