@@ -190,7 +190,7 @@ def _command(
         if len(head) < OUTPUT_MEMORY_BYTES:
             head.extend(piece[: OUTPUT_MEMORY_BYTES - len(head)])
 
-    env = {**_env(task, values, complaint), **(more_env or {})}
+    env = {**os.environ, **_env(task, values, complaint), **(more_env or {})}
     try:
         ended = run_child(
             words, env, folder_of(place, task), place.stop, task.step.timeout_s, take, stdin

@@ -13,8 +13,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from select import select
 from tempfile import TemporaryFile
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import Any
 
 from msgspec import Struct
@@ -108,44 +109,43 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**env, KEY_VARIABLE: key},
+            # What a step sets is for its own functions: it comes with each call.
+            env={**os.environ, KEY_VARIABLE: key},
             cwd=folder,
             start_new_session=True,
         )
 
     def call(self, request: dict[str, Any], deadline: Deadline) -> Returned:
         self.is_usable, self.has_children = False, True
-        replies: list[tuple[bytes, bytes] | None] = []
-        heard = Event()
-
-        def ask() -> None:
-            assert self._running.stdin is not None
-            assert self._running.stdout is not None
-            try:
-                write_message(self._running.stdin, encode(request))
-                header = read_message(self._running.stdout)
-                body = None if header is None else read_message(self._running.stdout)
-                replies.append(None if header is None or body is None else (header, body))
-            except (OSError, ValueError):
-                replies.append(None)
-            heard.set()
-
-        Thread(target=ask, daemon=True).start()
-        while not heard.wait(deadline.left_s()):
-            deadline.check()
-        if replies[0] is None:
+        try:
+            reply = self._asked(encode(request), deadline)
+        except (OSError, ValueError):
+            reply = None
+        if reply is None:
             status = self._running.wait()
             raise Failed(
                 f"{request['function']} ended its process ({status}): {self._said()}",
                 "see what it does",
             )
         self.is_usable = True
-        header: dict[str, Any] = decode(replies[0][0])
+        header: dict[str, Any] = decode(reply[0])
         self.has_children = header["has_children"]
         if "error" in header:
             what = f"{header['at']}{request['function']} raised {header['error']}"
             raise Failed(what, "repair the function")
-        return Returned(replies[0][1], header["has_result"], header.get("media_type"))
+        return Returned(reply[1], header["has_result"], header.get("media_type"))
+
+    def _asked(self, request: bytes, deadline: Deadline) -> tuple[bytes, bytes] | None:
+        """The reply to a request, which comes at once when it comes; None where there is none."""
+        assert self._running.stdin is not None
+        assert self._running.stdout is not None
+        write_message(self._running.stdin, request)
+        # A thread that waits for it instead would cost as much again as the call.
+        while not select([self._running.stdout], [], [], deadline.left_s())[0]:
+            deadline.check()
+        header = read_message(self._running.stdout)
+        body = None if header is None else read_message(self._running.stdout)
+        return None if header is None or body is None else (header, body)
 
     def _said(self) -> str:
         size = os.fstat(self._errors.fileno()).st_size

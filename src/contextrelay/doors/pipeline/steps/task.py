@@ -7,7 +7,6 @@ it may be done again, with the same key; after that never.
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -68,7 +67,7 @@ class Task(Struct, frozen=True, kw_only=True):
         return f"{self.thread}/{self.key}"
 
     def env(self) -> dict[str, str]:
-        """What a command of the step finds in its environment."""
+        """What a command of the step finds in its environment, besides what is there already."""
         own = {
             KEY_VARIABLE: self.step_key,
             "RELAY_RUN": self.thread,
@@ -77,7 +76,7 @@ class Task(Struct, frozen=True, kw_only=True):
         }
         if self.address is not None:
             own["CONTEXTRELAY_URL"] = self.address
-        return {**os.environ, **own}
+        return own
 
 
 class Made(Struct, frozen=True, kw_only=True):
