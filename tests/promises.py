@@ -870,6 +870,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/pipeline/test_reports.py::test_a_terminal_with_few_lines_has_every_step_in_the_end",
         "tests/doors/pipeline/test_reports.py::test_a_terminal_that_can_do_nothing_gets_plain_lines",
         "tests/core/threads/test_kinds.py::test_a_step_says_which_key_wrote_it_whatever_name_was_given",
+        "tests/doors/pipeline/test_reports.py::test_what_one_step_has_in_its_environment_is_not_in_that_of_the_next",
         "tests/doors/pipeline/test_limits.py::test_as_many_steps_run_at_once_as_may_and_never_more",
         "tests/doors/pipeline/test_limits.py::test_values_in_a_system_text_are_fenced",
         "tests/doors/pipeline/test_engines.py::test_a_run_on_a_server_engine_fails_is_retried_and_cached",

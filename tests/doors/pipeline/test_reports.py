@@ -180,3 +180,19 @@ def test_a_terminal_that_can_do_nothing_gets_plain_lines(shell: Shell) -> None:
 
     assert "\x1b" not in text
     assert text.count("exec done") == 6
+
+
+def test_what_one_step_has_in_its_environment_is_not_in_that_of_the_next(
+    relay: Relay, tmp_path: Path
+) -> None:
+    """Promise X4."""
+    (tmp_path / "work.py").write_text(
+        "import os\ndef act(): return os.environ.get('SECRET', '-')\n"
+    )
+    steps = (
+        "steps:\n  a: {python: 'work:act', env: {SECRET: yes}}\n  b: {python: 'work:act', needs: a}"
+    )
+
+    ended = run(relay, tmp_path, steps)
+
+    assert [result(relay, ended, step) for step in "ab"] == ["yes", "-"]

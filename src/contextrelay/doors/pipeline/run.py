@@ -1,6 +1,7 @@
 """A run: what may begin is begun, what ends lets others begin, until nothing is left.
 
-Rule: one thread decides. Tasks report to its queue; what it knows is what the events of the run's
+Rule: one thread decides at a time, under the run's lock: the one whose task has just ended, so that
+a chain goes on in one thread, or that of the run. What it knows is what the events of the run's
 thread say, so that a run that was killed at any moment goes on where its events end.
 """
 
@@ -10,7 +11,8 @@ import time
 from collections import deque
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
+from threading import Event, Lock
 from typing import Any
 
 from msgspec.structs import replace
@@ -33,7 +35,7 @@ from contextrelay.doors.pipeline.runner import Runner
 from contextrelay.doors.pipeline.spent import Over
 from contextrelay.doors.pipeline.steps.task import Task
 from contextrelay.doors.pipeline.steps.values import Scope, Values
-from contextrelay.doors.pipeline.views import left, next_step, reasons, view_of
+from contextrelay.doors.pipeline.views import all_views, next_step, reasons, view_of
 from contextrelay.errors import Conflict, RelayError
 from contextrelay.limits import RUN_LOOK_S
 from contextrelay.logic.pipeline.language import Budget
@@ -51,15 +53,15 @@ class Run:
         self._relay, self._record, self._setting = relay, record, setting
         self._runner = runner
         self._reports: SimpleQueue[tuple[Unit, StepView | BaseException]] = SimpleQueue()
+        self._lock, self._woken = Lock(), Event()
         self._ready: deque[Unit] = deque()
         self._opened: deque[tuple[Graph, Node]] = deque()
         self._under_way = 0
         self._waits = Waits(relay, record.run)
         self._lasting = Lasting(relay, record.run)
         self._looked_s = time.monotonic()
-        self._is_stopped = False
+        self._is_stopped = self._is_cancelled = False
         """Whether nothing new is begun any more."""
-        self._is_cancelled = False
         self._end: tuple[RunStatus, str] | None = None
         self._over: Over | None = None
         self._error: BaseException | None = None
@@ -86,12 +88,14 @@ class Run:
             self._begin_graph(self._graph)
             while True:
                 try:
-                    self._open_all()
-                    self._pump()
-                    if self._is_over():
-                        break
-                    self._take_report()
-                    self._look()
+                    with self._lock:
+                        self._look()
+                        self._go_on()
+                        if self._is_over():
+                            break
+                    self._decide()
+                    self._woken.wait(max(0.0, self._looked_s + RUN_LOOK_S - time.monotonic()))
+                    self._woken.clear()
                 except KeyboardInterrupt:
                     if self._is_cancelled:
                         raise
@@ -111,19 +115,27 @@ class Run:
             return False
         return self._is_stopped or not (self._ready or self._waits)
 
-    def _take_report(self) -> None:
-        """Wait for a report, no longer than until the next look; take all that are there."""
-        if not self._under_way and not self._waits:
-            return
-        wait_s = max(0.0, self._looked_s + RUN_LOOK_S - time.monotonic())
-        while True:
+    def _decide(self) -> None:
+        """Take the reports that are there, unless another thread is at it, which then does."""
+        while not self._reports.empty() and self._lock.acquire(blocking=False):
             try:
-                unit, outcome = self._reports.get(timeout=wait_s)
-            except Empty:
-                return
-            wait_s = 0.0
+                self._go_on()
+            except BaseException as error:
+                self._error = self._error or error
+                self._stop()
+            finally:
+                if self._error is not None or self._is_over():
+                    self._woken.set()
+                self._lock.release()
+
+    def _go_on(self) -> None:
+        """Take what was reported, and begin what may begin."""
+        while not self._reports.empty():
+            unit, outcome = self._reports.get()
             self._under_way -= 1
             self._take(unit, outcome)
+        self._open_all()
+        self._pump()
 
     def _take(self, unit: Unit, outcome: StepView | BaseException) -> None:
         self._lasting.ended(unit)
@@ -144,8 +156,7 @@ class Run:
         unit.graph.spend(outcome)
         self._heard(outcome)
         status: Any = outcome.status
-        result = Result(status, outcome.ref, outcome.by, outcome.reason, outcome.hint)
-        self._ended(unit, result)
+        self._ended(unit, Result(status, outcome.ref, outcome.by, outcome.reason, outcome.hint))
         self._check_budget(unit.graph)
 
     def _look(self) -> None:
@@ -189,7 +200,8 @@ class Run:
         for name, node in graph.nodes.items():
             before = self._record.steps.get(node.key)
             if before is not None and before.is_final:
-                self._restore(node, before)
+                node.result = result_of(before)
+                node.status = node.result.status
                 graph.left -= 1
                 for follower in graph.followers[name]:
                     graph.open_needs[follower] -= 1
@@ -199,10 +211,6 @@ class Run:
         self._check_budget(graph)
         if not graph.left:
             self._graph_over(graph)
-
-    def _restore(self, node: Node, before: StepRecord) -> None:
-        node.result = result_of(before)
-        node.status = node.result.status
 
     def _open_all(self) -> None:
         while self._opened:
@@ -224,8 +232,7 @@ class Run:
         reason = never_runs(step, graph.pipeline, needs)
         values = self._values(Unit(graph, node))
         if reason or not (step.is_filtered or values.hold(step.when)):
-            result = Result("skipped", reason=reason or WHEN)
-            self._write_end(Unit(graph, node), result)
+            self._write_end(Unit(graph, node), Result("skipped", reason=reason or WHEN))
             return
         if step.foreach is None:
             self._begin_unit(Unit(graph, node))
@@ -308,8 +315,9 @@ class Run:
             self._runner.submit(task, partial(self._report, unit))
 
     def _report(self, unit: Unit, outcome: StepView | BaseException) -> None:
-        """Take note of the end of a task, in the thread that did it."""
+        """Take note of the end of a task, and go on from there, in the thread that did it."""
         self._reports.put((unit, outcome))
+        self._decide()
 
     # What is over
 
@@ -366,7 +374,7 @@ class Run:
             status=status,
             reason=reason,
             hint=next_step(status, self._record.run, failures, self._over),
-            steps=self._all_views(),
+            steps=all_views(self._graph, self._views),
             **self._graph.spent.fields(),
             duration_ms=since_ms(self._graph.began_s),
             started_at=self._record.started_at,
@@ -375,14 +383,6 @@ class Run:
         return result
 
     # What is shown
-
-    def _all_views(self) -> dict[str, StepView]:
-        """Every step, also those that were never begun."""
-        views = {key: left(view) for key, view in self._views.items()}
-        for node in self._graph.nodes.values():
-            unit = Unit(self._graph, node)
-            views.setdefault(node.key, self._view(unit, "pending", None))
-        return views
 
     def _view(
         self, unit: Unit, status: StepStatus | str, ref: str | None, by: str = "", reason: str = ""

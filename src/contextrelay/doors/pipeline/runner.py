@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from threading import Event, local
 from typing import Protocol
 
 from contextrelay.client.relay import Relay
@@ -40,19 +40,29 @@ class Threads:
     def __init__(self, relay: Relay, parallel: int) -> None:
         self._place = Place(relay, PythonPool(), Event())
         self._threads = ThreadPoolExecutor(parallel, "relay-step")
+        self._next = local()
+        """Of a thread that reports the end of a task: `jobs`, what it does then."""
         self._run: str | None = None
 
     def submit(self, task: Task, done: Done) -> None:
         self._run = task.thread
+        jobs: list[tuple[Task, Done]] | None = getattr(self._next, "jobs", None)
+        if jobs is not None and not jobs:
+            jobs.append((task, done))  # Another thread would have to be woken first.
+        else:
+            self._threads.submit(self._work, task, done)
 
-        def work() -> None:
+    def _work(self, task: Task, done: Done) -> None:
+        jobs = [(task, done)]
+        while jobs:
+            task, done = jobs.pop()
             try:
                 outcome: StepView | BaseException = perform(self._place, task, TRIES)
             except BaseException as error:
                 outcome = error
+            self._next.jobs = jobs
             done(outcome)
-
-        self._threads.submit(work)
+            self._next.jobs = None
 
     def stop(self) -> None:
         self._place.stop.set()

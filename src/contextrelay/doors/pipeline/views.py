@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
-from contextrelay.doors.pipeline.graph import Node
+from contextrelay.doors.pipeline.graph import Graph, Node
 from contextrelay.doors.pipeline.record import RunRecord, StepRecord
 from contextrelay.doors.pipeline.spent import Over, Spent
 from contextrelay.limits import FAILURES_SHOWN
@@ -77,6 +79,15 @@ def shown_run(record: RunRecord) -> PipelineRun:
         duration_ms=int(end.get("duration_ms", 0)),
         started_at=record.started_at,
     )
+
+
+def all_views(graph: Graph, views: Mapping[str, StepView]) -> dict[str, StepView]:
+    """Every step of a run that nobody runs, also those that were never begun."""
+    every = {key: left(view) for key, view in views.items()}
+    for node in graph.nodes.values():
+        view = StepView(step=node.key, kind=node.step.kind, status="pending")
+        every.setdefault(node.key, view)
+    return every
 
 
 def left(view: StepView) -> StepView:

@@ -30,16 +30,24 @@ def main() -> None:
     sys.addaudithook(lambda event, _: begun.append(event) if event in _BEGINS else None)
     while (request := read_message(requests)) is not None:
         asked: dict[str, Any] = decode(request)
-        os.environ.clear()
-        os.environ.update({**before, **asked["env"]})
+        _set_environment({**before, **asked["env"]})
         try:
             header, body = _result(_call(asked["function"], asked["args"]))
         except Exception as error:
             said = f"{type(error).__name__}: {error}"[:2_000]
             header, body = {"error": said, "at": _place(error, sys.argv[1])}, b""
-        write_message(replies, encode({**header, "has_children": bool(begun)}))
+        write_message(replies, encode({**header, "has_children": bool(begun)}), body)
         begun.clear()
-        write_message(replies, body)
+
+
+def _set_environment(wanted: dict[str, str]) -> None:
+    """Let the environment be this; what is so already is not set again, which costs."""
+    now = dict(os.environ)
+    for name in now.keys() - wanted.keys():
+        del os.environ[name]
+    for name, value in wanted.items():
+        if now.get(name) != value:
+            os.environ[name] = value
 
 
 def _call(function: str, args: dict[str, Any]) -> Any:
@@ -80,8 +88,10 @@ def read_message(stream: IO[bytes]) -> bytes | None:
     return body if len(body) == int.from_bytes(size) else None
 
 
-def write_message(stream: IO[bytes], body: bytes) -> None:
-    stream.write(len(body).to_bytes(_SIZE_BYTES) + body)
+def write_message(stream: IO[bytes], *bodies: bytes) -> None:
+    """Write messages, at once."""
+    for body in bodies:
+        stream.write(len(body).to_bytes(_SIZE_BYTES) + body)
     stream.flush()
 
 
