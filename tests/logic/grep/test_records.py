@@ -50,6 +50,29 @@ def test_a_match_in_json_is_its_record_with_its_pointer_and_its_parents() -> Non
     )
 
 
+def test_a_text_is_found_in_json_however_its_letters_are_written() -> None:
+    """Promise L3."""
+    places = [{"id": number, "city": "Tromsø" if number == 7 else "Oslo"} for number in range(20)]
+
+    assert found(json.dumps(places), "Tromsø").matches[0].pointer == "/7"
+    assert found(json.dumps(places), ("Tromsø", "city")).matches[0].pointer == "/7"
+    quoted = [{"id": 1, "said": "no"}, {"id": 2, "said": 'say "yes" now'}]
+    assert found(json.dumps(quoted), 'say "yes"').matches[0].pointer == "/1"
+
+
+def test_what_matches_is_shown_of_a_record_that_has_no_room() -> None:
+    """Promise L3: the line or member with most of the words, whole words first."""
+    long = {f"field{number}": f"{number:040x}" for number in range(40)}
+    answer = found(json.dumps([{"id": "a1", **long}, {"id": "a2", **long}]), ("a2", "field1"))
+    assert '"id":"a2"' in answer.matches[0].text
+    assert f'"field1":"{1:040x}"' in answer.matches[0].text
+
+    rules = "".join(f'  <allow pkg="name.of.package{number}" />\n' for number in range(60))
+    page = f'<rules>\n{rules}  <allow pkg="found.api" />\n{rules}</rules>\n'
+    answer = found(page, ("api", "allow"), "text", "application/xml")
+    assert '<allow pkg="found.api" />' in answer.matches[0].text
+
+
 def test_of_several_patterns_the_record_that_has_all_comes_first() -> None:
     """Promise L3: several patterns at once, the best matches first."""
     answer = found(json.dumps(ORDERS, indent=1), ("W177", "zip"))

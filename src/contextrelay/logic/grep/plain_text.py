@@ -5,6 +5,7 @@ To ask RE2 takes longer than to look through some kilobytes; over many it is the
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,12 @@ def is_plain(patterns: Sequence[str], is_fixed: bool) -> bool:
     return all(
         each and "\n" not in each and (is_fixed or not _PATTERN.search(each)) for each in patterns
     )
+
+
+def spellings(text: str) -> list[str]:
+    """How a text may stand in JSON: as it is, with its quotes escaped, with all but ASCII so."""
+    forms = (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
+    return list(dict.fromkeys(forms))
 
 
 class _Span(Struct, frozen=True, gc=False):

@@ -10,17 +10,23 @@ the patterns: it has them only because it has so much.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from contextrelay.limits import GREP_PLACES_MAX, GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
 from contextrelay.logic.grep.gathered import ONE_MORE, VALUE, WORD, wholeness
 from contextrelay.logic.grep.match import compile_any
+from contextrelay.logic.grep.plain_text import is_plain, spellings
 from contextrelay.logic.grep.shown_record import Showing
 from contextrelay.logic.grep.tree import Format, Node, TooMany, nodes_of
+from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import ArtifactType
+
+_CHARS_MIN = 100
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -37,6 +43,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     best_chars_max: int
     """Of one that is better than all others."""
     all_chars_max: int
+    tokens_max: int
 
 
 class Record(Struct, frozen=True, array_like=True):
@@ -68,13 +75,13 @@ def records(wanted: Wanted, body: bytes) -> Records:
         nodes = nodes_of(text, format)
     except TooMany:
         return Records(None)
-    places = _places(wanted, body)
+    places = _places(wanted, body, format)
     if places is None:
         return Records(None)
-    holders = _holders(nodes, places, len(wanted.patterns), format)
+    holders = _holders(nodes, _with_lines(places, body), len(wanted.patterns), format)
     if not holders:
         return Records(None)
-    order = sorted(holders, key=lambda each: (-each.score, each.offset))
+    order = sorted(holders, key=lambda each: (-each.score, -each.together, each.offset))
     lines = _Lines(body)
     searches = [
         compile_any((each,), wanted.ignore_case, wanted.is_fixed).search for each in wanted.patterns
@@ -87,6 +94,10 @@ def records(wanted: Wanted, body: bytes) -> Records:
     for rank, each in enumerate(order[: wanted.records_max]):
         chars_max = wanted.best_chars_max if is_best and not rank else wanted.chars_max
         text = showing.text(each.node, chars_max)
+        # What matches is shown of the first in any case: with less around it where that is much.
+        while not rank and chars_max > _CHARS_MIN and count_tokens(text) > wanted.tokens_max:
+            chars_max = chars_max * 3 // 4
+            text = showing.text(each.node, chars_max)
         pointer, score = showing.pointer(each.node), each.score
         found.append(Record(lines.number(each.offset), each.offset, pointer, score, text))
         left -= len(text)
@@ -144,11 +155,14 @@ Place = tuple[int, int, int, int]
 """Where a match begins and ends, which pattern it is of, and whether it is a word or a value."""
 
 
-def _places(wanted: Wanted, body: bytes) -> list[Place] | None:
+def _places(wanted: Wanted, body: bytes, format: Format) -> list[Place] | None:
     """Every match of every pattern; None where they are too many."""
     found: list[Place] = []
     for index, each in enumerate(wanted.patterns):
-        search = compile_any((each,), wanted.ignore_case, wanted.is_fixed).search
+        forms, is_fixed = [each], wanted.is_fixed
+        if format in ("json", "json lines") and is_plain(forms, is_fixed):
+            forms, is_fixed = spellings(each), True
+        search = compile_any(forms, wanted.ignore_case, is_fixed).search
         at = 0
         while at <= len(body) and (match := search(body, at)) is not None:
             start, stop = match.span()
@@ -170,6 +184,8 @@ class _Holder(Struct):
     """Those that are a whole value in it."""
     offset: int
     """Where the first of them is."""
+    together: int = 0
+    """How many patterns are in one line of it."""
 
     @property
     def score(self) -> int:
@@ -181,16 +197,26 @@ class _Holder(Struct):
         self.whole |= other.whole
         self.values |= other.values
         self.offset = min(self.offset, other.offset)
+        self.together = max(self.together, other.together)
+
+
+def _with_lines(places: list[Place], body: bytes) -> Iterator[tuple[Place, int]]:
+    """Places in order, each with how many of the patterns its line has up to it."""
+    mask = last = 0
+    for place in places:
+        is_same = body.find(b"\n", last, place[0]) < 0
+        mask, last = (mask if is_same else 0) | 1 << place[2], place[0]
+        yield place, mask.bit_count()
 
 
 def _holders(
-    nodes: list[Node], places: list[Place], patterns: int, format: Format
+    nodes: list[Node], places: Iterable[tuple[Place, int]], patterns: int, format: Format
 ) -> list[_Holder]:
     """The smallest records that hold matches."""
     own: dict[int, _Holder] = {}
     stack: list[int] = []
     following = 0
-    for start, stop, pattern, whole in places:
+    for (start, stop, pattern, whole), together in places:
         while following < len(nodes) and nodes[following].start <= start:
             stack = _opened(nodes, stack, following)
             following += 1
@@ -198,6 +224,7 @@ def _holders(
         index = _record(nodes, index)
         holder = own.setdefault(index, _Holder(index, 0, 0, 0, start))
         holder.mask |= 1 << pattern
+        holder.together = max(holder.together, together)
         holder.whole |= (whole >= WORD) << pattern
         holder.values |= (whole >= VALUE) << pattern
     if patterns > 1:
@@ -239,7 +266,7 @@ def _join(nodes: list[Node], own: dict[int, _Holder]) -> None:
         node, mine, under = nodes[index], own.get(index), below.get(index)
         score = mine.score if mine else 0
         if under is not None:
-            both = _Holder(index, under.mask, under.whole, under.values, under.offset)
+            both = replace(under, node=index)
             if mine is not None:
                 both.add(mine)
             is_small = node.is_record and _size(node) <= GREP_RECORD_BYTES_MAX
@@ -251,8 +278,7 @@ def _join(nodes: list[Node], own: dict[int, _Holder]) -> None:
             if node.parent in below:
                 below[node.parent].add(mine)
             else:
-                held = _Holder(node.parent, mine.mask, mine.whole, mine.values, mine.offset)
-                below[node.parent] = held
+                below[node.parent] = replace(mine, node=node.parent)
                 heappush(pending, -node.parent)
             best[node.parent] = max(best.get(node.parent, 0), score)
 

@@ -22,6 +22,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.grep.gathered import SHORT_REF_CHARS, Gathered, Wanted
 from contextrelay.logic.grep.match import Seeker, blocks_of, compile_any
+from contextrelay.logic.grep.plain_text import is_plain, spellings
 from contextrelay.logic.grep.records import Records, records, structured_type
 from contextrelay.logic.grep.records import Wanted as RecordsWanted
 from contextrelay.logic.slicing.fit import fit_lines
@@ -34,6 +35,7 @@ from contextrelay.model.tokens import Spent
 
 # Of one record, by the tokens that there are: about half of them.
 _RECORD_CHARS_MIN, _RECORD_CHARS_MAX = 200, 2_000
+_HEAD_TOKENS = 12
 _HEAD_BYTES = 64
 
 ByRecords = Callable[[RecordsWanted, bytes], Records]
@@ -100,6 +102,9 @@ def _found_records(
     kind = structured_type(source.type, source.media_type, head)
     if kind is None:
         return False
+    if kind == "json" and is_plain(wanted.patterns, wanted.is_fixed):
+        forms = [form for each in wanted.patterns for form in spellings(each)]
+        pattern = compile_any(forms, wanted.ignore_case, is_fixed=True)
     # One look for any match, which watches the clock.
     seeker = Seeker(pattern, is_over, 1)
     chunks = source.read(0, source.size_bytes)
@@ -120,6 +125,7 @@ def _found_records(
         chars_max=chars,
         best_chars_max=2 * chars,
         all_chars_max=10 * wanted.tokens_max + chars,
+        tokens_max=wanted.tokens_max - _HEAD_TOKENS,
     )
     found = by_records(asked, body)
     if found.found is None:

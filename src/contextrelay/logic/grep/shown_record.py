@@ -12,7 +12,7 @@ import msgspec
 
 from contextrelay.limits import GREP_RECORD_BYTES_MAX
 from contextrelay.logic.document.pointer import escape
-from contextrelay.logic.grep.gathered import Search
+from contextrelay.logic.grep.gathered import Search, score_of
 from contextrelay.logic.grep.tree import Format, Node, delimiter_of
 
 _IDENTIFIES = re.compile(
@@ -24,6 +24,7 @@ _PARENTS_MAX = 3
 _VALUE_CHARS = 60
 _MATCHED_CHARS = 240
 _DEPTH_MAX = 3
+_WHOLE_TRIES = 4
 
 
 class Showing:
@@ -67,8 +68,9 @@ class Showing:
             return head + self._object(raw, chars_max)
         return head + self._block(node, chars_max)
 
-    def _is_match(self, raw: bytes) -> bool:
-        return any(search(raw) is not None for search in self._searches)
+    def _matched(self, text: str) -> int:
+        """How well a text matches: by how many of the patterns, then by whole words."""
+        return score_of(text.encode("utf-8", "replace"), self._searches, _WHOLE_TRIES)
 
     def _object(self, raw: bytes, chars_max: int) -> str:
         try:
@@ -89,11 +91,12 @@ class Showing:
         ranked: list[tuple[int, int, str]] = []
         for at, (key, each) in enumerate(members):
             name = f"{_compact(key)}:" if isinstance(value, dict) else ""
-            is_match = self._is_match(f"{name}{_compact(each)}".encode())
-            if is_match and isinstance(each, dict | list) and depth < _DEPTH_MAX:
-                ranked.append((0, at, name + self._members(each, chars_max * 3 // 4, depth + 1)))
-            elif is_match:
-                ranked.append((0, at, name + _value(each, _MATCHED_CHARS)))
+            matched = self._matched(f"{name}{_compact(each)}")
+            if matched and isinstance(each, dict | list) and depth < _DEPTH_MAX:
+                part = name + self._members(each, chars_max * 3 // 4, depth + 1)
+                ranked.append((-matched, at, part))
+            elif matched:
+                ranked.append((-matched, at, name + _value(each, _MATCHED_CHARS)))
             else:
                 rank = 1 if _IDENTIFIES.search(key) else 3 if isinstance(each, dict | list) else 2
                 ranked.append((rank, at, name + _value(each, _VALUE_CHARS)))
@@ -103,7 +106,7 @@ class Showing:
         for rank, _, part in sorted(
             ranked, key=lambda each: (each[0], len(each[2]) > 120, each[1])
         ):
-            if len(part) < left or (rank == 0 and not parts):
+            if len(part) < left or (rank < 0 and not parts):
                 parts.append(part)
                 left -= len(part) + 1
         missing = f",…{len(members) - len(parts)} more" if len(parts) < len(members) else ""
@@ -144,9 +147,7 @@ class Showing:
         if len("\n".join(lines)) > chars_max:
             left = chars_max
             kept: set[int] = set()
-            order = sorted(
-                range(len(lines)), key=lambda at: (not self._is_match(lines[at].encode()), at)
-            )
+            order = sorted(range(len(lines)), key=lambda at: (-self._matched(lines[at]), at))
             for at in order:
                 if len(lines[at]) < left or not kept:
                     kept.add(at)
@@ -164,9 +165,7 @@ class Showing:
         ]
         if sum(map(len, parts)) + 2 * len(parts) <= chars_max:
             return ", ".join(parts)
-        order = sorted(
-            range(len(parts)), key=lambda at: (not self._is_match(parts[at].encode()), at)
-        )
+        order = sorted(range(len(parts)), key=lambda at: (-self._matched(parts[at]), at))
         left = chars_max
         kept: list[int] = []
         for at in order:
