@@ -102,11 +102,8 @@ def _found_records(
     kind = structured_type(source.type, source.media_type, head)
     if kind is None:
         return False
-    if kind == "json" and is_plain(wanted.patterns, wanted.is_fixed):
-        forms = [form for each in wanted.patterns for form in spellings(each)]
-        pattern = compile_any(forms, wanted.ignore_case, is_fixed=True)
     # One look for any match, which watches the clock.
-    seeker = Seeker(pattern, is_over, 1)
+    seeker = Seeker(_in_json(wanted) if kind == "json" else pattern, is_over, 1)
     chunks = source.read(0, source.size_bytes)
     first = next(seeker.hits(blocks_of(chunks, 0, most=seeker.block_bytes_max)), None)
     if first is None:
@@ -146,6 +143,14 @@ def _found_records(
             break
     _count(source, found.count, shown_before, gathered)
     return True
+
+
+def _in_json(wanted: Wanted) -> Any:
+    """What is looked for, in each way in which it may be spelled there."""
+    forms, is_fixed = wanted.patterns, wanted.is_fixed
+    if is_plain(forms, is_fixed):
+        forms, is_fixed = [form for each in forms for form in spellings(each)], True
+    return compile_any(forms, wanted.ignore_case, is_fixed)
 
 
 def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:

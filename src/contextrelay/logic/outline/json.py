@@ -275,7 +275,7 @@ _PLAIN_KEY = re.compile(r"[^\s,:{}\[\]\"]{1,60}")
 
 
 def _name(key: str) -> str:
-    return key if _PLAIN_KEY.fullmatch(key) else json.dumps(quoted(key, 100), ensure_ascii=False)
+    return key if _PLAIN_KEY.fullmatch(key) else json.dumps(quoted(key, 60), ensure_ascii=False)
 
 
 def _scalars(values: Sequence[Any]) -> tuple[str, ...]:
