@@ -290,6 +290,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/http/server/test_steadiness.py::test_a_signal_that_a_crash_cut_off_is_sent_though_nobody_pushes",
         "tests/doors/http/streams/test_event_streams.py::test_a_stream_sends_what_a_websocket_sends",
         "tests/store/test_replicated.py::test_a_store_behind_sentinels_and_a_password_outlives_its_master",
+        "tests/deploy/test_balancer.py::test_subscribers_of_any_server_hear_what_is_sent_to_another",
     ),
     kept(
         "S5",
@@ -355,6 +356,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/store/postgres/test_postgres.py::test_processes_that_open_a_new_store_at_once_write_each_number_once",
         "tests/store/test_replicated.py::test_nothing_acknowledged_is_lost_when_sentinels_choose_another_master",
         "tests/store/postgres/test_two_servers.py::test_patches_through_two_servers_make_each_version_once",
+        "tests/deploy/test_balancer.py::test_any_server_answers_any_request",
     ),
     kept(
         "T5",
@@ -1178,6 +1180,12 @@ PROMISES: tuple[Promise, ...] = (
         "tests/store/test_replicated.py::test_a_store_is_reached_over_tls_with_a_checked_certificate",
         "tests/store/postgres/test_two_servers.py::test_patches_through_two_servers_make_each_version_once",
         "tests/store/postgres/test_two_servers.py::test_nothing_acknowledged_is_lost_when_postgresql_is_killed_under_load",
+        "tests/deploy/test_balancer.py::test_any_server_answers_any_request",
+        "tests/deploy/test_balancer.py::test_subscribers_of_any_server_hear_what_is_sent_to_another",
+        "tests/deploy/test_balancer.py::test_what_is_found_by_one_server_was_pushed_to_another",
+        "tests/deploy/test_balancer.py::test_the_rate_of_a_key_is_that_of_all_servers_together",
+        "tests/deploy/test_balancer.py::test_the_quota_of_a_key_is_that_of_all_servers_together",
+        "tests/deploy/test_balancer.py::test_a_server_that_dies_is_passed_over",
         missing="Azure and GCS, a partition of a network, and a rolling upgrade are untested",
     ),
     kept(
@@ -1211,6 +1219,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/core/access/test_keys.py::test_a_token_is_found_by_itself_and_by_nothing_like_it",
         "tests/core/accounting/test_pull_rates.py::test_a_tenant_has_rates_of_its_own",
         "tests/core/access/test_tenants.py::test_a_limited_key_sends_no_signal_by_a_detour",
+        "tests/deploy/test_balancer.py::test_the_rate_of_a_key_is_that_of_all_servers_together",
     ),
     partly(
         "Z2",

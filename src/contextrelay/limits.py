@@ -218,6 +218,8 @@ KEY_TRUSTED_S = 0.005
 TOKEN_TRUSTED_S = 60.0
 # How long readers trust that no restore has locked the store; it waits as long before it writes.
 LOCK_TRUSTED_S = 0.25
+# Of a key's requests a minute a server takes this share at a time from what all servers share.
+RATE_SLICES = 100
 # Wrong tokens that one address may send in a minute, and of how many addresses that is counted.
 WRONG_TOKENS_PER_MINUTE = 60
 WRONG_ADDRESSES_MAX = 10_000

@@ -85,7 +85,7 @@ def test_a_store_in_use_holds_nothing_but_what_the_schema_names() -> None:
     # Left out: what is there only for a moment, after a crash, for large contents or elsewhere.
     assert {kind for _, kind in named - found} <= {
         *(Kind.CLOSED, Kind.IDLE, Kind.LINES, Kind.LOCK, Kind.ONCE, Kind.PENDING, Kind.READ),
-        *(Kind.BLOBS, Kind.SHOWN, Kind.SNAPSHOT, Kind.UNFINISHED, Kind.USED),
+        *(Kind.BLOBS, Kind.BUCKET, Kind.SHOWN, Kind.SNAPSHOT, Kind.UNFINISHED, Kind.USED),
     }
 
 

@@ -32,9 +32,8 @@ THREAD_NAMES = "i/n"
 THREAD_INDEX = "i/t"
 KIND_INDEXES = "i/k/"
 LAST_USED = "i/u"
-RESULTS = "k/"
-KEYS = "key/"
-REQUESTS = "o/"
+RESULTS, KEYS = "k/", "key/"
+REQUESTS, RATES = "o/", "rate/"
 RESTORE = LOCK_LOG
 SWEEP = "sweep"
 THREADS = "t/"
@@ -109,6 +108,7 @@ class Kind:
     AT = "at"
     BLOBS = PLACE_KIND
     BODY = "body"
+    BUCKET = "bucket"
     CHECKPOINT = "checkpoint"
     CLOSED = "closed"
     CURSOR = "cursor"
@@ -270,6 +270,7 @@ _GONE, _FREED = "with the artifact", "when no artifact has it"
 _THREAD, _REMOVED = "with the thread", "when it is removed"
 _AGAIN = Rows(Kind.ONCE, "request", "the answer to a request with a key", "idempotency", "a day on")
 _LISTED = (Rows(Kind.THREAD, "time, id", "nothing", "threads/threads", _THREAD),)
+_PACED = (Rows(Kind.BUCKET, ONLY, "what is left of a key's rate", "access/rates", "a day on"),)
 _RESULT = (Rows(Kind.RESULT, ONLY, "ref of a result", "capabilities/result_cache", "at its end"),)
 _SENT = Rows(Kind.HOOK, "thread", "how far its hooks were served", "threads/hooks", "at its end")
 _SWEPT = (Rows(Kind.CURSOR, ONLY, "the last time swept", "maintenance/sweep", "never"),)
@@ -357,6 +358,7 @@ LOGS: tuple[Log, ...] = (
         "a day after the request",
         (Rows(Kind.ASKED, ONLY, "hash of the request, seed of its ids", "idempotency"), _AGAIN),
     ),
+    Log(f"{RATES}<key id>", "empty, one each time; the last are left", "with its row", _PACED),
     Log(
         RESTORE,
         "one, empty, where the blobs are not with the ledger",

@@ -106,7 +106,7 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
             bodies.forget(stores, log)
         elif row.kind == Kind.RESULT:
             result_cache.forget(stores, log)
-        elif row.kind in (Kind.CLOSED, Kind.ASKED, Kind.KEY):
+        elif row.kind in (Kind.CLOSED, Kind.ASKED, Kind.KEY, Kind.BUCKET):
             _drop(stores, log)
         elif row.kind == Kind.ONCE:
             stores.ledger.commit(Write(log, rows=(Row(Kind.ONCE, row.key, None),)))

@@ -14,15 +14,17 @@ class Bucket(Struct, frozen=True, gc=False):
     at_ms: int
 
 
-def spend(bucket: Bucket | None, per_minute: int, now_ms: int) -> tuple[Bucket, float]:
-    """Take one out of a bucket, None for a full one; the bucket after, and the wait in seconds.
+def spend(
+    bucket: Bucket | None, per_minute: int, now_ms: int, amount: int = 1
+) -> tuple[Bucket, float]:
+    """Take so many out of a bucket, None for a full one; the bucket after, and the seconds to wait.
 
-    The wait is 0.0 where there was one to take; else nothing is taken.
+    The wait is 0.0 where they were there to take; else nothing is taken.
     """
     left = float(per_minute)
     if bucket is not None:
         filled = max(0, now_ms - bucket.at_ms) * per_minute / _MINUTE_MS
         left = min(left, bucket.left + filled)
-    if left >= 1.0:
-        return Bucket(left - 1.0, now_ms), 0.0
-    return Bucket(left, now_ms), (1.0 - left) * _MINUTE_MS / per_minute / 1000
+    if left >= amount:
+        return Bucket(left - amount, now_ms), 0.0
+    return Bucket(left, now_ms), (amount - left) * _MINUTE_MS / per_minute / 1000

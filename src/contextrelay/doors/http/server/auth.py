@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.access.callers import seen_by
 from contextrelay.core.access.keys import count_use, key_in, row_of
+from contextrelay.core.access.rates import rate_of
 from contextrelay.core.memory_cache import BoundedCache
 from contextrelay.core.schema import KEYS, Kind, key_log
 from contextrelay.errors import Forbidden, Limited, RelayError
@@ -61,13 +62,13 @@ class Visitor:
     """A caller: the owner, or the holder of a key."""
 
     __slots__ = (
-        "_bucket",
         "_counts",
         "_is_sent_away",
         "_open",
         "checked_s",
         "key",
         "log",
+        "rate",
         "relay",
         "row",
         "used_ms",
@@ -83,7 +84,7 @@ class Visitor:
         self.log = "" if key is None else key_log(key.id)
         self.checked_s = self.verified_s = monotonic()
         self.used_ms = 0
-        self._bucket: Bucket | None = None
+        self.rate = rate_of(relay.stores, key)
         self._counts = [0, 0, 0]
         self._open: set[End] = set()
         self._is_sent_away = False
@@ -115,10 +116,7 @@ class Visitor:
         """
         self.used_ms = now_ms
         self._counts[0] += 1
-        if self.key is None or self.key.requests_per_minute is None:
-            return 0.0
-        self._bucket, wait_s = spend(self._bucket, self.key.requests_per_minute, now_ms)
-        return wait_s
+        return 0.0 if self.rate is None else self.rate.take(now_ms)
 
     def check(self, verb: Verb[Any]) -> None:
         """Check a verb before its body is read.
@@ -182,8 +180,10 @@ class Callers:
             visitor = await self._found(token, is_asking=not self._is_pausing(address))
         if visitor is None:
             raise self._wrong_token(address)
-        wait_s = visitor.pace(self._stores.now_ms())
-        if wait_s:
+        now_ms = self._stores.now_ms()
+        if visitor.rate is None:
+            visitor.pace(now_ms)
+        elif wait_s := await self._read(lambda: visitor.pace(now_ms)):
             raise _too_often("this key asks more often than it may", wait_s)
         return visitor
 
