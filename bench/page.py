@@ -188,7 +188,7 @@ def _memory(served: Served, web: http.client.HTTPConnection, paths: list[str]) -
     """What the server holds, after as many loads of all screens in turn."""
     points: dict[str, float] = {}
     done = 0
-    for loads in (MEMORY_LOADS // 10, MEMORY_LOADS // 2, MEMORY_LOADS):
+    for loads in (MEMORY_LOADS // 5, MEMORY_LOADS // 2, MEMORY_LOADS):
         while done < loads:
             _loaded(web, paths[done % len(paths)])
             done += 1

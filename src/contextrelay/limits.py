@@ -790,7 +790,8 @@ PAGE_TABLE_ROWS = 100
 PAGE_HITS = 25
 PAGE_MARKDOWN_BYTES = 32 * KIB
 """Of a Markdown text that is shown rendered: hostile ones take about a second of that much."""
-PAGE_MATCHES = 100
+PAGE_MATCHES = 50
+PAGE_MARKDOWNS_MAX = 16
 PAGE_HEX_BYTES = 4_096
 PAGE_CHANGES_MAX = 200
 """Changes between two versions of a state on one screen; more are counted."""

@@ -24,7 +24,10 @@ def take(folder: Path) -> None:
         subprocess.run(demo, check=True, capture_output=True)
         with Relay(store) as relay, serving(store) as served, chromium() as browser:
             thread = relay.threads(1).threads[0]
-            for name, path, scheme in (("thread", f"/ui/t/{thread.thread_id}?v=19", "light"),):
+            for name, path, scheme in (
+                ("thread", f"/ui/t/{thread.thread_id}?v=19", "light"),
+                ("home", "/ui/", "dark"),
+            ):
                 tab = Tab(browser, served.url, scheme)
                 tab.open(path)
                 tab.picture(folder / f"page-{name}.png")

@@ -46,14 +46,23 @@ def test_a_key_for_some_threads_is_shown_nothing_of_the_others(
     relay: Relay, stranger: Reader
 ) -> None:
     """Promise Z2: what a key may not see is not counted either."""
-    relay.new_thread("mine one")
-    relay.new_thread("other")
-    relay.push("x" * 5_000)
+    mine, other = relay.new_thread("mine one"), relay.new_thread("other")
+    relay.push("x" * 5_000, ttl_s=600)
+    shared = mine.put("held by both").ref
+    other.add_decision("keep it", evidence=(shared,))
     stranger.enter(relay.new_key(scope="read", threads=("mine",)).token)
 
     home, listed = stranger.json("/ui/.json"), stranger.open("/ui/threads")
 
-    assert (home["savings"], home["store"], home["artifacts"]) == (None, None, [])
+    held = stranger.json(f"/ui/a/{shared}.json")["lineage"]["holders"]
+    searched = stranger.json("/ui/search.json?q=other")
+
+    assert (home["savings"], home["store"], home["expiring"]) == (None, None, [])
+    assert [each["ref"] for each in home["artifacts"]] == [shared]
+    assert held == [mine.id]
+    assert searched["threads"] == []
+    assert stranger.json("/ui/threads.json?text=other")["threads"] == []
+    assert stranger.json("/ui/project.json")["projects"] == []
     assert [each["name"] for each in home["threads"]] == ["mine one"]
     assert "other" not in listed.text
 

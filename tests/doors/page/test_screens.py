@@ -226,6 +226,7 @@ def test_facts_of_a_project_that_somebody_made_up_are_shown_or_refused(
 ) -> None:
     """Promise Z2: anybody with a key may write them."""
     assert "No project shares" in page.open("/ui/project").text
+    assert "No project shares" in page.open("/ui/project?thread=zz").text
     values: list[Any] = [7, None, "x", [1], {"id": 5, "title": ["t"], "_list": {"a": 1}}]
     for name in ("todo.1", "todos.next", "decision.1", "about", "progress", "tasks", "phase"):
         for number, value in enumerate(values):

@@ -7,18 +7,20 @@ address to point at, or nowhere: never to a place on this page.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
+from contextrelay.limits import PAGE_MARKDOWNS_MAX
 from contextrelay.logic.untrusted.hidden_chars import spell_hidden
 
 _ELSEWHERE = ("http://", "https://", "mailto:")
 
 
+@lru_cache(PAGE_MARKDOWNS_MAX)
 def rendered(text: str) -> Markup:
     """A text in Markdown as HTML that can do nothing."""
     return Markup(_parser().render(spell_hidden(text)))

@@ -207,6 +207,7 @@ class Page:
             seen_as="" if key is None else key.id,
             recents=self._recents,
             is_json=is_json,
+            part="" if is_json else exchange.header("hx-target"),
         )
 
     def _is_read_only(self, exchange: Exchange) -> bool:

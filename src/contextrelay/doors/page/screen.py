@@ -97,6 +97,8 @@ class Visit(Struct, frozen=True, kw_only=True):
     """The id of the caller's key."""
     recents: Recents
     is_json: bool = False
+    part: str = ""
+    """The id of the part of the screen that is asked for, by a script that has the rest."""
 
     @property
     def is_own(self) -> bool:

@@ -33,7 +33,7 @@ def channel(visit: Visit) -> Screen:
     page = visit.relay.signals(name, after, PAGE_SIGNALS)
     last = page.signals[-1].seq if page.signals else after
     return Screen(
-        template="channel",
+        template="channel_signals" if visit.part == "signals" else "channel",
         title=name,
         command=f"relay subscribe {display.quoted(name)} --since {after}",
         answer={

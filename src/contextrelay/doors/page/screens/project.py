@@ -81,7 +81,7 @@ def _screen(texts: Texts, name: str, command: str, more: dict[str, Any]) -> Scre
 
 def _shared(visit: Visit) -> Screen:
     """What a project says of itself in its thread, to read; without one that is named, a list."""
-    named = visit.text("thread")
+    named = visit.text("thread") if is_ref(visit.text("thread")) else ""
     projects = [] if named else visit.relay.threads(PAGE_ROWS, text=THREAD_NAME).threads
     if not named and len(projects) != 1:
         return Screen(
@@ -91,7 +91,7 @@ def _shared(visit: Visit) -> Screen:
             answer={"projects": projects, "live": live_among(projects)},
             place="project",
         )
-    thread = visit.relay.thread(named) if is_ref(named) else visit.relay.handle(projects[0])
+    thread = visit.relay.thread(named) if named else visit.relay.handle(projects[0])
     state = thread.state()
     facts = {
         each["key"]: each["value"] for each in state["facts"] if str(each["key"]).startswith(PREFIX)

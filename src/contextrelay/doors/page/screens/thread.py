@@ -48,8 +48,6 @@ def thread(visit: Visit) -> Screen:
     other = min(visit.number("with", max(1, version - 1), least=1), view.version)
     header = handle.ask(ReadHeader(handle.id, version)).header
     changes = handle.diff(other, version)
-    after = visit.number("after", max(0, view.events - PAGE_EVENTS))
-    events = handle.events(after, PAGE_EVENTS)
     answer: dict[str, Any] = {
         "thread": view,
         "version": version,
@@ -58,19 +56,25 @@ def thread(visit: Visit) -> Screen:
         "header_tokens": measure(bytes(header).decode()),
         "changes": changes.operations[:PAGE_CHANGES_MAX],
         "changes_left_out": max(0, len(changes.operations) - PAGE_CHANGES_MAX),
-        "events": events,
+    }
+    drawn: dict[str, Any] = {
+        "lines": list(_lines(handle, changes)),
+        "sections": list(_sections(answer["header"])),
+    }
+    place = f"{display.short(view.thread_id)}@v{version}"
+    command = f"relay state header {place}"
+    if visit.part == "travelled":
+        return _screen("thread_travelled", view, command, answer, drawn)
+    after = visit.number("after", max(0, view.events - PAGE_EVENTS))
+    answer |= {
+        "events": handle.events(after, PAGE_EVENTS),
         "after": after,
         "artifacts": handle.artifacts(_ARTIFACTS),
         "stats": handle.stats(),
         "savings": _savings(visit, handle),
     }
-    drawn: dict[str, Any] = {
-        "marks": [_mark(each) for each in events],
-        "lines": list(_lines(handle, changes)),
-    }
-    drawn["sections"] = list(_sections(answer["header"]))
-    place = f"{display.short(view.thread_id)}@v{version}"
-    return _screen("thread", view, f"relay state header {place}", answer, drawn)
+    drawn["marks"] = [_mark(each) for each in answer["events"]]
+    return _screen("thread", view, command, answer, drawn)
 
 
 _ARTIFACTS = 20
