@@ -268,6 +268,26 @@ def test_names_are_shown_as_they_are_written() -> None:
     assert all(column in table for column in columns)
 
 
+def test_what_a_command_wrote_into_a_text_file_is_known_by_its_content() -> None:
+    """Promise L1."""
+    history = "commit " + "a1" * 20 + "\nAuthor: x\n\n    First\n\ndiff --git a/f.c b/f.c\n"
+    hunk = "--- a/f.c\n+++ b/f.c\n@@ -1 +1 @@\n-a\n+b\n"
+
+    assert outlined(history + hunk, "log.txt").text.startswith("diff, 1 files, 1 hunks, +1 -1")
+    assert outlined("Some words.\n\nAnd more.\n", "notes.txt").kind == "text"
+
+
+def test_lines_that_begin_with_the_same_word_are_one_kind_where_kinds_are_very_many() -> None:
+    """Promise L1."""
+    words = [f"{first}{last}" for first in "abcdefghijklmnop" for last in "qrstuvwxyz"]
+    lines = [f"2026-01-02 10:00:00 {act} {word} of" for act in ("add", "drop") for word in words]
+
+    text = outlined("\n".join(lines), "a.log").text
+
+    assert "x160 1: add * of" in text
+    assert "x160 161: drop * of" in text
+
+
 def test_titles_and_keys_that_come_again_give_way_to_others() -> None:
     """Promise L1."""
     page = "".join(f"## Part of number {n} here\n\n### Arguments\n\n" for n in range(90))

@@ -64,6 +64,9 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
         source = source.read_as(media_type)
     if not source.is_text:
         kind = "binary"
+    if kind == "text" and source.media_type == "text/plain" and _says_nothing(source.name):
+        kind, media_type = sniff_text(head)
+        source = source.read_as(media_type)
     if kind in ("text", "log", "tool_output") and (run := _by(source, "log.test_run")):
         return run
     if kind == "text" and is_timed(source.short_lines):
@@ -72,6 +75,11 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
     drawn = drawn or _by(source, "text")
     assert drawn is not None
     return drawn
+
+
+def _says_nothing(name: str) -> bool:
+    """Whether a name is that of any text, as of what a command wrote."""
+    return "." not in name or name.lower().endswith((".txt", ".text", ".out"))
 
 
 def _tool_output(source: Source) -> Drawn | None:

@@ -39,6 +39,8 @@ _TAIL_CHARS = 51
 _LINE_CHARS = 40
 # Kinds that begin alike are one, where they are more than this.
 _ALIKE_MIN = 8
+# With more kinds than this, fewer words in common are enough.
+_KINDS_MANY = 100
 _KINDS_SHOWN_MAX = 200
 # More kinds of trouble than this are put together by more than their numbers.
 _TROUBLE_KINDS_MAX = 40
@@ -180,12 +182,13 @@ def _grouped(messages: Sequence[_Message], varying: re.Pattern[str]) -> list[_Me
     return list(kinds.values())
 
 
-def _merged(messages: list[_Message]) -> list[_Message]:
-    """Join kinds that have their first two words and their length in common, if many do."""
+def _merged(messages: list[_Message], words: int = 2) -> list[_Message]:
+    """Join kinds that have their first words and their length in common, if many do."""
     groups: dict[tuple[str, ...], list[_Message]] = {}
     for each in messages:
-        words = each.text.split(" ", 3)
-        groups.setdefault((*words[:2], str(each.text.count(" "))), []).append(each)
+        # What was joined by more of them stays as it is.
+        first = each.text.split(" ", words)[:words] if " *" not in each.text else [each.text]
+        groups.setdefault((*first, str(each.text.count(" "))), []).append(each)
     merged: list[_Message] = []
     for group in groups.values():
         if len(group) < _ALIKE_MIN:
@@ -197,7 +200,8 @@ def _merged(messages: list[_Message]) -> list[_Message]:
         count = sum(each.count for each in group)
         last = max(each.last for each in group)
         merged.append(_Message(group[0].line, text, count, last))
-    return merged
+    is_many = words > 1 and len(merged) > _KINDS_MANY
+    return _merged(merged, words - 1) if is_many else merged
 
 
 def _trouble(
