@@ -1314,6 +1314,13 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/cli/test_doctor.py::test_another_contextrelay_on_the_path_of_python_is_named",
         "tests/doors/cli/test_stats.py::test_a_page_is_alone_strict_and_escaped",
         "tests/doors/cli/test_stats.py::test_a_report_shows_everything_in_markdown_and_is_an_event",
+        "tests/doors/cli/test_doctor.py::test_a_shared_engine_that_is_all_right_has_no_failure",
+        "tests/doors/cli/test_doctor.py::test_a_password_that_is_refused_is_one_failure",
+        "tests/doors/cli/test_doctor.py::test_missing_rights_are_one_failure_with_the_grants",
+        "tests/doors/cli/test_doctor.py::test_a_store_of_a_newer_version_is_one_failure",
+        "tests/doors/cli/test_doctor.py::test_a_bucket_that_is_gone_is_a_failure",
+        "tests/doors/cli/test_doctor.py::test_an_engine_that_forgets_or_has_another_time_is_a_failure",
+        "tests/doors/cli/test_doctor.py::test_a_replicated_store_without_a_replica_is_a_failure",
     ),
     kept(
         "U3",

@@ -289,6 +289,8 @@ POSTGRES_CONNECTIONS_MAX = 16
 OBJECT_PART_BYTES = 8 * MIB
 OBJECT_RETRIES_MAX = 4
 LARGE_BLOBS_KNOWN_MAX = 10_000
+# Of two machines over one engine: what expires does so by the clock of the one who looks.
+CLOCKS_DIFFER_MS_MAX = 60_000
 # After so many pages of 4 KiB the write-ahead log goes into the database file: keys are random, and
 # a page that was written to several times meanwhile goes there once.
 CHECKPOINT_PAGES = 4_000

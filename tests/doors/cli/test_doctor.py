@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from msgspec.json import decode
 
+from contextrelay import Relay
+from contextrelay.store import clocks
+from contextrelay.store.ledger import LOCK_LOG, ONLY, PLACE_KIND, Row, Write
+from contextrelay.store.ledger.sqlite import SqliteLedger
+from contextrelay.store.postgres.ledger import PostgresLedger
+from contextrelay.store.redis.client import connect
 from tests.doors.cli.shell import Shell
+from tests.store.engines import Servers, new_prefix
+from tests.store.postgres.server import STRANGER
 from tests.store.waiting import free_port
 
 
@@ -85,3 +93,101 @@ def test_an_engine_that_cannot_be_reached_is_one_failure_with_the_next_step(
     assert done.returncode == 2
     assert [each["what"] for each in failed] == ["store"]
     assert step in failed[0]["next_step"]
+
+
+# Engines that several machines share
+
+
+def failures(shell: Shell, store: str) -> list[dict[str, Any]]:
+    done = shell.run("--json", "--store", store, "doctor")
+    found = [each for each in decode(done.stdout) if each["state"] == "failure"]
+    assert done.returncode == (2 if found else 0)
+    return found
+
+
+def test_a_shared_engine_that_is_all_right_has_no_failure(shell: Shell, servers: Servers) -> None:
+    """Promises U2, G2."""
+    for url in (servers.postgres(), servers.single()):
+        assert failures(shell, f"{url}?prefix={new_prefix()}") == []
+
+
+def test_a_password_that_is_refused_is_one_failure(shell: Shell, servers: Servers) -> None:
+    """Promises U2, G2."""
+    server = servers.start()
+    client = connect(f"redis://127.0.0.1:{server.port}")
+    client.ask("CONFIG", "SET", "requirepass", "right")
+    client.close()
+    wrong = (
+        f"redis://:wrong@127.0.0.1:{server.port}",
+        servers.postgres().replace("relay@", f"{STRANGER}:wrong@"),
+    )
+
+    for url in wrong:
+        (failed,) = failures(shell, url)
+        assert failed["what"] == "store"
+        assert "password" in failed["next_step"]
+        assert "wrong" not in failed["told"]
+
+
+def test_missing_rights_are_one_failure_with_the_grants(shell: Shell, servers: Servers) -> None:
+    """Promises U2, G2."""
+    owner = PostgresLedger(f"{servers.postgres()}?prefix={new_prefix()}")
+    user = new_prefix()
+    owner.client.ask(f"CREATE ROLE {user} LOGIN")
+    owner.close()
+
+    (failed,) = failures(shell, servers.postgres().replace("relay@", f"{user}@"))
+
+    assert "GRANT" in failed["next_step"]
+
+
+def test_a_store_of_a_newer_version_is_one_failure(shell: Shell, servers: Servers) -> None:
+    """Promises U2, G2."""
+    url = f"{servers.postgres()}?prefix={new_prefix()}"
+    newer = PostgresLedger(url)
+    newer.client.ask("INSERT INTO {store}.step VALUES (99, 0)")
+    newer.close()
+
+    (failed,) = failures(shell, url)
+
+    assert "99" in failed["told"]
+    assert "upgrade" in failed["next_step"]
+
+
+def test_a_bucket_that_is_gone_is_a_failure(shell: Shell, servers: Servers) -> None:
+    """Promises U2, G2."""
+    url = servers.s3().url(new_prefix())
+    shell.env["AWS_ACCESS_KEY_ID"] = shell.env["AWS_SECRET_ACCESS_KEY"] = "test"
+    with Relay(shell.home / "store", blobs=url):
+        assert failures(shell, str(shell.home / "store")) == []
+    ledger = SqliteLedger(shell.home / "store" / "relay.db")
+    place = (ledger.get(LOCK_LOG, PLACE_KIND, ONLY) or b"").replace(b"//relay", b"//gone-since")
+    ledger.commit(Write(LOCK_LOG, rows=(Row(PLACE_KIND, ONLY, place),)))
+    ledger.close()
+
+    (failed,) = failures(shell, str(shell.home / "store"))
+
+    assert (failed["what"], failed["next_step"]) == ("bodies", "make it first")
+
+
+def test_an_engine_that_forgets_or_has_another_time_is_a_failure(
+    shell: Shell, servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promises U2, G2."""
+    server = servers.start(maxmemory="100mb", **{"maxmemory-policy": "allkeys-lru"})
+    monkeypatch.setattr(clocks, "CLOCKS_DIFFER_MS_MAX", -1)
+
+    found = failures(shell, f"redis://127.0.0.1:{server.port}")
+
+    assert [each["what"] for each in found] == ["integrity", "integrity"]
+    assert "noeviction" in found[0]["next_step"]
+    assert "NTP" in found[1]["next_step"]
+    (late,) = failures(shell, f"{servers.postgres()}?prefix={new_prefix()}")
+    assert "clock" in late["told"]
+
+
+def test_a_replicated_store_without_a_replica_is_a_failure(shell: Shell, servers: Servers) -> None:
+    """Promises U2, G2."""
+    (failed,) = failures(shell, f"{servers.single()}?durability=replicated")
+
+    assert "replicas" in failed["next_step"]

@@ -31,6 +31,7 @@ from functools import partial
 
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import RETRIES_MAX
+from contextrelay.store.clocks import clock_problems
 from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import (
     LOCK_LOG,
@@ -223,15 +224,17 @@ class RedisLedger:
         return nullcontext()
 
     def check(self) -> list[str]:
-        """Whether a server may forget keys by itself; ours have no time of their own to go."""
+        """Whether a server may forget keys by itself (ours have no time to go), and its clock."""
         found = self.client.ask("INFO", "memory")
         nodes = [found] if "maxmemory" in found else list(found.values())
-        return [
+        evicting = [
             f"the store's server may delete what is stored: maxmemory-policy is {policy}; set it "
             "with CONFIG SET maxmemory-policy noeviction"
             for policy in {node.get("maxmemory_policy", "") for node in nodes if node["maxmemory"]}
             if policy.startswith("allkeys")
         ]
+        self.client.learn_clock()
+        return evicting + clock_problems(self.client.now_ms())
 
     def close(self) -> None:
         """Stop listening and close the client, also for the blobs that share it."""

@@ -21,6 +21,7 @@ from typing import Any
 from psycopg import IsolationLevel
 
 from contextrelay.errors import RelayError, Unavailable
+from contextrelay.store.clocks import clock_problems
 from contextrelay.store.commit_queue import CommitQueue, Ticket
 from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import (
@@ -132,11 +133,12 @@ class PostgresLedger(PostgresReads):
         return nullcontext()
 
     def check(self) -> list[str]:
-        return [
+        risky = [
             f"the store's server may lose what is stored when its machine stops: {name} is off; "
             f"set {name} = on in postgresql.conf"
             for (name,) in self.client.ask(RISKY)
         ]
+        return risky + clock_problems(self.client.ask("SELECT {store}.now_ms()")[0][0])
 
     def close(self) -> None:
         """Stop listening and close the client, also for the blobs that share it."""

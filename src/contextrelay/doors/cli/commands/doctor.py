@@ -9,6 +9,7 @@ import sysconfig
 import time
 from argparse import Namespace
 from collections.abc import Iterator
+from hashlib import sha256
 from importlib import metadata
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +27,7 @@ from contextrelay.limits import RESERVE_BYTES
 
 SCRIPTS = ("relay", "contextrelay")
 LOW_SPACE_BYTES = 25 * RESERVE_BYTES
+BODY_BYTES = 100_000
 MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
 
 
@@ -65,8 +67,9 @@ class Looked(Protocol):
 def look_at(console: Looked) -> list[Finding]:
     """Everything that is found."""
     findings: list[Finding] = []
-    for look in (_store, _integrity, _search, _speed, _space, _commands, _installation, _others):
-        if look in (_integrity, _search, _speed, _space) and findings[0].state == "failure":
+    here = (_integrity, _bodies, _search, _speed, _space)
+    for look in (_store, *here, _commands, _installation, _others):
+        if look in here and findings[0].state == "failure":
             continue  # The store could not be opened: it would fail as the first did.
         try:
             findings += look(console)
@@ -91,10 +94,37 @@ def _integrity(console: Looked) -> Iterator[Finding]:
         yield Finding("integrity", "hint", text, "relay doctor, on the machine of the store")
         return
     problems = console.relay.transport.stores.ledger.check()
-    if problems:
-        yield Finding("integrity", "failure", problems[0], "relay verify")
-    else:
+    for problem in problems:
+        text, _, next_step = problem.rpartition("; ")
+        is_said = bool(text)
+        yield Finding(
+            "integrity",
+            "failure",
+            text if is_said else problem,
+            next_step if is_said else "relay verify",
+        )
+    if not problems:
         yield Finding("integrity", "ok", "the ledger's own check finds nothing")
+
+
+def _bodies(console: Looked) -> Iterator[Finding]:
+    """Whether a large body can be written where those go, and read, and deleted."""
+    if is_server(console.address) or console.relay.transport.stores.engine.is_read_only:
+        return
+    blobs = console.relay.transport.stores.blobs
+    body = os.urandom(BODY_BYTES)
+    name = f"{sha256(body).hexdigest()}-{os.urandom(8).hex()}"
+    start = time.perf_counter()
+    with blobs.draft() as draft:
+        draft.write(body)
+        draft.keep(name)
+    is_same = b"".join(blobs.read(name, 0, len(body))) == body
+    blobs.delete(name)
+    took_ms = (time.perf_counter() - start) * 1000
+    if is_same:
+        yield Finding("bodies", "ok", f"100 kB written, read and deleted in {took_ms:.1f} ms")
+    else:
+        yield Finding("bodies", "failure", "a body came back as another", "check its disk")
 
 
 def _search(console: Looked) -> Iterator[Finding]:
