@@ -187,7 +187,12 @@ def test_a_step_is_approved_from_another_terminal(shell: Shell) -> None:
 
     with shell.started("pipeline", "run", "ask.yaml", "--json") as running:
         run = json.loads(running.line())["run"]
-        assert json.loads(running.line())["status"] == "waiting"
+        waits = json.loads(running.line())
+        assert (waits["status"], waits["hint"]) == (
+            "waiting",
+            f"relay pipeline approve {run[:8]} ok",
+        )
+        assert f"Ship?  → {waits['hint']}" in shell.run("pipeline", "show", run).stdout.decode()
         said = shell.run("pipeline", "approve", run, "ok", "--by", "ana").stdout
         decided = json.loads(running.line())
 
@@ -299,6 +304,7 @@ def test_what_is_under_way_is_shown_as_running_until_the_run_is_cancelled(shell:
         end = json.loads(running.ended()[1].splitlines()[-1])
 
     assert "1 running" not in cancelled
+    assert cancelled.splitlines()[0].endswith(" s")
     assert cancelled.count("next: go on with: relay pipeline resume") == 1
     assert {view["status"] for view in end["steps"].values()} == {"pending"}
     assert set(end["steps"]) == set(standing()) == {"a", "each[0]", "each", "b"}

@@ -64,15 +64,18 @@ class Waits:
     def __bool__(self) -> bool:
         return bool(self._waits)
 
-    def begin(self, unit: Unit, question: str, before: StepRecord | None) -> None:
-        """Write that a step waits, unless a run that was killed has; its time goes on from then."""
-        step = unit.node.step
+    def begin(self, unit: Unit, question: str, before: StepRecord | None) -> str:
+        """Write that a step waits, unless a run that was killed has; its time goes on from then.
+
+        How it is decided is returned.
+        """
+        step, hint = unit.node.step, f"relay pipeline approve {self._run[:8]} {unit.key}"
         since_s = time.time() if before is None else before.at.timestamp()
         ends_s = None if step.timeout_s is None else since_s + step.timeout_s
         if before is not None:
             after = int(before.detail.get("after") or 0)
             self._waits[unit.key] = _Wait(unit, ends_s, after)
-            return
+            return hint
         after = 0
         if step.channel is not None:
             after = self._relay.transport.ask(ReadSignals(step.channel)).head
@@ -81,10 +84,12 @@ class Waits:
             "question": question[:STEP_REASON_CHARS_MAX],
             "channel": step.channel,
             "after": after,
+            "hint": hint,
         }
         verb = FinishStep(thread=self._run, step=unit.key, status="waiting", detail=detail)
         self._relay.transport.ask(verb)
         self._waits[unit.key] = _Wait(unit, ends_s, after)
+        return hint
 
     def listen(self) -> None:
         """Look for decisions on the channels of steps, and for time that is up; write them down."""

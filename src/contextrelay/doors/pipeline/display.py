@@ -37,6 +37,8 @@ def step_line(view: StepView, sign: str = "", elapsed_s: float | None = None) ->
         parts.append(f"by {display.clean(view.by)}")
     if view.reason:
         parts.append(display.clean(view.reason.splitlines()[0]))
+    if view.status == "waiting" and view.hint:
+        parts.append(f"→ {display.clean(view.hint)}")
     return "  ".join(parts)
 
 

@@ -275,8 +275,8 @@ class Run:
     def _begin_wait(self, unit: Unit, before: StepRecord | None) -> None:
         assert unit.node.step.text is not None
         question = self._values(unit).text(unit.node.step.text)
-        self._waits.begin(unit, question, before)
-        self._heard(self._view(unit, "waiting", None, reason=question))
+        hint = self._waits.begin(unit, question, before)
+        self._heard(replace(self._view(unit, "waiting", None, reason=question), hint=hint))
 
     def _begin_included(self, unit: Unit) -> None:
         path = str(included_path(unit.graph.pipeline, unit.node.step))

@@ -130,6 +130,7 @@ def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
         if record.status != "running" or time.monotonic() > until_s:
             break
         time.sleep(RUN_LOOK_S)
+    follow(relay, record)  # Its process may have ended since, and written so.
     if record.status == "running":
         end_leftovers(run)
         hint = next_step("cancelled", run, [])

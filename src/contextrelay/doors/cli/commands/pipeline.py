@@ -103,6 +103,8 @@ def pipeline_run(args: Namespace, console: Console) -> None:
 
 def _run_once(args: Namespace, console: Console, pipeline: Pipeline) -> PipelineRun:
     given = _inputs(args, console, pipeline.check())
+    for note in [] if args.on else _shown(_missing(console, pipeline)):
+        console.note(note.strip())
     options: dict[str, Any] = {"parallel": args.parallel, "on": args.on, "model": args.model}
     begun = Begun(console.relay, pipeline, given, by=args.by, **options)
     console.note(f"run {display.short(begun.run)}")
