@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,22 @@ def test_a_task_is_worked_on_by_one_server_and_looked_at_and_canceled_by_another
     assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
     assert seen["status"] == canceled["status"]
     assert done["artifacts"][0]["parts"] == [{"text": "hello"}]
+
+
+def test_of_two_messages_to_a_task_that_waits_one_is_taken(tmp_path: Path) -> None:
+    """Promise M2: at whichever server they come; the other is refused."""
+    store = tmp_path / "store"
+    with serving(store, a2a=AGENTS) as one, serving(store, a2a=AGENTS) as other:
+        for _ in range(5):
+            task = post(one, "/a2a/asks_back/message:send", message("which?"))["task"]["id"]
+            sent = message("this one", taskId=task)
+
+            def send(served: Served, sent: Document = sent) -> int:
+                place = f"{served.url}/a2a/asks_back/message:send"
+                return httpx2.post(place, json=sent, headers=HEADERS, timeout=60).status_code
+
+            with ThreadPoolExecutor() as pool:
+                assert sorted(pool.map(send, (one, other, one))) == [200, 400, 400]
 
 
 def test_a_cancel_at_any_process_of_a_server_reaches_the_agent(tmp_path: Path) -> None:

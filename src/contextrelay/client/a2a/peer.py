@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 import socket
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httpx2
-from msgspec import DecodeError, ValidationError, convert
-from msgspec.json import decode, encode
+from msgspec import ValidationError, convert
+from msgspec.json import encode
 
+from contextrelay.client.a2a.reading import HINT, events_in, object_in, whole
 from contextrelay.client.transport.address import URL_VARIABLE, is_server, server_at
 from contextrelay.errors import (
     Failed,
@@ -26,14 +26,12 @@ from contextrelay.errors import (
     Invalid,
     NotFound,
     RelayError,
-    TooLarge,
     Unavailable,
 )
 from contextrelay.limits import (
     A2A_CARD_BYTES_MAX,
     A2A_REPLY_BYTES_MAX,
     A2A_TASK_S_MAX,
-    A2A_UPDATES_MAX,
     CONNECT_S_MAX,
     FETCH_BYTES_MAX,
     REPLY_S_DEFAULT,
@@ -59,7 +57,6 @@ Document = dict[str, Any]
 TOKEN_VARIABLE = "RELAY_A2A_TOKEN"
 """The token for agents elsewhere; our own server gets its own key."""
 _REACH = {"public": 0, "private": 1, "never": 2}
-_HINT = "check the URL, and see what the agent says"
 
 
 class Peer:
@@ -91,7 +88,7 @@ class Peer:
             Unavailable: it does not answer. Invalid: what it says is no card that we can use.
         """
         with self._asked("GET", f"{self.server.url}{CARD_PATH}") as response:
-            document = _object(_whole(response, A2A_CARD_BYTES_MAX), "the card")
+            document = object_in(whole(response, A2A_CARD_BYTES_MAX), "the card")
         capabilities = _dict(document.get("capabilities"))
         extensions = [_dict(each).get("uri") for each in _list(capabilities.get("extensions"))]
         binding, url = self._interface(document)
@@ -178,7 +175,7 @@ class Peer:
         how = "POST" if is_rpc else verb
         reads = verb == "GET"
         with self._asked(how, url, sent, headers, self._timeout_s, reads) as response:
-            document = _object(_whole(response, A2A_REPLY_BYTES_MAX), "the answer")
+            document = self._answer(response)
         self.received_bytes += len(encode(document))
         return _result(document) if is_rpc else document
 
@@ -197,8 +194,8 @@ class Peer:
         with self._asked("POST", url, sent, headers, self._timeout_s, reads=False) as response:
             kind = response.headers.get("content-type", "")
             if not kind.startswith("text/event-stream"):
-                return _result(_object(_whole(response, A2A_REPLY_BYTES_MAX), "the answer"))
-            for document in _events(response, self._timeout_s):
+                return _result(self._answer(response))
+            for document in events_in(response, self._timeout_s):
                 update = _result(document) if is_rpc else document
                 self.received_bytes += len(encode(update))
                 if on_update is not None:
@@ -209,8 +206,11 @@ class Peer:
                 if _state(update) in (TERMINAL | INTERRUPTED):
                     break
         if not task:
-            raise Failed("the agent's stream ended without a task", _HINT)
+            raise Failed("the agent's stream ended without a task", HINT)
         return self.get_task(card, task)
+
+    def _answer(self, response: httpx2.Response) -> Document:
+        return object_in(whole(response, A2A_REPLY_BYTES_MAX, self._timeout_s), "the answer")
 
     def fetch(self, url: str, described: Described | None) -> bytes:
         """The body behind a url part of the agent.
@@ -221,7 +221,7 @@ class Peer:
         self._check_reach(url)
         most = FETCH_BYTES_MAX if described is None else min(FETCH_BYTES_MAX, described.size)
         with self._asked("GET", url) as response:
-            body = _whole(response, most)
+            body = whole(response, most, self._timeout_s)
         if described is not None and sha256(body).hexdigest() != described.sha256:
             raise Failed(f"what is at {shown(url)} is not what the agent described", "ask again")
         return body
@@ -258,7 +258,7 @@ class Peer:
         except httpx2.HTTPError as error:
             said = str(error) or type(error).__name__
             raise Unavailable(
-                f"the agent at {self.server.url} does not answer: {said}", _HINT
+                f"the agent at {self.server.url} does not answer: {said}", HINT
             ) from error
 
     def _reply(self, request: httpx2.Request, reads: bool) -> httpx2.Response:
@@ -316,7 +316,7 @@ def _peer_error(message: str, code: object) -> RelayError:
     if code in (401, 403):
         return Forbidden(said, f"set {TOKEN_VARIABLE}")
     kind = Invalid if isinstance(code, int) and (400 <= code < 500 or code < 0) else Failed
-    return kind(said, _HINT)
+    return kind(said, HINT)
 
 
 def _refusal(response: httpx2.Response) -> RelayError:
@@ -324,45 +324,11 @@ def _refusal(response: httpx2.Response) -> RelayError:
     if status < 400:
         return Invalid("the agent sends us elsewhere", "name that URL itself")
     try:
-        error = _dict(_object(_whole(response, A2A_CARD_BYTES_MAX), "").get("error"))
+        error = _dict(object_in(whole(response, A2A_CARD_BYTES_MAX), "").get("error"))
         message = _text(error.get("message"))
     except RelayError:
         message = ""
     return _peer_error(message or f"HTTP {status}", status)
-
-
-def _whole(response: httpx2.Response, bytes_max: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    for part in response.iter_bytes():
-        size += len(part)
-        if size > bytes_max:
-            raise TooLarge("the agent sends too much", f"the limit is {bytes_max:,} bytes")
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _events(response: httpx2.Response, seconds_max: float) -> Iterator[Document]:
-    """The documents of an event stream, within the bounds of one task."""
-    until_s = time.monotonic() + seconds_max
-    size = events = 0
-    data: list[bytes] = []
-    rest = b""
-    for chunk in response.iter_bytes():
-        size += len(chunk)
-        if size > A2A_REPLY_BYTES_MAX or time.monotonic() > until_s:
-            raise TooLarge("the agent's stream does not end", "cancel its task, and ask for less")
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            line = line.rstrip(b"\r")
-            if line.startswith(b"data:"):
-                data.append(line[5:].strip())
-            elif not line and data:
-                events += 1
-                if events > A2A_UPDATES_MAX:
-                    raise TooLarge("the agent sends too many updates", "ask for less")
-                yield _object(b"\n".join(data), "an update")
-                data = []
 
 
 def _state(update: Document) -> str:
@@ -376,13 +342,6 @@ def described(part: Part) -> Described | None:
         return convert(part.metadata.get(REFS_EXTENSION), Described)
     except ValidationError:
         return None
-
-
-def _object(body: bytes, what: str) -> Document:
-    try:
-        return decode(body, type=dict[str, Any])
-    except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
-        raise Failed(f"{what} is no JSON object", _HINT) from None
 
 
 def _dict(value: object) -> Document:

@@ -34,7 +34,7 @@ from contextrelay.doors.a2a.listing import BY
 from contextrelay.doors.a2a.parts import Viewer, show_update
 from contextrelay.doors.a2a.record import SENDS, TaskRecord, Update
 from contextrelay.doors.a2a.tasks import Tasks, catch_up, is_dead, runner
-from contextrelay.errors import Gone, Invalid, NotFound, RelayError
+from contextrelay.errors import Gone, Invalid, NotFound, Refused, RelayError
 from contextrelay.limits import (
     A2A_HOOK_ANSWER_BYTES_MAX,
     A2A_HOOK_NEWS_S_MAX,
@@ -180,8 +180,10 @@ class Hooks:
         once = f"a2a hooks {seen.id} {0 if seen.sender is None else seen.sender.seq}"
         detail = {"runner": runner(), "server": self._id}
         claim = AddEvent(seen.id, SENDS, detail, BY + seen.agent)
-        event = await _space(local).ask(claim, key=once)
-        return event.seq if event.event.detail.get("server") == self._id else 0
+        try:
+            return (await _space(local).ask(claim, key=once)).seq
+        except Refused:  # Another process said so.
+            return 0
 
     async def _send(self, local: AsyncLocal, own: TaskRecord, sent: Sent, claimed: int) -> bool:
         """Send what is behind the place of a record; whether the task now waits for its user."""

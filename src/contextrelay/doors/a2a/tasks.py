@@ -34,7 +34,7 @@ from contextrelay.doors.a2a.record import (
 )
 from contextrelay.doors.a2a.work import Agent
 from contextrelay.doors.pipeline.record import plain_runner
-from contextrelay.errors import Limited, RelayError
+from contextrelay.errors import Limited, Refused, RelayError
 from contextrelay.limits import (
     A2A_MESSAGES_MAX,
     A2A_TASK_S_MAX,
@@ -138,8 +138,14 @@ class Tasks:
             view = await local.ask(NewThread(name, BY + agent, "task"))
             record = TaskRecord(view.thread_id, name, agent)
         kept = await keep_message(AsyncThread(AsyncRelay.over(local), record.id), message, "a2a")
-        await local.ask(AddEvent(record.id, ASKED, _asked(kept), BY + agent))
-        await catch_up(local, record)
+        turns = len(record.history)
+        asked = await local.ask(AddEvent(record.id, ASKED, _asked(kept), BY + agent))
+        await catch_up(local, record, asked.seq)
+        # Of two messages that came at once the log says which was first, at any process.
+        if record.is_over or len(record.history) > turns + 1:
+            raise ProtocolError(
+                "UnsupportedOperation", "the task was ended, or got another message", "see it"
+            )
         return await self._taken(local, record, kept, before)
 
     async def _taken(
@@ -296,9 +302,12 @@ class Tasks:
         # Of several processes that see it, one goes on with it: the one that says so first.
         once = f"a2a {record.id} {record.runner.seq}"
         detail = {"runner": runner(), "note": record.note}
-        event = await local.ask(AddEvent(record.id, RUNS, detail, BY + record.agent), key=once)
+        is_ours = True
+        try:
+            await local.ask(AddEvent(record.id, RUNS, detail, BY + record.agent), key=once)
+        except Refused:  # Another process said so.
+            is_ours = False
         await catch_up(local, record)
-        is_ours = event.event.detail.get("runner") == runner()
         # Another request of this process may have seen it meanwhile.
         if is_ours and record.state == WORKING and record.id not in self._working:
             self._begin(local, record, record.history[-1])
