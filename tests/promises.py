@@ -1374,6 +1374,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/page/test_artifact.py::test_markdown_is_rendered_without_anything_of_theirs_and_has_its_source",
         "tests/doors/page/test_artifact.py::test_who_holds_an_artifact_is_shown",
         "tests/doors/page/test_browser.py::test_back_and_reload_keep_the_place",
+        "tests/doors/page/test_browser.py::test_a_thread_that_grows_is_followed_from_where_one_is",
         "tests/doors/page/test_browser.py::test_the_board_of_a_project_is_used_with_a_browser",
         "tests/client/test_savings.py::test_savings_are_shared_out_by_day_agent_and_source",
         "tests/client/test_threads.py::test_threads_are_listed_by_name_state_and_agent",

@@ -818,7 +818,7 @@ PAGE_RECENTS_MAX = 1_000
 PAGE_EXPIRING_S = 6 * 3600
 """What expires within it is shown as what expires soon."""
 # How long a screen waits for it: the first time, when an older one is there, and as JSON.
-PAGE_FIGURE_S = 2.0
+PAGE_FIGURE_S = 1.0
 PAGE_AGAIN_S = 0.01
 PAGE_FIGURE_S_MAX = 60
 PAGE_KEYS = 50

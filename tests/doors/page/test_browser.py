@@ -129,6 +129,23 @@ def test_the_slider_and_the_keys_travel_in_time(browser: Browser, desk: Desk) ->
     tab.close()
 
 
+def test_a_thread_that_grows_is_followed_from_where_one_is(browser: Browser, desk: Desk) -> None:
+    """Promise U3: a new version is on the timeline and the slider; what is shown stays."""
+    thread = desk.relay.new_thread("growing")
+    for number in range(3):
+        thread.add_fact(f"fact {number}")
+    tab = Tab(browser, desk.served.url)
+    page = tab.open(f"/ui/t/{thread.id}?v=2")
+
+    thread.add_fact("a new one")
+
+    expect(page.locator("#timeline").get_by_text("v5")).to_be_visible()
+    expect(page.locator("#version")).to_have_attribute("max", "5")
+    expect(page.locator("#timeline [aria-current]")).to_have_text("v2")
+    expect(page.locator("#travelled h2").first).to_contain_text("v1 → v2")
+    tab.close()
+
+
 def test_a_tour_by_keyboard(browser: Browser, desk: Desk) -> None:
     """Promise U3: / searches, g goes, j and k move, Enter opens, ? explains."""
     tab = Tab(browser, desk.served.url)

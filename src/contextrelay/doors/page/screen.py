@@ -12,7 +12,7 @@ from math import inf
 from time import monotonic
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from contextrelay.client.flow import run
 from contextrelay.client.names import find_ref, find_thread
@@ -97,6 +97,7 @@ class Visit(Struct, frozen=True, kw_only=True):
     """The id of the caller's key."""
     recents: Recents
     is_json: bool = False
+    begun_s: float = field(default_factory=monotonic)
     part: str = ""
     """The id of the part of the screen that is asked for, by a script that has the rest."""
 
@@ -107,8 +108,9 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     def recent(self, name: str, ask: Callable[[], Result]) -> Result | None:
         """What takes long to ask for, as it was a moment ago; None while it is not known."""
-        wait_s = PAGE_FIGURE_S_MAX if self.is_json else PAGE_FIGURE_S
-        return self.recents.get(f"{self.seen_as} {name}", ask, wait_s)
+        most_s = PAGE_FIGURE_S_MAX if self.is_json else PAGE_FIGURE_S
+        left_s = max(PAGE_AGAIN_S, self.begun_s + most_s - monotonic())
+        return self.recents.get(f"{self.seen_as} {name}", ask, left_s)
 
     def number(self, name: str, otherwise: int, least: int = 0) -> int:
         """A number in the query.

@@ -64,7 +64,12 @@
     if (timed && isBusy(event.detail.elt)) event.preventDefault();
     if (document.hidden && timed) event.preventDefault();
   });
-  document.addEventListener("htmx:afterSettle", () => { listen(); follow(); });
+  // A thread that grows while it is looked at: the slider reaches what is new.
+  const stretch = () => {
+    const timeline = one("#timeline[data-versions]");
+    if (timeline) for (const each of all(".travel input")) each.max = timeline.dataset.versions;
+  };
+  document.addEventListener("htmx:afterSettle", () => { listen(); follow(); stretch(); });
   document.addEventListener("htmx:responseError", () => say("That did not work. Reload the page to see why."));
   document.addEventListener("htmx:sendError", () => say("The relay does not answer."));
 
