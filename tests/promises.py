@@ -362,6 +362,7 @@ PROMISES: tuple[Promise, ...] = (
         "T5",
         "every version can be read, compared, restored, forked; patches are what grows",
         "tests/client/test_threads.py::test_every_version_can_be_read_again",
+        "tests/core/threads/test_past.py::test_old_versions_are_the_same_in_any_order_and_by_many_at_once",
         "tests/core/maintenance/test_repair.py::test_a_damaged_snapshot_costs_time_and_nothing_else",
         "tests/core/threads/test_state.py::test_a_snapshot_changes_nothing_but_the_time_it_takes",
         "tests/doors/http/routes/seed002/test_states.py::test_a_state_is_the_bare_document_at_any_version",

@@ -32,6 +32,10 @@ def test_the_demo_shows_savings_time_travel_and_a_wake_up_in_seconds(shell: Shel
     cached = float(outcome["price_pasted_cached"])
     assert 0 < sent < cached < pasted
     assert shell.json("verify")["problem_count"] == 0
+    # What it only compares with was not pulled by anybody.
+    counted = shell.json("stats", "--all")
+    assert counted["net"] > 0
+    assert counted["pulls"] == sum(len(hop.looks) for hop in script())
 
 
 def test_the_demo_counts_by_its_owners_prices(shell: Shell) -> None:
