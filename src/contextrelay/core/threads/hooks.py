@@ -1,7 +1,7 @@
 """Hooks: where the updates of tasks go, and how far they were sent.
 
 Rule: what a hook holds is secret, so these verbs are the owner's. How far they were sent is in the
-index of all tasks, tenants' as well: a server that starts finds there what another left unsent.
+index of tasks: a server that starts finds there what another left unsent.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ def put_sent(stores: Stores, verb: PutSent, body: Body) -> None:
     if verb.sent is not None:
         find_record(stores.ledger, verb.thread)
     row = Row(Kind.HOOK, verb.thread, None if verb.sent is None else encode(verb.sent))
-    stores.root.ledger.commit(Write(_INDEX, rows=(row,)))
+    stores.ledger.commit(Write(_INDEX, rows=(row,)))
 
 
 @answers(ReadSent)
 def read_sent(stores: Stores, verb: ReadSent, body: Body) -> Sent | None:
     find_record(stores.ledger, verb.thread)
-    found = stores.root.ledger.get(_INDEX, Kind.HOOK, verb.thread)
+    found = stores.ledger.get(_INDEX, Kind.HOOK, verb.thread)
     return None if found is None else decode(found, type=Sent)
 
 
 @answers(ListSent)
 def list_sent(stores: Stores, verb: ListSent, body: Body) -> list[Sent]:
-    rows = stores.root.ledger.rows(_INDEX, Kind.HOOK, verb.after, LIST_ITEMS_MAX)
+    rows = stores.ledger.rows(_INDEX, Kind.HOOK, verb.after, LIST_ITEMS_MAX)
     return [decode(row.body, type=Sent) for row in rows if row.body is not None]

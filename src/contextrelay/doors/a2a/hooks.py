@@ -27,9 +27,11 @@ from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.access.callers import seen_by
 from contextrelay.core.access.keys import good_key
+from contextrelay.core.access.tenants import space_of
 from contextrelay.core.answer import answer
 from contextrelay.core.capabilities.fetch_target import Ways, checked_url
 from contextrelay.core.capabilities.http_fetch import post
+from contextrelay.core.schema import tenants
 from contextrelay.doors.a2a.listing import BY
 from contextrelay.doors.a2a.parts import Viewer, show_update
 from contextrelay.doors.a2a.record import SENDS, TaskRecord, Update
@@ -222,24 +224,27 @@ class Hooks:
             await asyncio.sleep(A2A_HOOKS_LOOK_S)
 
     async def _look(self, local: AsyncLocal) -> None:
-        after = ""
-        while page := await local.ask(ListSent(after)):
-            for sent in page:
-                if sent.thread not in self._serving:
-                    await self._take_up(local, sent)
-            after = page[-1].thread
+        stores = local.stores
+        names = await in_thread(lambda: list(tenants(stores.ledger)))
+        for name in (None, *names):
+            space, after = local.over(space_of(stores, name)), ""
+            while page := await space.ask(ListSent(after)):
+                for sent in page:
+                    if sent.thread not in self._serving:
+                        await self._take_up(local, space, sent)
+                after = page[-1].thread
 
-    async def _take_up(self, local: AsyncLocal, sent: Sent) -> None:
+    async def _take_up(self, local: AsyncLocal, space: AsyncLocal, sent: Sent) -> None:
         """Go on where another process ended, as far as the key that asked for it still may."""
         asked_by = sent.key
         key = asked_by and await in_thread(lambda: good_key(local.stores, asked_by))
         if asked_by is not None and key is None:
-            await local.ask(PutSent(sent.thread, None))
+            await space.ask(PutSent(sent.thread, None))
             return
         own = local if key is None else local.over(seen_by(local.stores, key))
         record = await self._tasks.read(own, sent.thread)
         if record is None:
-            await local.ask(PutSent(sent.thread, None))
+            await space.ask(PutSent(sent.thread, None))
         elif record.agent not in self._tasks.agents:
             return  # Another server's.
         elif record.state not in INTERRUPTED or await _has_unsent(own, record, sent):

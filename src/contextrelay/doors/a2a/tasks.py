@@ -352,7 +352,7 @@ def runner() -> dict[str, Any]:
 
 def is_dead(local: AsyncLocal, claim: Claim) -> bool:
     """Whether the process that has something in hand is gone."""
-    is_embedded = local.stores.engine.home is not None
+    is_embedded = local.stores.root.engine.home is not None
     return claim.is_dead(moment(local.stores.now_ms()), is_embedded)
 
 

@@ -293,7 +293,7 @@ class ReadSent(Verb[Sent | None], frozen=True):
 
 
 class ListSent(Verb[list[Sent]], frozen=True):
-    """How far the updates of every task with hooks were sent, by thread, tenants' as well."""
+    """How far the updates of every task with hooks were sent, by thread."""
 
     traits = Traits(needs="owner", answered_in="threads.hooks")
 
