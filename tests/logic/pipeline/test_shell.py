@@ -103,6 +103,10 @@ def test_a_value_is_one_word_and_a_text_wherever_it_may_stand(
         ("printf -v {{item}} x", "run as code by printf"),
         ("sed 's/a/{{item}}/'", "between single quotes"),
         ('sed "s/a/{{item}}/"', "run as code by sed"),
+        ("sh -c -v {{item}}", "run as code by sh"),
+        ("sh $OPTIONS {{item}}", "run as code by sh"),
+        ("\\\nsh -c {{item}}", "run as code by sh"),
+        ("$X eval {{item}}", "would be the program"),
         ("{{item}} x", "would be the program"),
         ("if {{item}}; then echo; fi", "would be the program"),
         ("true | A=1 2>x {{item}}", "would be the program"),
@@ -171,6 +175,7 @@ def test_a_program_that_would_run_its_prompt_is_no_agent(step: str, place: str) 
 PIECES = (
     *("'", '"', "`", "$(", ")", "(", "${X:-", "}", "$", "\\", "#", "<<A\n", "\nA\n", "\n", " "),
     *("printf %s ", "<<'B'\n", "\nB\n", ";", "$((", "))", "x", *["{{item}}"] * 3),
+    *(" | sh", "sh -c ", "eval ", "-v ", "$X ", "\\\n", "> f ", "if ", "; then ", "; fi", "env "),
 )
 
 

@@ -82,7 +82,7 @@ def check_words(words: Sequence[Template]) -> None:
 def danger(words: Sequence[str]) -> str:
     """What a command would do with values in its words or its input, but to take them as data."""
     program = _name(words[0])
-    if HOLE in words[0]:
+    if HOLE in words[0] or "$" in words[0]:  # Of an empty variable the next word is the program.
         return "would be the program that is run"
     if _RUNS_WORDS.fullmatch(program) and any(HOLE in word for word in words):
         return f"may be run as code by {program}"
@@ -110,8 +110,9 @@ def _has_program(interpreter: str, rest: Sequence[str]) -> bool:
         while behind and _FLAGS.fullmatch(behind[0]):
             behind.pop(0)
         if behind and _CODE_OPTION.fullmatch(behind[0]):
-            return len(behind) > 1 and HOLE not in behind[1]
-    return bool(behind) and HOLE not in behind[0] and not behind[0].startswith(("-", "+"))
+            behind.pop(0)
+    # An option may stand behind -c, too, and a variable may be empty.
+    return bool(behind) and not re.search(rf"\A[-+]|\A\$\w*\Z|{HOLE}", behind[0])
 
 
 class _Reader:
@@ -151,6 +152,8 @@ class _Reader:
             if kind == "end":
                 self._commands.append([])
             return
+        if piece == "\\\n":
+            return  # The line goes on.
         text = piece[1:-1] if kind in ("single", "double") else piece
         if kind == "single" and HOLE in piece:
             self._refuse("stands between single quotes", "use double quotes, or none")
