@@ -82,8 +82,11 @@ def drawn(
     first = next((each for each in symbols if each.kind not in _RANKS), None)
     step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
     left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
-    public = [each for each in symbols if not each.is_member and not each.is_helper]
-    named = dict.fromkeys(each.name for each in public if each.kind not in _RANKS)
+    defined = [each for each in symbols if not each.is_member and each.kind not in _RANKS]
+    # In C most functions are for one file alone: they are named after those that are not.
+    defined = [each for each in defined if each.is_local or not each.is_helper]
+    defined.sort(key=lambda each: each.is_helper)
+    named = dict.fromkeys(each.name for each in defined)
     return Drawn(language.lower(), pieces, step, left_out, named)
 
 
