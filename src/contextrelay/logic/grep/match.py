@@ -207,6 +207,7 @@ class Seeker:
         self, pattern: Pattern, is_over: Callable[[], bool], count_max: int = GREP_COUNTED_MAX
     ) -> None:
         self._search = pattern.search
+        self._text = pattern.only if isinstance(pattern, PlainTexts) else b""
         most = GREP_STEPS_MAX // max(1, pattern.programsize)
         self.block_bytes_max = min(GREP_BLOCK_BYTES_MAX, max(GREP_BLOCK_BYTES_MIN, most))
         self._again_bytes_max = most
@@ -251,6 +252,8 @@ class Seeker:
         # found at neither.
         raw, search = block.raw, self._search
         end = len(raw) - block.is_cut
+        if self.is_enough and self._text and not (block.is_inside or block.is_cut):
+            place = self._counted(block, place)
         while place < end and (match := search(raw, place, end)) is not None:
             start, stop = match.span()
             if block.is_inside and stop <= block.seen:
@@ -276,6 +279,22 @@ class Seeker:
             self._shown_until = block.offset + until
             if not self.is_enough:
                 yield _Found(start, line_start, line_stop, first, last, is_folded, is_cut)
+
+    def _counted(self, block: Block, place: int) -> int:
+        """Count lines with a text, from a place up to the end or to a line that is long."""
+        raw, text = block.raw, self._text
+        while (start := raw.find(text, place)) >= 0:
+            if self.count % self._looks_every == 0 and self._is_stopped():
+                break
+            line_start, line_stop = raw.rfind(b"\n", place, start), raw.find(b"\n", start)
+            line_start = place if line_start < 0 else line_start
+            line_stop = len(raw) if line_stop < 0 else line_stop
+            if line_stop - line_start > MATCH_BYTES_SHOWN:
+                return place
+            self.count += 1
+            self._shown_until = block.offset + line_stop
+            place = line_stop + 1
+        return len(raw)
 
 
 class _Found(Struct, frozen=True, gc=False):

@@ -43,6 +43,8 @@ class PlainTexts:
 
     def __init__(self, texts: Sequence[bytes], pattern: Any) -> None:
         self._texts = texts
+        self.only = texts[0] if len(texts) == 1 else b""
+        """The text, where it is one alone."""
         self._pattern = pattern
         self.programsize: int = pattern.programsize
         self._raw = b""
