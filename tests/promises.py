@@ -884,7 +884,8 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/pipeline/test_files.py::test_only_a_file_is_read",
         "tests/core/threads/test_kinds.py::test_a_run_that_is_killed_and_never_gone_on_with_is_gone_in_the_end",
         "tests/doors/pipeline/test_budgets.py::test_what_a_try_took_counts_though_its_result_is_not_used",
-        missing="what forks from a function without Python is ended with the run, not its step",
+        missing="what forks from a function without Python is ended with the run, not its step; "
+        "a decision by a signal has the name that the signal gives",
     ),
     kept(
         "X5",
