@@ -129,7 +129,7 @@ def test_a_limited_key_leaves_nothing_that_belongs_nowhere_by_an_import() -> Non
 def test_nothing_reveals_that_another_tenant_has_looked_into_the_same_bytes() -> None:
     """Promise Z4."""
     relay = owner()
-    body = "[section]\nkey = value\n" * 5_000
+    body = "key = value\n" * 5_000
     reply: list[Any] = []
 
     for tenant in ("acme", "beta"):
