@@ -47,7 +47,7 @@ class Shares:
 
     def write(self, ledger: Ledger, now_ms: int) -> None:
         day = datetime.fromtimestamp(now_ms / 1000, UTC)
-        ledger.tally(_day_counters(day), {each: self._day[each] for each in _FIGURES})
+        ledger.tally(_day_counters(day), {each: n for each in _FIGURES if (n := self._day[each])})
         for kind, sums in self._sums.items():
             known = {name.partition(" ")[2] for name in ledger.tally(SAVINGS_BY + kind, {})}
             added: Counter[str] = Counter()
@@ -55,7 +55,9 @@ class Shares:
                 if name not in known and len(known) >= SAVINGS_NAMES_MAX:
                     name = _OTHERS
                 known.add(name)
-                added.update({f"{figure} {name}": figures[figure] for figure in _FIGURES})
+                added.update(
+                    {f"{figure} {name}": n for figure in _FIGURES if (n := figures[figure])}
+                )
             ledger.tally(SAVINGS_BY + kind, added)
 
 
