@@ -37,6 +37,18 @@ def test_a_run_past_its_budget_goes_on_with_a_larger_one(relay: Relay, tmp_path:
     assert over.steps["a"].ref == first.steps["a"].ref
 
 
+def test_what_was_run_again_counts_too(relay: Relay, tmp_path: Path) -> None:
+    """Promise X4."""
+    first = run(relay, tmp_path, SMALL.replace("echo}", "echo, cache: off}").replace("10}", "100}"))
+    assert first.status == "done"
+
+    again = runs.retry(relay, first.run, "a")
+
+    assert (again.status, again.tokens_in) == ("stopped", 2 * first.tokens_in)
+    assert runs.show(relay, first.run).tokens_in == again.tokens_in
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
 @pytest.mark.parametrize(
     ("budget", "said"),
     [

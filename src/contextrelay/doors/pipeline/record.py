@@ -90,6 +90,8 @@ class RunRecord:
         self.parallel: int | None = None
         self.seq = 0
         self.steps: dict[str, StepRecord] = {}
+        self.retried: list[tuple[str, StepRecord]] = []
+        """What was run again since: it was paid for, too."""
         self.runner: Runner | None = None
         self.status: RunStatus = "running"
         self.started_at: datetime | None = None
@@ -139,7 +141,8 @@ class RunRecord:
     def _take_step(self, event: Event) -> None:
         key, status = str(event.detail.get("step", "")), str(event.detail.get("status", ""))
         if status == "pending":
-            self.steps.pop(key, None)
+            if before := self.steps.pop(key, None):
+                self.retried.append((key, before))
             return
         if "decided_by" not in event.detail:  # A decision may come when nothing runs.
             self._last = event.at

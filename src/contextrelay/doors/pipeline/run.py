@@ -35,7 +35,7 @@ from contextrelay.doors.pipeline.runner import Runner
 from contextrelay.doors.pipeline.spent import Over
 from contextrelay.doors.pipeline.steps.task import Task
 from contextrelay.doors.pipeline.steps.values import Scope, Values
-from contextrelay.doors.pipeline.views import all_views, next_step, reasons, view_of
+from contextrelay.doors.pipeline.views import all_views, next_step, paid, reasons, view_of
 from contextrelay.errors import Conflict, RelayError
 from contextrelay.limits import RUN_LOOK_S
 from contextrelay.logic.pipeline.language import Budget
@@ -194,9 +194,9 @@ class Run:
         if graph.budget.time_s is not None:
             self._timed.append(graph)
         if not graph.prefix or graph.budget != Budget():
-            for key, record in self._record.steps.items():
-                if key.startswith(graph.prefix):
-                    graph.spent.add(view_of(key, record))
+            for view in paid(self._record):
+                if view.step.startswith(graph.prefix):
+                    graph.spent.add(view)
         for name, node in graph.nodes.items():
             before = self._record.steps.get(node.key)
             if before is not None and before.is_final:

@@ -32,6 +32,11 @@ def view_of(key: str, record: StepRecord) -> StepView:
     )
 
 
+def paid(record: RunRecord) -> list[StepView]:
+    """All that took something: how the steps stand, and what was run again since."""
+    return [view_of(key, step) for key, step in (*record.steps.items(), *record.retried)]
+
+
 def next_step(status: RunStatus, run: str, failures: list[Node], over: Over | None = None) -> str:
     """What to do after a run ended so."""
     short = run[:8]
@@ -66,7 +71,7 @@ def shown_run(record: RunRecord) -> PipelineRun:
     if record.state != "running":
         views = {key: left(view) for key, view in views.items()}
     spent = Spent()
-    for view in views.values():
+    for view in paid(record):
         spent.add(view)
     return PipelineRun(
         run=record.run,

@@ -66,13 +66,20 @@ def word(value: Any) -> str:
     return value
 
 
+def fixed(value: Any) -> str:
+    """A text that is taken as it is written."""
+    if "{{" in word(value):
+        raise Invalid(f"{shown(value[:40])}: no value can stand here", "write it out")
+    return value
+
+
 def name(value: Any) -> str:
     """A text that can be the name of a thread, an artifact or a channel."""
-    return check_label(word(value), "this", NAME_CHARS_MAX)
+    return check_label(fixed(value), "this", NAME_CHARS_MAX)
 
 
 def file_name(value: Any) -> str:
-    return check_name(word(value))
+    return check_name(fixed(value))
 
 
 def template(value: Any) -> Template:
@@ -302,7 +309,7 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "refs": _REFS,
     },
     "cli": {
-        "cli": Field("The program of an agent", _TEXT, word, is_required=True),
+        "cli": Field("The program of an agent", _TEXT, fixed, is_required=True),
         "prompt": Field("What the agent is asked", _TEXT, question, is_required=True),
         "args": Field("Its arguments", _WORDS, templates),
         "refs": _REFS,
@@ -315,13 +322,13 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
             is_required=True,
         ),
     },
-    "cap": {"cap": Field("A capability", _TEXT, word, is_required=True), "args": _ARGS},
+    "cap": {"cap": Field("A capability", _TEXT, fixed, is_required=True), "args": _ARGS},
     "python": {
         "python": Field("module:function", _TEXT, function, is_required=True),
         "args": _ARGS,
     },
     "pipeline": {
-        "pipeline": Field("Another file", _TEXT, word, is_required=True),
+        "pipeline": Field("Another file", _TEXT, fixed, is_required=True),
         "inputs": _ARGS,
     },
     "approve": {

@@ -22,7 +22,8 @@ _TAKES_FILE = re.compile(r"(?:perl|php|lua)[0-9.]*|ruby|node|nodejs|tclsh|Rscrip
 _STARTS = re.compile(
     r"env|exec|command|builtin|eval|source|\.|trap|let|alias|unset|read|export|declare|typeset"
     r"|local|readonly|coproc|xargs|parallel|ssh|su|sudo|doas|nohup|nice|timeout|setsid|stdbuf"
-    r"|time|watch|busybox|at|batch|deno|bun"
+    r"|time|watch|busybox|at|batch|deno|bun|function|flock|ionice|taskset|chrt|chroot|unshare"
+    r"|nsenter|runuser|systemd-run|strace"
 )
 """What starts another program with its words, or takes them, or its input, for code."""
 _RUNS_WORDS = re.compile(r"[gmn]?awk|g?sed")
@@ -111,8 +112,9 @@ def _has_program(interpreter: str, rest: Sequence[str]) -> bool:
             behind.pop(0)
         if behind and _CODE_OPTION.fullmatch(behind[0]):
             behind.pop(0)
-    # An option may stand behind -c, too, and a variable may be empty.
-    return bool(behind) and not re.search(rf"\A[-+]|\A\$\w*\Z|{HOLE}", behind[0])
+    # An option may stand behind -c, too, a variable may be empty, and its input is no file.
+    no_file = rf"\A[-+]|\A\$\w*\Z|\A/dev/(?:stdin|fd/)|\A/proc/.*/fd/|{HOLE}"
+    return bool(behind) and not re.search(no_file, behind[0])
 
 
 class _Reader:
