@@ -110,6 +110,33 @@ def test_hooks_are_listed_read_and_forgotten_and_no_other_door_shows_them(
     own.GOES_ON.set()
 
 
+def test_a_key_that_may_only_read_neither_makes_nor_sees_nor_forgets_a_hook(
+    agents: Served, web: httpx2.Client
+) -> None:
+    """Promise M2."""
+    own.GOES_ON.clear()
+    with Relay(agents.url) as owner:
+        token = owner.new_key(name="reader", scope="read").token
+    task = web.post(
+        "/a2a/waits/message:send", json=message("go", configuration={"returnImmediately": True})
+    ).json()["task"]["id"]
+    place = f"/a2a/waits/tasks/{task}/pushNotificationConfigs"
+    made = web.post(place, json={"url": "https://example.org/h", "token": "t0ps3cret"}).json()
+    reader = {"Authorization": f"Bearer {token}"}
+
+    assert web.get(f"/a2a/waits/tasks/{task}", headers=reader).status_code == 200
+    refused = [
+        web.post(place, json={"url": "https://example.org/mine"}, headers=reader),
+        web.get(place, headers=reader),
+        web.get(f"{place}/{made['id']}", headers=reader),
+        web.delete(f"{place}/{made['id']}", headers=reader),
+    ]
+    assert [each.status_code for each in refused] == [403] * 4
+    assert "t0ps3cret" not in "".join(each.text for each in refused)
+    assert web.get(place).json()["configs"] == [made]
+    own.GOES_ON.set()
+
+
 @pytest.mark.parametrize(
     "url",
     [

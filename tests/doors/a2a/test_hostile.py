@@ -28,7 +28,7 @@ def test_a_version_that_is_not_spoken_is_refused_by_its_name(
     by_rpc = web.post("/a2a/echo", json=asked, headers={"A2A-Version": version}).json()
 
     assert (answer.status_code, reason(answer)) == (400, "VERSION_NOT_SUPPORTED")
-    assert by_rpc["error"]["code"] == -32009
+    assert (by_rpc["id"], by_rpc["error"]["code"]) == (1, -32009)
     assert web.post(SEND, json=message("hi"), headers={"A2A-Version": "1.0.7"}).status_code == 200
 
 

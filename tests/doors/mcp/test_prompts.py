@@ -67,7 +67,7 @@ def test_a_prompt_that_cannot_be_written_is_an_error_with_the_next_step(stdio: P
 
     assert "cold_start" in unknown
     assert "thread is missing" in missing
-    assert "there is no thread 'none'" in nothing
+    assert "there is no thread 'none'. Next: see: relay_state do=threads" in nothing
     assert "no argument 'loud'" in odd
 
 
@@ -95,6 +95,7 @@ def test_arguments_are_completed(place: Place) -> None:
                 {"name": "ref", "value": "report"},
                 None,
             ),
+            (template, {"name": "thread", "value": "rel"}, None),
         ]
         answers = [
             await client.complete(each, argument, context_arguments=others)
@@ -102,7 +103,7 @@ def test_arguments_are_completed(place: Place) -> None:
         ]
         return [each.completion.values for each in answers]
 
-    threads, agents, versions, unknown, refs, named = place.run(act)
+    threads, agents, versions, unknown, refs, named, ids = place.run(act)
 
     assert threads == ["release"]
     assert agents == ["reviewer"]
@@ -110,3 +111,4 @@ def test_arguments_are_completed(place: Place) -> None:
     assert unknown == []
     assert ref in refs
     assert named == [ref]
+    assert ids == [thread.id]  # A URI has no name of a thread in it.

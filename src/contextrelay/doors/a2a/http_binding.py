@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from email.utils import formatdate
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -106,7 +107,7 @@ class Mounted:
         for place in (CARD_PATH, f"{base}{CARD_PATH}"):
             paths.add("GET", place, self._card).is_open = True
         for root in (base, f"{base}/"):
-            paths.add("POST", root, self._visiting(jsonrpc, _refuse_jsonrpc))
+            paths.add("POST", root, self._visiting(jsonrpc, _refuse_unread))
         rest: list[tuple[str, str, Handle]] = [
             ("POST", "message:send", _posting("SendMessage")),
             ("POST", "message:stream", _streaming("SendStreamingMessage")),
@@ -223,6 +224,15 @@ def _id(document: object) -> str | int | float | None:
     fields = cast("Document", document) if isinstance(document, dict) else {}
     id = fields.get("id")
     return id if isinstance(id, str | int | float) and not isinstance(id, bool) else None
+
+
+async def _refuse_unread(exchange: Exchange, error: RelayError) -> None:
+    """Refuse a request before it was read, by its own id where it has one."""
+    id = None
+    if isinstance(error, ProtocolError) and error.name in ("VersionNotSupported", "MethodNotFound"):
+        with suppress(RelayError):
+            id = _id(await _body(exchange))
+    await _refuse_jsonrpc(exchange, error, id)
 
 
 async def _refuse_jsonrpc(exchange: Exchange, error: RelayError, id: object = None) -> None:

@@ -30,6 +30,7 @@ from contextrelay.wire.a2a import (
     TaskState,
     request,
 )
+from contextrelay.wire.verbs import AddEvent
 
 Document = dict[str, Any]
 Call = Callable[["Visit", Any], Awaitable[Document]]
@@ -198,7 +199,7 @@ async def create_hook(visit: Visit, asked: PushConfig) -> Document:
     """Let the updates of a task be sent to a URL."""
     hooks = visit.service.hooks
     hooks.check(asked)
-    record = await visit.service.tasks.find(visit.local, visit.agent, asked.task_id)
+    record = await _hooked(visit, asked.task_id)
     return hooks.shown(await hooks.add(visit.local, record, asked))
 
 
@@ -218,14 +219,22 @@ async def list_hooks(visit: Visit, asked: NamedConfig) -> Document:
 
 async def delete_hook(visit: Visit, asked: NamedConfig) -> Document:
     """Let no more updates be sent; a second time does nothing."""
-    await _hooks(visit, asked.task_id)
-    await visit.service.hooks.remove(visit.local, asked.task_id, asked.id)
+    record = await _hooked(visit, asked.task_id)
+    await visit.service.hooks.remove(visit.local, record.id, asked.id)
     return {}
 
 
 async def _hooks(visit: Visit, task: str) -> list[PushConfig]:
-    record = await visit.service.tasks.find(visit.local, visit.agent, task)
+    record = await _hooked(visit, task)
     return await visit.service.hooks.of(visit.local, record.id)
+
+
+async def _hooked(visit: Visit, task: str) -> TaskRecord:
+    """A task, for who may write to it: hooks hold secrets, and let this server call others."""
+    record = await visit.service.tasks.find(visit.local, visit.agent, task)
+    if (caller := visit.local.stores.caller) is not None:
+        caller.check_kind(AddEvent)
+    return record
 
 
 async def get_extended_card(visit: Visit, asked: object) -> Document:

@@ -121,9 +121,20 @@ _LOOKED_AT = 100
 _VERSIONS_MAX = 10_000
 
 
-async def complete(visit: Visit, name: str, begun: str, others: dict[str, str]) -> list[str]:
-    """Values for an argument of a prompt or a resource that begin so, the newest first."""
+async def complete(
+    visit: Visit, name: str, begun: str, others: dict[str, str], is_in_uri: bool = False
+) -> list[str]:
+    """Values for an argument of a prompt or a resource that begin so, the newest first.
+
+    `is_in_uri`: of a resource, which has the ids of threads and not their names.
+    """
     match name:
+        case "thread" if is_in_uri:
+            return [
+                view.thread_id
+                for view in (await visit.relay.threads(_LOOKED_AT)).threads
+                if view.thread_id.startswith(begun) or (view.name or "").startswith(begun)
+            ]
         case "thread":
             page = await visit.relay.threads(_LOOKED_AT)
             found = [each for view in page.threads for each in (view.name, view.thread_id) if each]

@@ -179,7 +179,7 @@ class _Handlers:
     async def read_resource(
         self, asking: Asking, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        with _protocol_errors():
+        with _protocol_errors(self._toolset(asking)):
             read = await resources.read(self.visit(asking), params.uri)
         about: Any = {"uri": params.uri, "mime_type": read.media_type}
         content = (
@@ -213,7 +213,7 @@ class _Handlers:
         self, asking: Asking, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
         offered = self._toolset(asking)
-        with _protocol_errors():
+        with _protocol_errors(offered):
             prompt = prompts.PROMPTS.get(params.name)
             if prompt is None:
                 known = ", ".join(prompts.PROMPTS)
@@ -230,23 +230,25 @@ class _Handlers:
     ) -> types.CompleteResult:
         others = (params.context.arguments if params.context else None) or {}
         begun = params.argument.value
+        is_in_uri = isinstance(params.ref, types.ResourceTemplateReference)
         with _protocol_errors():
-            found = await prompts.complete(self.visit(asking), params.argument.name, begun, others)
+            found = await prompts.complete(
+                self.visit(asking), params.argument.name, begun, others, is_in_uri
+            )
         values = found[:MCP_COMPLETIONS_MAX]
         more = len(found) > len(values)
         return types.CompleteResult(completion=types.Completion(values=values, has_more=more))
 
 
 @contextmanager
-def _protocol_errors() -> Generator[None]:
+def _protocol_errors(offered: Toolset | None = None) -> Generator[None]:
     """Turn our errors into the protocol's, for requests that cannot answer with a text."""
     try:
         yield
     except RelayError as error:
         # The protocol has one code for a resource that cannot be read, whatever the reason.
-        hint = defuse(hide_keys(for_tools(error.hint))[:MCP_ERROR_CHARS_MAX]).text
-        about = {"code": error.code, "hint": hint}
-        raise MCPError(types.INVALID_PARAMS, _sentence(error), about) from error
+        about = {"code": error.code, "hint": _hint(error, offered)}
+        raise MCPError(types.INVALID_PARAMS, _sentence(error, offered), about) from error
     except Exception as error:
         log.exception("a bug in a resource")
         raise MCPError(types.INTERNAL_ERROR, "something went wrong here") from error
@@ -289,9 +291,15 @@ def _failed(tool: Offered, error: RelayError, offered: Toolset) -> types.CallToo
 
 def _sentence(error: RelayError, offered: Toolset | None = None) -> str:
     """The message and the hint of an error, defused: they may quote what others sent."""
-    named = for_tools(error.hint)
-    message, hint = (
-        defuse(hide_keys(text)[:MCP_ERROR_CHARS_MAX]).text
-        for text in (error.message, named if offered is None else offered.spell(named))
-    )
+    message, hint = _shown(error.message), _hint(error, offered)
     return f"{message}. Next: {hint}." if hint else f"{message}."
+
+
+def _hint(error: RelayError, offered: Toolset | None) -> str:
+    """What to do next, by the names of the tools that are offered."""
+    named = for_tools(error.hint)
+    return _shown(named if offered is None else offered.spell(named))
+
+
+def _shown(text: str) -> str:
+    return defuse(hide_keys(text)[:MCP_ERROR_CHARS_MAX]).text
