@@ -38,6 +38,22 @@ def test_an_outline_leads_into_the_lines(page: Reader, relay: Relay) -> None:
     assert "the end" in there.texts
 
 
+def test_each_name_in_a_line_of_an_outline_leads_to_its_own_line(
+    page: Reader, relay: Relay
+) -> None:
+    """Promise U3."""
+    code = "class One:\n    def two(self): ...\n\n    def three(self): ...\n\n\ndef four(): ...\n"
+    code += "# and so on, at some length\n" * 200
+    times = "".join(f"2026-01-01T00:00:{n:02} INFO number {n}\n" for n in range(60))
+
+    led = page.open(f"/ui/a/{relay.push(code, name='a.py').ref}").links
+    of_log = page.open(f"/ui/a/{relay.push(times, name='a.log').ref}").links
+
+    lines = [int(link.partition("#L")[2]) for link in led if "#L" in link]
+    assert lines == [1, 2, 4, 7]
+    assert not [link for link in of_log if link.endswith("#L59")]
+
+
 def test_a_body_is_searched_by_pattern_and_by_words(page: Reader, relay: Relay) -> None:
     """Promise U3. Promise L4."""
     ref = relay.push("alpha\nbeta (1)\nship the release\n", name="a.txt").ref

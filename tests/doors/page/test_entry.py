@@ -52,6 +52,19 @@ def test_who_has_not_signed_in_is_shown_nothing(relay: Relay, stranger: Reader) 
         assert "secret plan" not in reply.text
 
 
+def test_an_address_without_its_last_slash_leads_to_the_page(
+    relay: Relay, stranger: Reader
+) -> None:
+    """Promise Z2: the cookie does not go to /ui, which tells nobody anything."""
+    before = stranger.open("/ui")
+    stranger.enter(relay.new_key(scope="read").token)
+    after = stranger.open("/ui")
+
+    assert before.status == 401
+    assert before.form("/ui/enter")
+    assert (after.status, after.reply.url.path) == (200, "/ui/")
+
+
 def test_a_key_that_is_revoked_is_signed_out(relay: Relay, stranger: Reader) -> None:
     """Promise Z2."""
     issued = relay.new_key(scope="read")

@@ -15,7 +15,7 @@ from contextrelay.doors.page.options import PageOptions
 if TYPE_CHECKING:
     from contextrelay.doors.page.page import Page
 
-PAGE, REST, STATIC, ENTER = "/ui/", "/ui/{path...}", "/ui/static/{name}", "/ui/enter"
+BARE, PAGE, REST, STATIC, ENTER = "/ui", "/ui/", "/ui/{path...}", "/ui/static/{name}", "/ui/enter"
 
 
 class MountedPage:
@@ -34,6 +34,8 @@ class MountedPage:
             paths.add(method, path, handler).is_page = True
         paths.places[PAGE].is_page = True
         paths.places[STATIC].is_open = paths.places[ENTER].is_open = True
+        # The cookie is not sent to it, so that who has signed in would be refused there.
+        paths.places[BARE].is_page = paths.places[BARE].is_open = True
 
     @cached_property
     def page(self) -> Page:
@@ -72,7 +74,7 @@ async def enter(exchange: Exchange) -> None:
 
 
 ENDPOINTS = [
-    Endpoint(http="GET /ui", handler=to_page, tag=SERVER, also={308: ("text/plain",)}),
+    Endpoint(http=f"GET {BARE}", handler=to_page, tag=SERVER, also={308: ("text/plain",)}),
     Endpoint(http=f"GET {PAGE}", handler=show, id="page", tag=SERVER, also={200: ("text/html",)}),
 ]
 """The page for people; what is under it is no API, and in no document."""

@@ -79,7 +79,8 @@ def artifact(visit: Visit) -> Screen:
         answer["outline"] = _unless_refused(lambda: visit.relay.outline(ref))
     drawn: Answer = {"outlined": [], "described": ""}
     if answer["outline"] is not None:
-        drawn["outlined"] = list(_outlined(answer["outline"].text))
+        outline = answer["outline"]
+        drawn["outlined"] = list(_outlined(outline.text, outline.kind))
     if peeked.sealed:
         drawn["described"] = describing(peeked).hex()
     return Screen(
@@ -253,20 +254,35 @@ _BODIES = {
 }
 
 
-class OutlineLine(NamedTuple):
-    """A line of an outline, and the line of the body that it leads to; 0 for none."""
+class OutlinePart(NamedTuple):
+    """A part of a line of an outline, and the line of the body that it leads to; 0 for none."""
 
     text: str
     line: int
 
 
-_PLACES = re.compile(r":(\d{1,9})$|^(\d{1,9})(?: x\d+)?[:,]|^x\d+ (\d{1,9}):")
+_HEAD = re.compile(r"^(?:x\d+ )?(\d{1,9})(?: x\d+)?[:,]")
+# Not the seconds of a time of day.
+_PLACE = re.compile(r"(?<!\d:\d\d):(\d{1,9})(?=, | \(@| \+\d+$|$)")
+_ONE_PLACE = frozenset({"markdown", "html", "text", "log", "table", "json"})
+"""Kinds whose outlines have one place a line, at its end; those of code may have several."""
 
 
-def _outlined(text: str) -> Iterator[OutlineLine]:
+def _outlined(text: str, kind: str) -> Iterator[list[OutlinePart]]:
     for line in islice(text.splitlines(), PAGE_LINES):
-        match = _PLACES.search(line)
-        yield OutlineLine(line, int(next(filter(None, match.groups()))) if match else 0)
+        if head := _HEAD.match(line):
+            yield [OutlinePart(line, int(head[1]))]
+            continue
+        parts: list[OutlinePart] = []
+        at = 0
+        for place in _PLACE.finditer(line):
+            if kind in _ONE_PLACE and place.end() < len(line):
+                continue
+            begin = at + 2 * line.startswith(", ", at)
+            parts.append(OutlinePart(line[at:begin], 0))
+            parts.append(OutlinePart(line[begin : place.end()], int(place[1])))
+            at = place.end()
+        yield [*parts, OutlinePart(line[at:], 0)]
 
 
 # Bytes for the browser
