@@ -83,6 +83,16 @@ def test_a_local_ref_travels_whole_and_arrives_as_it_was(agents: Served, relay: 
     answer = relay.new_thread("asking").send_to(f"{agents.url}/a2a/hashes", "", refs=[artifact.ref])
 
     assert decode(relay.pull(answer.refs[0])) == {"sha256": [sha256(body).hexdigest()]}
+    assert answer.text.encode() == relay.pull(answer.refs[0])
+
+
+def test_a_short_answer_that_comes_as_a_ref_is_shown_as_it_is(tmp_path: Path, relay: Relay) -> None:
+    """Promise M2."""
+    with serving(tmp_path / "store", a2a=("echo=model:echo",)) as served:
+        answer = relay.new_thread("asking").send_to(f"{served.url}/a2a/echo", "are you there?")
+
+    assert answer.text == "are you there?"
+    assert [relay.pull(ref) for ref in answer.refs] == [b"are you there?"]
 
 
 def test_two_relays_hand_a_task_back_and_forth_by_refs(tmp_path: Path) -> None:

@@ -14,7 +14,12 @@ from contextrelay.client.flow import Ask, Flow, Work
 from contextrelay.client.methods import build
 from contextrelay.client.transport.address import Server
 from contextrelay.errors import Failed, RelayError, TooLarge
-from contextrelay.limits import A2A_PREVIEW_CHARS, A2A_SENT_BYTES_MAX, LIST_ITEMS_MAX
+from contextrelay.limits import (
+    A2A_PART_BYTES_KEPT,
+    A2A_PREVIEW_CHARS,
+    A2A_SENT_BYTES_MAX,
+    LIST_ITEMS_MAX,
+)
 from contextrelay.logic.content.artifact_type import is_media_type
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
@@ -191,8 +196,7 @@ def _kept(
         if body:
             stored = yield from _stored(thread.id, part, body, agent, handoff)
             refs.append(stored.ref)
-            is_plain = not isinstance(part.text, UnsetType)
-            words.append(str(part.text) if is_plain else f"[{stored.ref}]\n{stored.preview.text}")
+            words.append(_words(part, body, stored))
     answered = AgentAnswer(
         agent=card.name,
         task="" if answer.task is None else task.id,
@@ -207,6 +211,15 @@ def _kept(
     detail = {**detail, "state": answered.state[:40], "refs": refs[:100]}
     yield verbs.AddEvent(thread.id, ANSWERED, detail, by)
     return answered
+
+
+def _words(part: Part, body: bytes, stored: Artifact) -> str:
+    """What there is to read of a part: a text, if it came as one or is short; else a preview."""
+    if not isinstance(part.text, UnsetType):
+        return part.text
+    if stored.is_text and len(body) <= A2A_PART_BYTES_KEPT:
+        return body.decode(errors="replace")
+    return f"[{stored.ref}]\n{stored.preview.text}"
 
 
 def _body(peer: Peer, part: Part) -> Flow[bytes | None]:
