@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -137,6 +140,36 @@ def test_a_code_lets_one_in_as_the_owner_and_once(store: object, relay: Relay) -
 
     assert first.status == 200
     assert second.status == 401
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_a_code_lets_no_other_account_in_though_it_sees_the_command_line(
+    store: object, relay: Relay, family: int
+) -> None:
+    """Promise U3: other accounts of the machine get nothing."""
+    if os.geteuid() != 0 or not Path("/proc/net/tcp6").exists():
+        return  # Only root can give a socket to another account.
+    form = "key=only-once"
+    head = (
+        f"POST /ui/enter HTTP/1.1\r\nhost: {{}}\r\nconnection: close\r\ncontent-length: {len(form)}"
+    )
+    kind = "content-type: application/x-www-form-urlencoded"
+    with (
+        serving(str(store), needs_token=True, page=PageOptions(code="only-once")) as served,
+        httpx2.Client(base_url=served.url) as web,
+        socket.socket(family) as other,
+    ):
+        host = served.url.removeprefix("http://")
+        os.fchown(other.fileno(), 65534, 65534)
+        loopback = "127.0.0.1" if family == socket.AF_INET else "::ffff:127.0.0.1"
+        other.connect((loopback, int(host.rpartition(":")[2])))
+        other.sendall(f"{head.format(host)}\r\n{kind}\r\n\r\n{form}".encode())
+        refused = other.makefile("rb").read()
+        ours = Reader(web).enter("only-once")
+
+    assert refused.startswith(b"HTTP/1.1 401 ")
+    assert b"set-cookie" not in refused
+    assert ours.status == 200
 
 
 def test_processes_of_one_server_know_each_others_cookies(relay: Relay, store: object) -> None:

@@ -10,6 +10,9 @@ Rule: a change is taken only with the form token of its page, which another site
 from __future__ import annotations
 
 import hmac
+import os
+from contextlib import suppress
+from pathlib import Path
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
@@ -55,10 +58,11 @@ class Entry:
         """The cookie for a token or the one-use code.
 
         Raises:
-            Forbidden: it is neither.
+            Forbidden: it is neither, or another account of this machine found the code.
         """
         callers: Callers = exchange.door.callers
-        if self._code and hmac.compare_digest(given.encode(), self._code.encode()):
+        is_code = bool(self._code) and hmac.compare_digest(given.encode(), self._code.encode())
+        if is_code and not _is_of_another_account(exchange):
             self._code = ""
             return self._spelled(exchange, _OWNER)
         if not given:
@@ -90,6 +94,21 @@ class Entry:
         """
         if not hmac.compare_digest(given.encode(), self.form_token(exchange).encode()):
             raise Forbidden("this form is too old", "go back, reload the page and send it again")
+
+
+def _is_of_another_account(exchange: Exchange) -> bool:
+    """Whether the list of connections, which only Linux has, says that somebody else asks.
+
+    The code is in the command line of the browser that is opened, which all accounts can read.
+    """
+    ports = [f"{exchange.scope[end][1]:04X}" for end in ("client", "server")]
+    ours = {"0", str(os.geteuid()), os.environ.get("SUDO_UID", "")}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError):
+            for row in map(str.split, Path(table).read_text().splitlines()[1:]):
+                if [end[-4:] for end in row[1:3]] == ports and row[7] not in ours:
+                    return True
+    return False
 
 
 def leave(exchange: Exchange) -> bytes:
