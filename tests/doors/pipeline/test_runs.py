@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Conflict, Invalid, NotFound, Pipeline, Relay
-from contextrelay.doors.pipeline import runs
+from contextrelay.doors.pipeline import pipeline, runs
 from contextrelay.doors.pipeline.approval import Decision
+from contextrelay.doors.pipeline.runner import Threads
 from contextrelay.doors.pipeline.steps.leftovers import end_leftovers
 from contextrelay.model.runs.pipeline import PipelineRun, StepView
 from contextrelay.wire.verbs import FinishStep
@@ -29,6 +30,25 @@ steps:
   ship: {exec: [echo, "shipped, said {{steps.ask.by}}"]}
 inputs: {what: it}
 """
+
+
+def test_a_run_whose_worker_hears_first_that_it_is_cancelled_is_not_done(
+    relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise X4."""
+    worker = Threads(relay, 1)
+    worker.stop()
+
+    def runner_on(*_: object) -> Threads:
+        return worker
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "runner_on", runner_on)
+        first = run(relay, tmp_path, "steps:\n  a: {exec: [echo, a]}\n")
+
+    assert (first.status, statuses(first)) == ("cancelled", {"a": "pending"})
+    assert first.reason == "the run was cancelled"
+    assert runs.resume(relay, first.run).status == "done"
 
 
 def begun(relay: Relay, folder: Path, text: str) -> tuple[threading.Thread, list[PipelineRun]]:

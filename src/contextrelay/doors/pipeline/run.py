@@ -146,11 +146,11 @@ class Run:
             if before is not None and before.is_final:
                 outcome = view_of(unit.key, before)
         if isinstance(outcome, BaseException):
-            # The store, or another runner: what is not written down is not done.
-            self._error = self._error or outcome
+            self._error = self._error or outcome  # What is not written down is not done.
             self._stop()
             return
-        if outcome.status == "cancelled":
+        if outcome.status == "cancelled":  # A worker may hear of it first.
+            self._end = self._end or ("cancelled", outcome.reason)
             self._stop()
             return
         unit.graph.spend(outcome)
