@@ -43,6 +43,7 @@ def test_each_name_in_a_line_of_an_outline_leads_to_its_own_line(
 ) -> None:
     """Promise U3."""
     code = "class One:\n    def two(self): ...\n\n    def three(self): ...\n\n\ndef four(): ...\n"
+    code += 'class Five:\n    """Says what it is."""\n    def six(self): ...\n'
     code += "# and so on, at some length\n" * 200
     times = "".join(f"2026-01-01T00:00:{n:02} INFO number {n}\n" for n in range(60))
 
@@ -50,7 +51,7 @@ def test_each_name_in_a_line_of_an_outline_leads_to_its_own_line(
     of_log = page.open(f"/ui/a/{relay.push(times, name='a.log').ref}").links
 
     lines = [int(link.partition("#L")[2]) for link in led if "#L" in link]
-    assert lines == [1, 2, 4, 7]
+    assert lines == [1, 2, 4, 7, 8, 10]
     assert not [link for link in of_log if link.endswith("#L59")]
 
 

@@ -263,7 +263,7 @@ class OutlinePart(NamedTuple):
 
 _HEAD = re.compile(r"^(?:x\d+ )?(\d{1,9})(?: x\d+)?[:,]")
 # Not the seconds of a time of day.
-_PLACE = re.compile(r"(?<!\d:\d\d):(\d{1,9})(?=, | \(@| \+\d+$|$)")
+_PLACE = re.compile(r"(?<!\d:\d\d):(\d{1,9})(?=,? |$)")
 _ONE_PLACE = frozenset({"markdown", "html", "text", "log", "table", "json"})
 """Kinds whose outlines have one place a line, at its end; those of code may have several."""
 
@@ -278,7 +278,11 @@ def _outlined(text: str, kind: str) -> Iterator[list[OutlinePart]]:
         for place in _PLACE.finditer(line):
             if kind in _ONE_PLACE and place.end() < len(line):
                 continue
-            begin = at + 2 * line.startswith(", ", at)
+            # What is said of a name, behind its place, is no part of the next.
+            comma = line.find(", ", at, place.end())
+            if at and comma < 0:
+                continue
+            begin = comma + 2 if at else 0
             parts.append(OutlinePart(line[at:begin], 0))
             parts.append(OutlinePart(line[begin : place.end()], int(place[1])))
             at = place.end()
