@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from datetime import UTC, datetime
+from subprocess import PIPE, Popen
 from typing import Any
 
+from msgspec.json import decode
+
 from contextrelay.doors.a2a.record import ARTIFACT, ASKED, STATUS, Piece, TaskRecord, joined
-from contextrelay.doors.pipeline.record import plain_runner
+from contextrelay.doors.pipeline.record import Runner, plain_runner
 from contextrelay.model.thread import Event, Numbered
 
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "go"}]}
@@ -60,3 +65,19 @@ def test_events_that_somebody_else_made_up_are_passed_over() -> None:
         assert record.take(numbered(seq, STATUS, detail)) is None
         assert record.take(numbered(seq, ARTIFACT, detail)) is None
     assert record.state == "TASK_STATE_WORKING"
+
+
+def test_a_killed_process_that_nobody_waited_for_yet_is_dead() -> None:
+    """Promise M2: a task of a killed server fails also where who started that is slow."""
+    code = (
+        "import json, time; from contextrelay.doors.pipeline.record import plain_runner\n"
+        "print(json.dumps(plain_runner()), flush=True); time.sleep(60)"
+    )
+    with Popen([sys.executable, "-c", code], stdout=PIPE) as process:
+        assert process.stdout is not None
+        runner = decode(process.stdout.readline(), type=Runner)
+        assert runner.is_alive
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+        assert not runner.is_alive

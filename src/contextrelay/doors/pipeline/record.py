@@ -51,10 +51,12 @@ def _host() -> str:
 
 
 def _began(pid: int) -> str:
-    """When a process began, as its machine counts; "" where there is none."""
+    """When a process began, as its machine counts; "" where there is none, or a dead one."""
     try:
-        # Behind the name, which may hold anything, the 20th field: its start.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        # Behind the name, which may hold anything: its state, and as the 20th field its start.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        # Killed, and not yet waited for by who started it.
+        return "" if fields[0] in "ZX" else fields[19]
     except OSError:
         pass
     if Path("/proc/self").exists():
