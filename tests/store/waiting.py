@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-WAIT_S_MAX = 20.0
+WAIT_S_MAX = 120.0
 
 
 def free_port() -> int:
