@@ -84,7 +84,7 @@ class Node:
             return False
 
     def ask(self, *words: str | int, password: str | None = None) -> Any:
-        client = Redis(host="127.0.0.1", port=self.port, password=password, socket_timeout=5)
+        client = Redis(host="127.0.0.1", port=self.port, password=password, socket_timeout=60)
         try:
             return cast(Any, client).execute_command(*words)
         finally:

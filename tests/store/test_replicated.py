@@ -246,8 +246,10 @@ def test_a_store_behind_sentinels_and_a_password_outlives_its_master() -> None:
             with ThreadPoolExecutor(1) as pool:
                 heard = pool.submit(lambda: list(islice(relay.subscribe("news", after=0), 2)))
                 relay.publish("news", "before")
-                watched.fail_over()
-                relay.publish("news", "after")
+                try:
+                    watched.fail_over()
+                finally:
+                    relay.publish("news", "after")  # Without it the subscription would never end.
                 said = heard.result(WAIT_S_MAX)
 
             assert [(each.seq, each.message) for each in said] == [(1, "before"), (2, "after")]
