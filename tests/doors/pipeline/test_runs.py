@@ -44,10 +44,12 @@ def test_a_run_whose_worker_hears_first_that_it_is_cancelled_is_not_done(
 
     with monkeypatch.context() as patched:
         patched.setattr(pipeline, "runner_on", runner_on)
-        first = run(relay, tmp_path, "steps:\n  a: {exec: [echo, a]}\n")
+        waits = f"test -e {tmp_path}/ready || sleep 60"  # A quick command could end before.
+        first = run(relay, tmp_path, f"steps:\n  a: {{exec: '{waits}'}}\n")
 
     assert (first.status, statuses(first)) == ("cancelled", {"a": "pending"})
     assert first.reason == "the run was cancelled"
+    (tmp_path / "ready").touch()
     assert runs.resume(relay, first.run).status == "done"
 
 
