@@ -48,6 +48,7 @@ EXAMPLES = length(thin=1, long=8, full=200)
 EDGES_MAX = length(thin=3, long=25, full=200)
 ANSWER_S_MAX = 10
 WAIT_S = 0.01
+TOO_LONG = 431  # A URL over the bound of all requests, refused before its operation is known.
 STREAMS = ("streamSignals", "streamEvents")
 ENDINGS = ("Remove", "RemoveThread", "CloseThread")
 
@@ -71,7 +72,9 @@ class Asked(Struct):
         with suppress(KeyError, TypeError, ValueError):
             if WAIT_S < float(case.query["wait"]) <= WAIT_S_MAX:
                 case.query["wait"] = WAIT_S
-        case.call_and_validate(checks=CHECKS, timeout=ANSWER_S_MAX)
+        response = case.call(timeout=ANSWER_S_MAX)
+        if response.status_code != TOO_LONG:
+            case.validate_response(response, checks=CHECKS)
 
 
 @pytest.fixture(scope="module")
