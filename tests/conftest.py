@@ -124,6 +124,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The single-file build first: it mostly waits, and at the end the others would wait for it."""
+    items.sort(key=lambda item: item.path.name != "test_app.py")
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """What is tried on examples is a rig: more of them where the rigs run longer."""
     if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
