@@ -76,6 +76,22 @@ def test_what_is_not_here_is_noted_by_a_check(shell: Shell) -> None:
     assert "note: p.yaml:3:12" in shell.run("pipeline", "validate", "p.yaml").stdout.decode()
 
 
+def test_a_module_that_no_parser_survives_is_only_searched_for_the_name(shell: Shell) -> None:
+    """Promise X4, Promise Z3: a project that came with a clone is foreign."""
+    deep = "def act(): pass\nx = " + "-" * 200_000 + "1\n"
+    (shell.home / "work.py").write_text(deep)
+    (shell.home / "stars.py").write_text("from work import *\n")
+    (shell.home / "p.yaml").write_text(
+        "name: p\nsteps:\n  a: {python: 'work:atc'}\n  b: {python: 'work:act'}\n"
+        "  c: {python: 'stars:act'}\n"
+    )
+
+    ran = shell.run("pipeline", "validate", "p.yaml", "--json")
+
+    (note,) = json.loads(ran.stdout)["notes"]
+    assert "p.yaml:3:15: the module work has no atc; did you mean act?" in note
+
+
 def test_a_model_that_is_given_answers_every_prompt_also_when_resumed(
     relay: Relay, tmp_path: Path
 ) -> None:

@@ -5,15 +5,21 @@ A file is not wrong for it: another machine may have it, or a step before may br
 
 from __future__ import annotations
 
-import ast
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from contextrelay.client.relay import Relay
 from contextrelay.doors.pipeline.steps.python_pool import module_file
+from contextrelay.limits import PIPELINE_MODULE_BYTES_MAX
 from contextrelay.logic.pipeline.language import Pipeline, Step
 from contextrelay.logic.pipeline.tables import suggestion
+
+# A module is foreign code: it is searched for a name, neither run nor parsed. One that makes names
+# in such ways may have any.
+_MADE = re.compile(r"\bimport[ \t]*\(?[ \t]*\*|\b(?:__getattr__|globals|vars|exec|setattr)\b")
+_DEFINED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 
 
 def missing_here(relay: Relay | None, pipelines: Iterable[Pipeline], folder: Path) -> list[str]:
@@ -60,19 +66,14 @@ def _function(target: str, folder: Path) -> str:
     file = module_file(module, folder)
     if file is None:
         return f"there is no module {module} here: put it next to the file, or install it"
-    if file.suffix != ".py":
+    if file.suffix != ".py" or not file.is_file():
         return ""
     try:
-        body = ast.parse(file.read_bytes()).body
-    except (OSError, SyntaxError, ValueError) as error:
+        with file.open("rb") as opened:
+            body = opened.read(PIPELINE_MODULE_BYTES_MAX)
+    except OSError as error:
         return f"the module {module} cannot be read: {error}"
-    names: set[str] = set()
-    for each in body:
-        match each:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                names.add(each.name)
-            case ast.Pass() | ast.Expr():
-                pass
-            case _:
-                return ""  # It may come to its names in any way.
-    return "" if name in names else f"the module {module} has no {name}; {suggestion(name, names)}"
+    text, is_cut = body.decode(errors="replace"), len(body) == PIPELINE_MODULE_BYTES_MAX
+    if is_cut or _MADE.search(text) or re.search(rf"\b{re.escape(name)}\b", text):
+        return ""
+    return f"the module {module} has no {name}; {suggestion(name, set(_DEFINED.findall(text)))}"
