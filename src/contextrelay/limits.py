@@ -478,7 +478,7 @@ SEARCH_TERMS_MAX = 32
 QUERY_CHARS_MAX = 10_000
 SEARCH_SNIPPET_CHARS = 240
 # Places in one body that have every word of a query, looked for first.
-SEARCH_EXACT_MAX = 4
+SEARCH_EXACT_MAX = 12
 SEARCH_EXACT_S_MAX = 0.5
 # Words of texts and queries: the longest, and how many stems are kept at hand.
 WORD_CHARS_MAX = 40

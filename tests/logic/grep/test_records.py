@@ -146,3 +146,64 @@ def test_rows_that_end_in_an_old_way_are_rows() -> None:
     answer = found("id,size\r7,small\r8,large\r", ("8", "size"), "csv")
 
     assert answer.matches[0].text == "row 1: id=8, size=large"
+
+
+EVENT = {
+    "version": "v1",
+    "actor": {"name": "Ada", "kind": "person", "session": "5f" * 20},
+    **{f"detail{n}": f"text number {n} of this event" for n in range(30)},
+    "decision": {"action": "deny", "rule": "R-77", "because": "limits"},
+    "target": {"host": "db-4", "port": 5432},
+    **{f"after{n}": f"more text {n} of this event" for n in range(30)},
+}
+
+
+def test_of_a_long_line_of_json_the_fields_next_to_a_match_are_shown() -> None:
+    """Promise L3: where the words stand and around it, and what is left out is counted there."""
+    lines = f"{json.dumps(EVENT)}\n{json.dumps({'id': 'e1'})}\n"
+    text = found(lines, ("R-77", "5432")).matches[0].text
+
+    assert '"decision":{"action":"deny","rule":"R-77","because":"limits"}' in text
+    assert '"target":{"host":"db-4","port":5432}' in text
+    assert '"after0":' in text
+    assert '"detail29":' in text
+    assert '"detail0":' not in text
+    assert "…" in text
+
+
+def test_with_room_left_a_small_record_comes_with_what_is_next_to_it_in_its_line() -> None:
+    """Promise L3: a line of a log is an event, of which the smallest object is a part."""
+    lines = f"{json.dumps({**EVENT, 'id': 'e0'})}\n{json.dumps({'id': 'e1'})}\n"
+    answer = found(lines, ("R-77", "deny"))
+
+    assert answer.matches[0].pointer == "/decision"
+    assert answer.text.startswith('1: /decision (id "e0"): {"action":"deny","rule":"R-77"')
+    assert ' in {"detail2' in answer.text
+    assert '"target":{"host":"db-4","port":5432}' in answer.text
+    assert answer.spent.tokens <= 150
+
+
+def test_a_long_value_is_shown_around_what_matches_in_it() -> None:
+    """Promise L3."""
+    record = {"id": 7, "text": " ".join([*(f"early{n}" for n in range(300)), "needle here"])}
+    answer = found(json.dumps([record, {"id": 8}]), "needle")
+
+    assert "needle here" in answer.text
+
+
+def test_on_one_line_records_with_one_of_the_patterns_come_in_order() -> None:
+    """Promise L3: what has more of them first, then in order."""
+    answer = found(json.dumps(ORDERS), ("W150", "city"))
+
+    pointers = [match.pointer for match in answer.matches]
+    assert pointers[0] == "/W150"
+    assert pointers[1] == "/W100/address"
+
+
+def test_of_very_many_members_those_that_match_are_found() -> None:
+    """Promise L3: bounded, and not by leaving out what was asked for."""
+    mapped = {f"key{n}": f"value of {n}" for n in range(50_000)}
+    answer = found(json.dumps(mapped), ("key49000", "key7"))
+
+    assert '"key49000":"value of 49000"' in answer.text
+    assert answer.spent.tokens <= 150

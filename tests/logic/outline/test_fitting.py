@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import subprocess
 import sys
 import time
@@ -105,6 +106,18 @@ def test_a_digest_has_head_tail_errors_and_outline() -> None:
     assert "\n5000: step 4999 went well" in made.text
     assert made.omitted_lines + made.text.count(" went well with") >= 4_990
     assert 300 < made.tokens <= 600
+
+
+def test_where_no_line_is_short_enough_the_digest_is_the_outline() -> None:
+    """Promise L6: a document on one line has no lines to show, and all the room for its shape."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    records = [{f"field_{each}": f"text {each} of {n}" for each in letters} for n in range(200)]
+    body = json.dumps(records).encode()
+    source = Source.of(body, "application/json", "", len(body))
+    made = digest(source, "json", 300)
+
+    assert made.text == outline(source, "json", 300).text
+    assert "--- lines" not in made.text
 
 
 @pytest.mark.parametrize("tokens_max", [20, 30, 40, 60, 100, 150])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import zipfile
 
 import pytest
@@ -338,6 +339,41 @@ def test_files_of_a_diff_that_have_no_room_are_named_at_the_end() -> None:
 
     assert "diff, 120 files" in text
     assert all(name in text for name in names)
+
+
+def test_names_that_have_no_other_room_are_listed_in_one_line() -> None:
+    """Promise L1: with a blank between, and so that as many as can be are there."""
+    ends = [f"{one}{two}{last}" for one in "BCDFGLMNPRST" for two in "aeio" for last in "nt"]
+    words = [f"{start}{end}" for start in ("get", "set") for end in ends]
+    code = "".join(f"int {word}(int a, char *b)\n{{\n  return 0;\n}}\n\n" for word in words)
+    keys = "".join(f"{word} = some value of it\n" for word in words)
+    rows = f"{','.join(words)}\n" + f"{','.join('12' for _ in words)}\n" * 2
+
+    for text, name in ((code, "many.c"), (keys, "many.ini"), (rows, "many.csv")):
+        shape = outlined(text, name)
+        named = set(re.findall(r"\w+", shape.text))
+        assert len(named.intersection(words)) > 0.9 * len(words)
+        assert shape.tokens <= 500
+
+
+def test_fields_far_below_are_named_and_not_silently_cut() -> None:
+    """Promise L1: nested deeper than an outline goes, it says that something is left out."""
+    deep: dict[str, object] = {"deepest": 1}
+    for number in range(20):
+        deep = {f"level{number}": deep}
+    assert "deepest" in outlined(json.dumps({"top": deep}), "a.json").text
+    for number in range(40):
+        deep = {f"more{number}": deep}
+
+    assert outlined(json.dumps({"top": deep}), "a.json", 4_000).omitted > 0
+
+
+def test_files_of_a_diff_without_hunks_are_counted_apart() -> None:
+    """Promise L1."""
+    body = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n"
+    body += "diff --git a/b.py b/c.py\nsimilarity index 100%\nrename from b.py\nrename to c.py\n"
+
+    assert "diff, 2 files (1 with hunks), 1 hunks" in outlined(body, "c.diff").text
 
 
 def test_a_table_whose_lines_end_in_an_old_way_has_rows() -> None:

@@ -77,6 +77,7 @@ def test_an_exception_is_shown_with_its_type_and_last_frame() -> None:
 
     assert "java.io.IOException: Broken pipe, at sun.nio.Socket.write(Socket.java:47)" in text
     assert "KeyError: 'x', at b.py:9 in go" in text
+    assert text.count("java.io.IOException: Broken pipe") == 1
 
 
 def test_the_span_is_from_the_earliest_to_the_latest_time() -> None:

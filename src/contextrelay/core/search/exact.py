@@ -24,6 +24,7 @@ from contextrelay.model.inspect import Hit, Match
 _ENDS = re.compile(r"^[\s\"'(\[{<,.;:!?]+|[\s\"')\]}>,.;:!?]+$")
 _NAME = re.compile(r"\d|_|[a-z][A-Z]|[./:@#-]\w")
 
+_WORDS_FEW = 3
 # Where a hit is, before what is shown of it.
 _HEAD_TOKENS = 4
 
@@ -62,8 +63,10 @@ def exact_hits(
 
 def _words(query: str) -> tuple[str, ...]:
     """The words as they are written; none where only one is there that is no name or number."""
-    words = [_ENDS.sub("", word) for word in query.split()]
-    kept = [word for word in dict.fromkeys(words) if word and word.lower() not in STOP_WORDS]
+    words = [word for word in (_ENDS.sub("", word) for word in query.split()) if word]
+    kept = [word for word in dict.fromkeys(words) if word.lower() not in STOP_WORDS]
+    if len(kept) == 1 < len(words) <= _WORDS_FEW and not _NAME.search(kept[0]):
+        kept = list(dict.fromkeys(words))  # Two common words say more than one.
     if not 0 < len(kept) <= GREP_PATTERNS_MAX or (len(kept) == 1 and not _NAME.search(kept[0])):
         return ()
     return tuple(kept)

@@ -21,6 +21,8 @@ from contextrelay.model.artifact import Artifact, moment
 from contextrelay.model.inspect import Hit
 from contextrelay.model.tokens import Spent
 
+_LEFT_TOKENS_MIN = 40
+
 
 class Place(Struct, frozen=True):
     """Where a passage stands in a body; lines and bytes count from 0."""
@@ -98,9 +100,10 @@ class HitList:
         is_same_ref = self._is_one or (bool(self.hits) and self.hits[-1].ref == hit.ref)
         line = _line(hit, is_same_ref)
         tokens = count_tokens(line)
-        if not self.hits and tokens > self._tokens_max:
-            # The best is shown in any case, as far as it fits.
-            room = self._tokens_max - count_tokens(_line(replace(hit, snippet=""), is_same_ref))
+        left = self._tokens_max - self._tokens
+        if tokens > left and (not self.hits or left >= _LEFT_TOKENS_MIN):
+            # The best is shown in any case, and others where much room is left, as far as they fit.
+            room = left - count_tokens(_line(replace(hit, snippet=""), is_same_ref))
             hit = replace(hit, snippet=fit(hit.snippet, max(1, room - 2)))
             line = _line(hit, is_same_ref)
             tokens = count_tokens(line)

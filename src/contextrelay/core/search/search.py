@@ -54,10 +54,11 @@ def search(stores: Stores, verb: Search, body: Body) -> Hits:
     if verb.ref is not None:
         best = max((each.score for each in asked.seen), default=0.0)
         artifact = live(stores, verb.ref)
-        for hit in exact_hits(stores, artifact, verb.query, verb.tokens_max, best + 1):
+        exact = exact_hits(stores, artifact, verb.query, verb.tokens_max, best + 1)
+        for hit in exact[: verb.limit]:
             hits.add_hit(hit, artifact)
     for each in asked.seen:
-        if not hits.add(each) or len(hits.hits) == verb.limit:
+        if len(hits.hits) >= verb.limit or not hits.add(each):
             break
     return Hits(
         query=verb.query,

@@ -78,6 +78,10 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
         if tokens <= tokens_max or budget_tokens <= 8:
             break
         budget_tokens -= max(tokens - tokens_max, budget_tokens // 8)
+    if not shown:
+        # No line is short enough to be shown, as where all is one line: the shape has the room.
+        shape = outline(source, kind, tokens_max)
+        return Digest(shape.kind, shape.text, shape.tokens, source.line_count, shape.patterns)
     text = cut_to_tokens(defused.text, tokens_max)
     omitted = source.line_count - len(shown)
     return Digest(shape.kind, text, count_tokens(text), omitted, defused.patterns)

@@ -115,7 +115,7 @@ class Gathered:
         """Take a match in, if it fits; from the first that does not, none is."""
         if not self.is_full:
             match = match if self.matches else self._fitted(match)
-            cost = count_tokens(_lines_of(match) + self._head(match))
+            cost = count_tokens(_lines_of(match, self.wanted.context) + self._head(match))
             self.is_full = (
                 cost + 1 > self.tokens_left or len(self.matches) >= self.wanted.matches_max
             )
@@ -129,10 +129,10 @@ class Gathered:
     def _fitted(self, match: Match) -> Match:
         """The very first is shown in any case: without its neighbours, or what fits of it."""
         if (match.before or match.after) and (
-            count_tokens(_lines_of(match)) > self.tokens_left // 2
+            count_tokens(_lines_of(match, self.wanted.context)) > self.tokens_left // 2
         ):
             match = replace(match, before=(), after=())
-        around = count_tokens(_lines_of(replace(match, text="")) + self._head(match))
+        around = count_tokens(_lines_of(replace(match, text=""), 0) + self._head(match))
         room_tokens = self.tokens_left - around - _ROOM_TOKENS
         if count_tokens(match.text) <= room_tokens:
             return match
@@ -276,8 +276,8 @@ def _short(raw: bytes) -> str:
     return shown(text_of(cut)) + ("…" if len(raw) > MATCH_BYTES_SHOWN else "")
 
 
-def _lines_of(match: Match) -> str:
+def _lines_of(match: Match, context: int) -> str:
     """A match as lines, as long as they can be."""
-    return "".join(
-        f"{match.line}- {line}\n" for line in (*match.before, match.text, *match.after, "--")
-    )
+    parting = ("--",) if context else ()
+    lines = (*match.before, match.text, *match.after, *parting)
+    return "".join(f"{match.line}- {line}\n" for line in lines)

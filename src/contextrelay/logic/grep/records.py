@@ -27,6 +27,9 @@ from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import ArtifactType
 
 _CHARS_MIN = 100
+_TWO_TOKENS_MIN = 300
+# What stands further apart in one line has nothing to do with each other.
+_LINE_BYTES = 400
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -81,7 +84,7 @@ def records(wanted: Wanted, body: bytes) -> Records:
     holders = _holders(nodes, _with_lines(places, body), len(wanted.patterns), format)
     if not holders:
         return Records(None)
-    order = sorted(holders, key=lambda each: (-each.score, -each.together, each.offset))
+    order = sorted(holders, key=lambda each: (-each.score, -each.in_line, each.offset))
     lines = _Lines(body)
     searches = [
         compile_any((each,), wanted.ignore_case, wanted.is_fixed).search for each in wanted.patterns
@@ -89,15 +92,20 @@ def records(wanted: Wanted, body: bytes) -> Records:
     showing = Showing(searches, body, nodes, format)
     found: list[Record] = []
     left = wanted.all_chars_max
-    # One that is better than all others is shown with all the room there is.
-    is_best = len(order) == 1 or (len(order) > 1 and order[0].score > order[1].score)
+    # One that is better than all others is shown with all the room there is; so is the first where
+    # there is not enough for two.
+    is_best = wanted.tokens_max < _TWO_TOKENS_MIN or (
+        len(order) == 1 or order[0].score > order[1].score
+    )
     for rank, each in enumerate(order[: wanted.records_max]):
-        chars_max = wanted.best_chars_max if is_best and not rank else wanted.chars_max
-        text = showing.text(each.node, chars_max)
+        is_alone = is_best and not rank
+        chars_max = wanted.best_chars_max if is_alone else wanted.chars_max
+        tokens_max = wanted.tokens_max if is_alone else None
+        text = showing.text(each.node, chars_max, tokens_max)
         # What matches is shown of the first in any case: with less around it where that is much.
         while not rank and chars_max > _CHARS_MIN and count_tokens(text) > wanted.tokens_max:
-            chars_max = chars_max * 3 // 4
-            text = showing.text(each.node, chars_max)
+            chars_max = chars_max * 9 // 10
+            text = showing.text(each.node, chars_max, tokens_max)
         pointer, score = showing.pointer(each.node), each.score
         found.append(Record(lines.number(each.offset), each.offset, pointer, score, text))
         left -= len(text)
@@ -185,12 +193,17 @@ class _Holder(Struct):
     offset: int
     """Where the first of them is."""
     together: int = 0
-    """How many patterns are in one line of it."""
+    """How many patterns are in one line in which it has some."""
 
     @property
     def score(self) -> int:
         whole = self.whole.bit_count() + self.values.bit_count()
         return ONE_MORE * self.mask.bit_count() + whole
+
+    @property
+    def in_line(self) -> int:
+        """How many of the patterns that it has are in one line."""
+        return min(self.together, self.mask.bit_count())
 
     def add(self, other: _Holder) -> None:
         self.mask |= other.mask
@@ -201,10 +214,10 @@ class _Holder(Struct):
 
 
 def _with_lines(places: list[Place], body: bytes) -> Iterator[tuple[Place, int]]:
-    """Places in order, each with how many of the patterns its line has up to it."""
+    """Places in order, each with how many of the patterns its line has up to it, not far before."""
     mask = last = 0
     for place in places:
-        is_same = body.find(b"\n", last, place[0]) < 0
+        is_same = place[0] - last <= _LINE_BYTES and body.find(b"\n", last, place[0]) < 0
         mask, last = (mask if is_same else 0) | 1 << place[2], place[0]
         yield place, mask.bit_count()
 

@@ -13,7 +13,9 @@ import msgspec
 from contextrelay.limits import GREP_RECORD_BYTES_MAX
 from contextrelay.logic.document.pointer import escape
 from contextrelay.logic.grep.gathered import Search, score_of
+from contextrelay.logic.grep.shown_object import compact, short, shown_object
 from contextrelay.logic.grep.tree import Format, Node, delimiter_of
+from contextrelay.logic.tokens import count_tokens
 
 _IDENTIFIES = re.compile(
     r"(?:^|[_.-])(?:id|ids|uuid|guid|key|name|title|email|sku|code|number|ref|slug)$"
@@ -23,8 +25,10 @@ _IDENTIFIES = re.compile(
 _PARENTS_MAX = 3
 _VALUE_CHARS = 60
 _MATCHED_CHARS = 240
-_DEPTH_MAX = 3
 _WHOLE_TRIES = 4
+_WITHIN, _REST_TOKENS_MIN = " in ", 12
+# No text has so many characters a token that it would be worth counting.
+_CHARS_A_TOKEN = 12
 
 
 class Showing:
@@ -55,8 +59,11 @@ class Showing:
             node = self._nodes[node.parent]
         return "".join(f"/{part}" for part in reversed(parts))
 
-    def text(self, index: int, chars_max: int) -> str:
-        """A record with its pointer and what identifies those that it is in."""
+    def text(self, index: int, chars_max: int, tokens_max: int | None = None) -> str:
+        """A record with its pointer and what identifies those that it is in.
+
+        JSON is made to fit a number of tokens, where one is given.
+        """
         node = self._nodes[index]
         if self._format == "table":
             return f"row {node.label}: {self._row(node, chars_max)}"
@@ -64,54 +71,57 @@ class Showing:
         above = self._parents(index)
         head = f"{pointer}{above}: " if pointer or above else ""
         raw = self._body[node.body : node.stop]
-        if self._format in ("json", "json lines"):
-            return head + self._object(raw, chars_max)
-        return head + self._block(node, chars_max)
+        if self._format not in ("json", "json lines"):
+            return head + self._block(node, chars_max)
+        if tokens_max is not None and head:
+            tokens_max = max(1, tokens_max - count_tokens(head))
+        text = self._object(raw, chars_max, tokens_max)
+        if tokens_max is not None and self._format == "json lines":
+            text += self._rest_of_line(index, tokens_max - count_tokens(text))
+        return head + text
+
+    def _rest_of_line(self, index: int, tokens_max: int) -> str:
+        """What stands next to a record in the line that it is in, where there is room for it."""
+        node, label = self._nodes[index], ""
+        while node.parent > 0:
+            label, node = node.label, self._nodes[node.parent]
+        tokens_max -= count_tokens(_WITHIN)
+        if node is self._nodes[index] or tokens_max < _REST_TOKENS_MIN:
+            return ""
+        raw = self._body[node.body : node.stop]
+        rest = self._object(raw, 0, tokens_max, without=_decoded(label))
+        return _WITHIN + rest if len(rest) > 2 else ""
+
+    def _near_first(self, texts: Sequence[str]) -> list[int]:
+        """Those that match, the best first, then the others by how near they are to one."""
+        scores = list(map(self._matched, texts))
+        matched = sorted(filter(scores.__getitem__, range(len(texts))), key=lambda at: -scores[at])
+        anchors = matched[: len(self._searches)]
+        others = (at for at in range(len(texts)) if not scores[at])
+        far = {at: min((abs(at - to) for to in anchors), default=at) for at in others}
+        return [*matched, *sorted(far, key=far.__getitem__)]
 
     def _matched(self, text: str) -> int:
         """How well a text matches: by how many of the patterns, then by whole words."""
         return score_of(text.encode("utf-8", "replace"), self._searches, _WHOLE_TRIES)
 
-    def _object(self, raw: bytes, chars_max: int) -> str:
+    def _object(
+        self, raw: bytes, chars_max: int, tokens_max: int | None, without: str | None = None
+    ) -> str:
         try:
             value = msgspec.json.decode(raw)
-            whole = _compact(value)
+            whole = compact(value)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return raw.decode("utf-8", "replace")[:chars_max]
-        return whole if len(whole) <= chars_max else self._members(value, chars_max)
 
-    def _members(self, value: Any, chars_max: int, depth: int = 0) -> str:
-        """The members that match first, then those that identify it, then the others."""
-        if isinstance(value, dict):
-            members = list(cast("dict[str, Any]", value).items())
-        elif isinstance(value, list):
-            members = [("", each) for each in cast("list[Any]", value)]
-        else:
-            return _value(value, _MATCHED_CHARS)
-        ranked: list[tuple[int, int, str]] = []
-        for at, (key, each) in enumerate(members):
-            name = f"{_compact(key)}:" if isinstance(value, dict) else ""
-            matched = self._matched(f"{name}{_compact(each)}")
-            if matched and isinstance(each, dict | list) and depth < _DEPTH_MAX:
-                part = name + self._members(each, chars_max * 3 // 4, depth + 1)
-                ranked.append((-matched, at, part))
-            elif matched:
-                ranked.append((-matched, at, name + _value(each, _MATCHED_CHARS)))
-            else:
-                rank = 1 if _IDENTIFIES.search(key) else 3 if isinstance(each, dict | list) else 2
-                ranked.append((rank, at, name + _value(each, _VALUE_CHARS)))
-        parts: list[str] = []
-        left = chars_max
-        # A long text that happens to match comes behind short ones.
-        for rank, _, part in sorted(
-            ranked, key=lambda each: (each[0], len(each[2]) > 120, each[1])
-        ):
-            if len(part) < left or (rank < 0 and not parts):
-                parts.append(part)
-                left -= len(part) + 1
-        missing = f",…{len(members) - len(parts)} more" if len(parts) < len(members) else ""
-        opening, closing = "{}" if isinstance(value, dict) else "[]"
-        return f"{opening}{','.join(parts)}{missing}{closing}"
+        def fits(text: str) -> bool:
+            if tokens_max is None:
+                return len(text) <= chars_max
+            return len(text) <= _CHARS_A_TOKEN * tokens_max and count_tokens(text) <= tokens_max
+
+        if not isinstance(value, dict | list) or (without is None and fits(whole)):
+            return whole
+        return shown_object(cast("Any", value), self._searches, fits, without)
 
     def _parents(self, index: int) -> str:
         """What identifies the records that this one is in."""
@@ -138,7 +148,7 @@ class Showing:
             for key, each in members.items()
             if isinstance(each, str | int) and _IDENTIFIES.search(key)
         }
-        return [f"{key} {_value(each, _VALUE_CHARS)}" for key, each in list(plain.items())[:2]]
+        return [f"{key} {short(each, _VALUE_CHARS)}" for key, each in list(plain.items())[:2]]
 
     def _block(self, node: Node, chars_max: int) -> str:
         """A part of YAML or XML: its lines, those that match first where it is long."""
@@ -147,8 +157,7 @@ class Showing:
         if len("\n".join(lines)) > chars_max:
             left = chars_max
             kept: set[int] = set()
-            order = sorted(range(len(lines)), key=lambda at: (-self._matched(lines[at]), at))
-            for at in order:
+            for at in self._near_first(lines):
                 if len(lines[at]) < left or not kept:
                     kept.add(at)
                     left -= len(lines[at]) + 1
@@ -165,10 +174,9 @@ class Showing:
         ]
         if sum(map(len, parts)) + 2 * len(parts) <= chars_max:
             return ", ".join(parts)
-        order = sorted(range(len(parts)), key=lambda at: (-self._matched(parts[at]), at))
         left = chars_max
         kept: list[int] = []
-        for at in order:
+        for at in self._near_first(parts):
             if len(parts[at]) < left or not kept:
                 kept.append(at)
                 left -= len(parts[at]) + 2
@@ -190,17 +198,3 @@ def _decoded(label: str) -> str:
         return json.loads(f'"{text}"') if "\\" in text else text
     except ValueError:
         return label
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _value(value: Any, chars_max: int) -> str:
-    """A value on one line: what it holds is counted, a long text is cut."""
-    if isinstance(value, dict):
-        return f"{{…{len(cast('dict[str, Any]', value))}}}"
-    if isinstance(value, list):
-        return f"[…{len(cast('list[Any]', value))}]"
-    text = _compact(value)
-    return text if len(text) <= chars_max else f"{text[:chars_max]}…"

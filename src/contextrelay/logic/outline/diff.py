@@ -33,7 +33,11 @@ def draw(source: Source) -> Drawn | None:
         return None
     added, removed = sum(each.added for each in files), sum(each.removed for each in files)
     hunks = sum(len(each.hunks) for each in files)
-    title = f"diff, {len(files)} files, {hunks} hunks, +{added} -{removed}, {source.measure()}"
+    changed = sum(bool(each.hunks) for each in files)
+    inside = "" if changed == len(files) else f" ({changed} with hunks)"
+    title = (
+        f"diff, {len(files)} files{inside}, {hunks} hunks, +{added} -{removed}, {source.measure()}"
+    )
     pieces = [Piece(0, (title,))]
     pieces += [Piece(3, (quoted(text, 70), quoted(text, 120))) for text in commits[:50]]
     folder = None

@@ -26,7 +26,7 @@ _NOT_READ = (msgspec.DecodeError, RecursionError, UnicodeError)
 # An object with more keys than this, all alike in what they hold, is a map.
 _MAP_KEYS_MIN = 12
 _MAP_KEYS_SHOWN = 20
-_DEPTH_MAX = 12
+_DEPTH_MAX = 40
 _SAMPLES = 3
 _SAMPLE_CHARS = 60
 
@@ -188,8 +188,7 @@ class _Shape:
             is_large = len(objects) == 1 and len(objects[0]) > 3
             counted = f" ({len(objects[0])} keys)" if is_large else ""
             self.add(depth, f"{' ' * depth}{name}: {{}}{counted}")
-            if depth < _DEPTH_MAX:
-                self.members(objects, depth + 1)
+            self._below(objects, depth)
         if arrays:
             self._array(name, arrays, depth)
 
@@ -209,12 +208,19 @@ class _Shape:
         objects = _objects(values)
         if len(objects) == len(values):
             self.add(depth, f"{head} of {{}}")
-            if depth < _DEPTH_MAX:
-                self.members(objects, depth + 1)
+            self._below(objects, depth)
             return
         self.add(depth, head)
         if depth < _DEPTH_MAX:
             self._place("each", values, depth + 1, "\n")
+        else:
+            self.left_out += 1
+
+    def _below(self, objects: Sequence[dict[str, Any]], depth: int) -> None:
+        if depth < _DEPTH_MAX:
+            self.members(objects, depth + 1)
+        else:
+            self.left_out += 1
 
     def add(self, rank: int, *forms: str, glue: str = "\n") -> None:
         self.pieces.append(Piece(rank, forms, glue))

@@ -81,7 +81,9 @@ def fit(drawn: Drawn, tokens_max: int) -> Fitted:
         budget_tokens -= max(tokens - tokens_max, budget_tokens // 32)
 
 
-_ALSO = "also: "
+_ALSO, _ALONE = "also: ", "names: "
+# A name that is only listed says a little less than a piece.
+_LISTED_WORTH = 0.9
 
 
 def _choose_and_name(
@@ -89,14 +91,13 @@ def _choose_and_name(
 ) -> tuple[dict[int, str], str]:
     """The pieces that are shown, and the names that are not in them, as many as can be.
 
-    Pieces of the deepest ranks give way where that leaves room for more names; those of 0 and 1
-    stay.
+    Pieces of the deepest ranks give way where that leaves room for more names; those of 0 stay.
     """
     chosen = _choose(pieces, budget_tokens, length)
     if not names or len(chosen) == len(pieces):
         return chosen, ""
-    ranks = sorted({max(1, piece.rank) for piece in pieces} | {1}, reverse=True)
-    best = (-1, chosen, "")
+    ranks = sorted({piece.rank for piece in pieces} | {0}, reverse=True)
+    best = (-1.0, chosen, "")
     for rank_max in ranks[-_RANKS_TRIED_MAX:]:
         ranked = [piece for piece in pieces if piece.rank <= rank_max]
         shortest = [Piece(piece.rank, piece.forms[:1], piece.glue) for piece in ranked]
@@ -105,26 +106,35 @@ def _choose_and_name(
         there = set(_NAME.findall(" ".join(shown.values())))
         missing = [name for name in names if name not in there]
         also = _listed(missing, budget_tokens - used, length)
-        named = len(names) - len(missing) + len(also)
-        if named > best[0]:
-            line = _ALSO + JOINED.join(also) if also else ""
+        worth = len(names) - len(missing) + _LISTED_WORTH * len(also)
+        if worth > best[0]:
+            line = (_ALSO if rank_max else _ALONE) + _between(also).join(also) if also else ""
             indexes = [at for at, piece in enumerate(pieces) if piece.rank <= rank_max]
             rest = budget_tokens - length(OWN_LINE + line)
             kept = _choose(ranked, rest, length)
-            best = (named, {indexes[at]: form for at, form in kept.items()}, line)
+            best = (worth, {indexes[at]: form for at, form in kept.items()}, line)
     return best[1], best[2]
 
 
+def _between(names: Sequence[str]) -> str:
+    """What parts names in a list: a blank, which takes no token, where none of them has one."""
+    return JOINED if any(" " in name for name in names) else " "
+
+
 def _listed(names: Sequence[str], left: int, length: Length) -> list[str]:
-    """As many of these as there is room for, in one line."""
-    kept: list[str] = []
+    """As many of these as there is room for in one line, in their order: the short ones."""
+    between = _between(names)
     left -= length(OWN_LINE + _ALSO)
-    for name in names:
-        left -= length(JOINED + name)
+    # No name takes less than a token, and to count those of thousands would take long.
+    short = sorted(range(len(names)), key=lambda index: len(names[index]))[: 2 * max(0, left)]
+    costs = {index: length(between + names[index]) for index in short}
+    kept: list[int] = []
+    for index, cost in sorted(costs.items(), key=lambda each: each[1]):
+        left -= cost
         if left < 0:
             break
-        kept.append(name)
-    return kept
+        kept.append(index)
+    return [names[index] for index in sorted(kept)]
 
 
 def _choose(pieces: Sequence[Piece], budget_tokens: int, length: Length) -> dict[int, str]:

@@ -46,7 +46,7 @@ def draw(source: Source) -> Drawn | None:
     pieces += _columns(names, regular, width)
     pieces += _samples(body)
     left_out = max(0, width - OUTLINE_COLUMNS_MAX)
-    return Drawn("table", pieces, "--rows 0:5", left_out)
+    return Drawn("table", pieces, "--rows 0:5", left_out, dict.fromkeys(names))
 
 
 def _delimiter(source: Source) -> str:

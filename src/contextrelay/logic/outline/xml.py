@@ -56,4 +56,4 @@ def draw(source: Source) -> Drawn | None:
         short = f"{quoted(name, 60)} x{count}"
         rich = f"{short} ({held}):{firsts[name]}" if held else f"{short}:{firsts[name]}"
         pieces.append(Piece(2, (short, rich), JOINED))
-    return Drawn("xml", pieces, f"--lines 1:{min(len(source.lines), 40) + 1}")
+    return Drawn("xml", pieces, f"--lines 1:{min(len(source.lines), 40) + 1}", names=counts.keys())

@@ -44,6 +44,7 @@ _KINDS_MANY = 100
 _KINDS_SHOWN_MAX = 200
 # More kinds of trouble than this are put together by more than their numbers.
 _TROUBLE_KINDS_MAX = 40
+_CAUSED = "Caused by: "
 _RANK_FIRST, _RANK_MORE, _RANK_PLAIN, _RANK_NEXT = 1, 2, 3, 4
 
 
@@ -63,15 +64,24 @@ def draw(source: Source) -> Drawn | None:
         counts = ", ".join(f"{name} {count}" for name, count in gathered.levels.most_common())
         pieces.append(Piece(0, (f"levels: {counts}",)))
     errors = _by_kind(gathered.errors)
-    pieces += _trouble("error", errors, lines, shared)
-    for each in exceptions(lines)[:OUTLINE_PIECES_MAX]:
+    traced = exceptions(lines)[:OUTLINE_PIECES_MAX]
+    types = {each.line: each.type for each in traced}
+    # A line that only says what was thrown is shown with its frame, and not twice.
+    shown = [
+        each
+        for each in errors
+        if not each.text.removeprefix(_CAUSED).startswith(types.get(each.line, "\n"))
+    ]
+    pieces += _trouble("error", errors, shown, lines, shared)
+    for each in traced:
         times_ = f" x{each.count}" if each.count > 1 else ""
         head = f"exception {each.line}{times_}: {each.type}"
+        short = f"{head}: {quoted(each.message, 60)}" if each.message else head
         full = f"{head}: {quoted(each.message, 160)}" if each.message else head
-        pieces.append(
-            Piece(1, (head, f"{head}, at {quoted(each.frame)}", f"{full}, at {quoted(each.frame)}"))
-        )
-    pieces += _trouble("warning", _by_kind(gathered.warnings))
+        at = f", at {quoted(each.frame)}"
+        pieces.append(Piece(1, (short, short + at, full + at)))
+    warnings = _by_kind(gathered.warnings)
+    pieces += _trouble("warning", warnings, warnings)
     plain = _merged(_by_kind(gathered.plain))
     plain.sort(key=lambda each: (-each.count, each.line))
     unread = f" ({gathered.unread} lines were not looked at)" if gathered.unread else ""
@@ -205,15 +215,20 @@ def _merged(messages: list[_Message], words: int = 2) -> list[_Message]:
 
 
 def _trouble(
-    noun: str, kinds: Sequence[_Message], lines: Sequence[str] = (), shared: Format | None = None
+    noun: str,
+    kinds: Sequence[_Message],
+    shown: Sequence[_Message],
+    lines: Sequence[str] = (),
+    shared: Format | None = None,
 ) -> list[Piece]:
+    """How many lines of trouble there are, and those of their kinds that are shown."""
     if not kinds:
         return []
     total = sum(each.count for each in kinds)
     pieces = [Piece(0, (f"{noun} lines: {total}, {len(kinds)} kinds:",))]
-    for index, each in enumerate(kinds[:OUTLINE_PIECES_MAX]):
+    for index, each in enumerate(shown[:OUTLINE_PIECES_MAX]):
         # The first and the last come before those between.
-        is_first = index < 12 or index >= len(kinds) - 3
+        is_first = index < 8 or index >= len(shown) - 2
         rank = _RANK_FIRST if is_first else _RANK_MORE
         head = f"{each.line} x{each.count}" if each.count > 1 else f"{each.line}"
         full = f"{head}, last {each.last}" if each.count > 1 else head
