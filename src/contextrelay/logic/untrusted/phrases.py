@@ -12,7 +12,6 @@ ignored, or whom to become; a lone verb is never enough.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 
 OVERRIDE = "override-instructions"
@@ -20,14 +19,14 @@ OVERRIDE = "override-instructions"
 _HEAD_CHARS = 5
 
 
-@dataclass(frozen=True)
 class Phrase:
     """A phrase: its name, what it may begin with, and the whole of it."""
 
-    name: str
-    heads: frozenset[str]
-    source: str
-    opens_sentence: bool = False
+    def __init__(
+        self, name: str, heads: frozenset[str], source: str, *, opens_sentence: bool
+    ) -> None:
+        self.name, self.heads, self.source = name, heads, source
+        self.opens_sentence = opens_sentence
 
     @cached_property
     def whole(self) -> re.Pattern[str]:
@@ -35,15 +34,14 @@ class Phrase:
         return re.compile(self.source, re.VERBOSE | re.IGNORECASE)
 
 
-@dataclass(frozen=True)
 class Marker:
     """A marker: its name, the sign it begins with, or else words it may begin with; all of it."""
 
-    name: str
-    sign: str
-    words: tuple[bytes, ...]
-    source: str
-    opens_line: bool = False
+    def __init__(
+        self, name: str, sign: str, words: tuple[bytes, ...], source: str, *, opens_line: bool
+    ) -> None:
+        self.name, self.sign, self.words, self.source = name, sign, words, source
+        self.opens_line = opens_line
 
     def is_possible(self, folded: str, squeezed: bytes) -> bool:
         """Whether its sign is in a folded text, or a word of it among the letters in lower case."""
@@ -66,7 +64,7 @@ def _phrase(name: str, heads: str, rest: str, *, opens_sentence: bool = False) -
     source = f"{'' if name == OVERRIDE else '<'} (?:{heads}) {rest}".replace("l", "i")
     source = source.replace("<", "(?-i:(?=[A-Z]))").replace(">", "(?-i:(?![a-z]))")
     heads_only = frozenset(word[:_HEAD_CHARS] for word in words)
-    return Phrase(name, heads_only, source, opens_sentence)
+    return Phrase(name, heads_only, source, opens_sentence=opens_sentence)
 
 
 _ABOVE = r"""(?:previous(?:ly)?|prior|above|preceding|earlier|foregoing|initial|original
@@ -308,7 +306,7 @@ def _marker(before: str, words: str, after: str, *, opens_line: bool = False) ->
     name = "turn-marker" if opens_line else "chat-template"
     source = f"{before}(?:{spread}){after}"
     sign = before.removeprefix("\\")[:1]
-    return Marker(name, sign, tuple(words.encode().split(b"|")), source, opens_line)
+    return Marker(name, sign, tuple(words.encode().split(b"|")), source, opens_line=opens_line)
 
 
 MARKERS: tuple[Marker, ...] = (
