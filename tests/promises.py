@@ -269,7 +269,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/http/streams/test_signals.py::test_a_slash_in_a_path_is_one_in_the_name",
         "tests/doors/http/streams/test_signals.py::test_channels_are_isolated",
     ),
-    partly(
+    kept(
         "S3",
         "pings, keepalive, reconnects with growing delays; callback errors are survived",
         "tests/client/test_contextrelay.py::test_a_callback_hears_of_pushes_in_order_and_of_no_messages",
@@ -278,7 +278,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/http/server/test_steadiness.py::test_a_websocket_on_a_used_connection_is_not_ended_by_its_idle_timer",
         "tests/doors/http/streams/test_event_streams.py::test_an_idle_stream_says_that_it_is_there",
         "tests/doors/cli/test_channels.py::test_a_subscriber_outlives_its_server_and_misses_nothing",
-        missing="a test of the 30 s keepalive of WebSockets",
+        "tests/doors/http/streams/test_signals.py::test_a_subscriber_is_pinged_and_one_that_never_answers_is_let_go",
     ),
     kept(
         "S4",

@@ -20,6 +20,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from contextrelay.core.answer import answer
 from contextrelay.core.stores import Stores
+from contextrelay.doors.http import serve
 from contextrelay.doors.http.streams import signals
 from contextrelay.model.settings import Settings
 from contextrelay.store.ledger import Write
@@ -28,6 +29,11 @@ from tests.doors.http.serving import Apart, Served, serving, serving_apart
 from tests.store.engines import Servers, new_prefix, until, url_of
 
 WAIT_S = 10
+UPGRADE = (
+    b"GET /ws/reviews HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: Upgrade\r\n"
+    b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 
 
 @contextmanager
@@ -356,6 +362,27 @@ def test_frames_of_clients_are_dropped_and_pings_answered(served: Served) -> Non
         assert listener.ping().wait(WAIT_S)
         publish(served, "reviews", "still here")
 
+        assert heard(listener)["message"] == "still here"
+
+
+def test_a_subscriber_is_pinged_and_one_that_never_answers_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise S3: every 30 s; here sooner."""
+    assert serve.KEEPALIVE_S == 30
+    monkeypatch.setattr(serve, "KEEPALIVE_S", 0.2)
+    with serving(tmp_path / "store") as served, listening(served, "reviews") as listener:
+        with socket.create_connection(("127.0.0.1", served.port), WAIT_S) as silent:
+            silent.sendall(UPGRADE % served.port)
+            received = b""
+            while part := silent.recv(1_000):  # Until the server ends it.
+                received += part
+        publish(served, "reviews", "still here")
+
+        frames = received.partition(b"\r\n\r\n")[2]
+        assert frames[0] == 0x89  # A ping; the next byte is its length.
+        assert frames[2 + frames[1] :][:1] == b"\x88"  # Then the close, nothing else.
+        assert served.door.hub.listeners == 1
         assert heard(listener)["message"] == "still here"
 
 
