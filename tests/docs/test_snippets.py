@@ -59,6 +59,13 @@ def test_every_block_is_of_a_known_kind_and_says_why_it_is_not_run(document: str
     print(f"{document}: {len(blocks)} blocks, {sum(b.not_run is not None for b in blocks)} not run")
 
 
+def test_every_decision_is_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = (folder / "README.md").read_text()
+
+    assert [path.name for path in folder.glob("0*.md") if f"({path.name})" not in listed] == []
+
+
 def run(block: Block, desk: Desk, ids: dict[str, str]) -> str:
     """Run a block and return what is wrong with it, or nothing. Learns ids as they are printed."""
     if block.language in PYTHON:
