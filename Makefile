@@ -19,8 +19,8 @@ APP_PLATFORMS = --platform current $(if $(filter Linux,$(shell uname -s)),$(fore
 	python,$(APP_PYTHONS),--platform linux-$(shell uname -m)-cp-$(python)-cp$(python)))
 # More words for pytest: make test PYTEST_ARGS="-k patch -x"
 PYTEST_ARGS ?=
-# One more than CI has cores: many tests wait for another process.
-PYTEST_WORKERS ?= 3
+# Two more than CI has cores: many tests wait for another process.
+PYTEST_WORKERS ?= 4
 
 # Compiled bytecode makes every start of the command line faster; some machines turn it off.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,7 +36,7 @@ demo: $(READY) ## show what it does: offline, no key, in seconds
 	@rm -rf $(DEMO_STORE)
 	@$(DEMO)
 
-PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadgroup --durations 30
+PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadgroup --no-loadscope-reorder --durations 30
 
 test: check $(PUBLISHED)/.ready ## check, then every test, the rigs in a thin slice
 	@echo "==> pytest"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from tests.rigs import length, rig
+from tests.rigs import LENGTH, length, rig
 
 if TYPE_CHECKING:
     from tests.store.engines import Servers
@@ -124,13 +124,35 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+# The modules that take longest, which are begun first: at the end the others would wait for them.
+LONGEST = (
+    "test_app.py",
+    "test_browser.py",
+    "test_replicated.py",
+    "test_snippets.py",
+    "test_verbs.py",
+    "test_foreign_content.py",
+    "test_kit.py",
+    "test_bridge.py",
+    "test_content.py",
+    "test_runs.py",
+    "test_real_model.py",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The single-file build first: it mostly waits, and at the end the others would wait for it."""
-    items.sort(key=lambda item: item.path.name != "test_app.py")
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """What is tried on examples is a rig: more of them where the rigs run longer."""
+    """A module runs in one worker, so that its servers and browsers are started once.
+
+    Not where rigs are long: several workers share a module then. What is tried on examples is a
+    rig: more of them where the rigs run longer.
+    """
+    if LENGTH == "thin" and not item.get_closest_marker("xdist_group"):
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0].replace("/", ".")))
     if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
         item.add_marker(rig)
 

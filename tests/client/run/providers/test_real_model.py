@@ -11,6 +11,7 @@ import pytest
 
 from contextrelay import Relay
 from tests.real_model import smollm2
+from tests.rigs import LENGTH, rig
 
 MODEL = "openai:smollm2"
 SHORT = "You answer in one sentence."
@@ -30,6 +31,7 @@ def relay(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
         yield relay
 
 
+@rig
 def test_a_real_model_answers_piece_by_piece_and_is_counted(relay: Relay) -> None:
     """Promises X1 and X2: any compatible base URL, its own count of tokens, the answer stored."""
     thread = relay.thread("colours")
@@ -54,6 +56,8 @@ def test_a_real_model_answers_piece_by_piece_and_is_counted(relay: Relay) -> Non
     assert again.tokens.input > result.tokens.input  # It was shown what was said before.
 
 
+@rig
+@pytest.mark.skipif(LENGTH == "thin", reason="the other one starts it, too: 15 s of two processors")
 def test_a_real_model_that_is_stopped_ends_there_and_answers_the_next(relay: Relay) -> None:
     """Promise X1: what came is kept, and the call of the only slot has ended."""
     thread = relay.thread("stopped")
