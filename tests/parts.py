@@ -18,6 +18,7 @@ NODE_PARTS = ROOT / ".node-parts"
 # and those of npm, and makes what `make` makes; test_parts.py holds the two together.
 PARTS = {
     "aimock": "npm install --prefix .node-parts @copilotkit/aimock@1.43.0",
+    "azurite": "npm install --prefix .node-parts azurite@3.33.0",
     "axe": "npm install --prefix .node-parts axe-core@4.14.0",
     "chromium": "apt-get install chromium",
     "claude": "npm install --prefix .node-parts @anthropic-ai/claude-code@2.1.325",
@@ -30,7 +31,9 @@ PARTS = {
     "fish": "apt-get install fish",
     "strace": "apt-get install strace",
     "git": "apt-get install git",
+    "history": "git fetch --unshallow",
     "mount": "apt-get install mount",
+    "ip": "apt-get install iproute2",
     "unshare": "apt-get install util-linux",
     "tmux": "apt-get install tmux",
     "zsh": "apt-get install zsh",

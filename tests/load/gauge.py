@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ _MEMORY = re.compile(r"RssAnon:\s*(\d+) kB")
 
 
 class Sample(Struct, frozen=True):
-    """All processes of a server at one moment."""
+    """All processes of the servers at one moment."""
 
     at_s: float
     memory_bytes: int
@@ -20,9 +21,9 @@ class Sample(Struct, frozen=True):
     files: int
 
 
-def sample(pid: int, at_s: float) -> Sample:
-    """A server, by the process that started it."""
-    pids = [pid, *children(pid)]
+def sample(servers: Sequence[int], at_s: float) -> Sample:
+    """Servers, by the processes that started them."""
+    pids = [each for pid in servers for each in (pid, *children(pid))]
     memory_bytes = sum(1024 * int(_MEMORY.findall(_proc(each, "status"))[0]) for each in pids)
     files = sum(len(os.listdir(f"/proc/{each}/fd")) for each in pids)
     return Sample(at_s, memory_bytes, files)

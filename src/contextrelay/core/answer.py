@@ -22,6 +22,15 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
     caller may ask it is decided in core/access/callers.py.
     """
     kind: type[Verb[Any]] = type(verb)
+    if stores.ledger.may_lose and not kind.traits.slow:
+        with stores.ledger.bounded():
+            return _answer(stores, kind, verb, body, key)
+    return _answer(stores, kind, verb, body, key)
+
+
+def _answer(
+    stores: Stores, kind: type[Verb[Any]], verb: Verb[Reply], body: Body, key: str
+) -> Reply:
     if not kind.traits.while_locked:
         stores.lock_check.refuse_locked(stores.ledger)
     function = ANSWERS.get(kind)

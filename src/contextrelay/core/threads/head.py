@@ -20,7 +20,8 @@ from msgspec.json import decode, encode
 from contextrelay.core.artifacts.holds import Weights, held
 from contextrelay.core.schema import Kind, thread_log, walk_facts, walk_rows
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken, Gone, NotFound, Refused, RelayError
+from contextrelay.core.threads.uses import Uses
+from contextrelay.errors import Broken, Gone, NotFound, Refused, RelayError, Unavailable
 from contextrelay.limits import (
     PAGE_ROWS_MAX,
     PAST_STATES_MAX,
@@ -36,38 +37,6 @@ from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
 _END_VERSION = 10**12 - 1
 _UNBOUNDED = 1 << 62
-
-
-class Uses(Struct, frozen=True):
-    """How often capabilities were invoked in a thread, and how often the cache had the result."""
-
-    hops: int = 0
-    cache_hits: int = 0
-    cache_misses: int = 0
-
-    def after(self, *events: Event) -> Uses:
-        """The figures once these events have happened."""
-        hops, hits, misses = self.hops, self.cache_hits, self.cache_misses
-        for event in events:
-            if event.type == CALLED:
-                hops += 1
-            elif event.type == INVOKED and event.detail.get("cache_hit") is True:
-                hops, hits = hops + 1, hits + 1
-            elif event.type == INVOKED:
-                misses += 1
-        return Uses(hops, hits, misses)
-
-
-def metrics_of(weights: Weights, uses: Uses, state_bytes: int) -> dict[str, Any]:
-    """The figures that a version of the state shows."""
-    return {
-        "cache_hits": uses.cache_hits,
-        "cache_misses": uses.cache_misses,
-        "tokens_estimate": state_bytes // 4,
-        # A state has counts: where previews are longer than what they are of, nothing is avoided.
-        "tokens_avoided": max(0, weights.naive_tokens - weights.actual_tokens),
-        "hop_count": uses.hops,
-    }
 
 
 class Snapshot(Struct, frozen=True):
@@ -101,6 +70,10 @@ class Live:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything: the log is to be followed from its beginning."""
         self.state: list[Any] = [None]
         """The document, in a holder, so that even the root can be patched in place."""
         self.version = 0
@@ -212,18 +185,11 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
     if live.seq == 0:
         _start(stores.ledger, thread, live, _END_VERSION)
     patches: list[Event] = []
-    log = thread_log(thread)
     try:
-        # The head is asked first: what is missing after that was not written later, but cut off.
-        while (head := stores.ledger.last(log)) != live.seq:
-            page = stores.ledger.read(log, live.seq, PAGE_ROWS_MAX)
-            if not page or head < live.seq:
-                stores.live.drop(thread)
-                find_record(stores.ledger, thread)
-                raise _unreadable(thread, "its events are not all there")
+        while page := _news(stores, thread, live):
             taken = [live.take(fact) for fact in page]
             patches += [event for event in taken if event.type == PATCHED]
-    except (Gone, NotFound):
+    except (Gone, NotFound, Unavailable):
         raise
     except (KeyboardInterrupt, SystemExit):
         stores.live.drop(thread)  # A fact may have been taken in half.
@@ -232,6 +198,29 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
         stores.live.drop(thread)
         raise _unreadable(thread, error) from error
     return patches
+
+
+def _news(stores: Stores, thread: str, live: Live) -> list[Fact]:
+    """The next facts of the log after those that the state follows; none where it is up to date."""
+    ledger, log = stores.ledger, thread_log(thread)
+    if ledger.may_lose and live.seq:
+        page = ledger.read(log, live.seq - 1, PAGE_ROWS_MAX)
+        if page and page[0] == Fact(live.seq, live.last):
+            return page[1:]
+        # A fail-over took back what was followed here; nobody was promised that it stays.
+        live.reset()
+        live.is_closed = find_record(ledger, thread).status == "closed"
+        _start(ledger, thread, live, _END_VERSION)
+    # The head is asked first: what is missing after that was not written later, but cut off.
+    head = ledger.last(log)
+    if head == live.seq:
+        return []
+    page = ledger.read(log, live.seq, PAGE_ROWS_MAX)
+    if not page or head < live.seq:
+        stores.live.drop(thread)
+        find_record(ledger, thread)
+        raise _unreadable(thread, "its events are not all there")
+    return page
 
 
 class state_of:  # noqa: N801 (it reads as what it gives; a generator takes 1 µs more)

@@ -23,12 +23,12 @@ from contextrelay.core.threads.head import (
     catch_up,
     find_record,
     head_of,
-    metrics_of,
     state_at,
     state_of,
     take_snapshot_if_due,
     weights_of,
 )
+from contextrelay.core.threads.uses import metrics_of
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHANGES_SHOWN_MAX, STATE_BYTES_MAX
 from contextrelay.logic.document.bounds import check_label
@@ -210,7 +210,7 @@ def _changes_since(stores: Stores, thread: str, live: Live, version: int) -> lis
     past = state_at(stores, thread, version)
     replayed = Live()
     replayed.state, replayed.version, replayed.seq = past.state, past.version, past.seq
-    replayed.size_bytes = past.size_bytes
+    replayed.size_bytes, replayed.last = past.size_bytes, past.last
     done = catch_up(stores, thread, replayed)
     operations = [each for event in done for each in event.detail["operations"]]
     return convert(operations, list[Operation])
@@ -342,7 +342,7 @@ def _commit(
     Raises:
         Stale: one of `first` was; none of those after it was done.
     """
-    write = Write(thread_log(thread), facts, rows, expect=live.seq)
+    write = Write(thread_log(thread), facts, rows, expect=live.seq, after=live.last)
     first = [] if first is None else first
     try:
         head = stores.ledger.commit(*first, *holds, write)[-1]

@@ -37,12 +37,17 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class Write(Struct, frozen=True):
-    """Changes to one log: all of them, or, where the log's head is not `expect`, none."""
+    """Changes to one log: all of them, or, where the log's head is not `expect`, none.
+
+    `after` is the newest fact of the log, as its writer knows it: an engine that may lose facts
+    (`may_lose`) also refuses the changes where it is another.
+    """
 
     log: str
     facts: tuple[bytes, ...] = ()
     rows: tuple[Row, ...] = ()
     expect: int | None = None
+    after: bytes = b""
 
 
 class Stale(Exception):
@@ -124,6 +129,8 @@ class Ledger(Reads, Protocol):
 
     reads_wait: bool
     """Whether a read may wait for a network, so that an event loop must not call it inline."""
+    may_lose: bool
+    """Whether a fail-over may take back facts that were read already: they were not confirmed."""
 
     def commit(self, *writes: Write) -> list[int]:
         """Do the writes in order, durably, and return the head of each one's log after it.
@@ -193,6 +200,10 @@ class Ledger(Reads, Protocol):
         For who lost a race and tries again: without it, many who read, change and write one log
         undo each other's chances. It protects nothing; `expect` does.
         """
+        ...
+
+    def bounded(self) -> AbstractContextManager[None]:
+        """Hide a fail-over for one time in all that this thread asks meanwhile, not in each."""
         ...
 
     def still(self) -> AbstractContextManager[Reads]:

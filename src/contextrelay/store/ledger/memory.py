@@ -19,6 +19,8 @@ class MemoryLedger:
     """Logs and rows as Python values, for tests and for stores that need not last."""
 
     reads_wait = False
+    may_lose = False
+    bounded = nullcontext
 
     def __init__(self) -> None:
         self._lock = RLock()

@@ -14,7 +14,7 @@ another node: it is asked for with the index entries, and a write that comes lat
 after that is refused, so that locking the ledger has to wait only as long.
 
 Rule: one script does one write, so it is whole or absent. Index entries are written before it and
-checked on read. A script that writes is sent once: after a lost reply (Unavailable) the caller
+checked on read. A script that writes is done once: after a lost reply (Unavailable) the caller
 reads past `expect` and looks for its fact, which carries an id made by its writer.
 
 How durable an answered write is, is the server's setting: appendonly yes, appendfsync always; and
@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from hashlib import sha1
 
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.limits import RETRIES_MAX
@@ -88,6 +89,8 @@ class RedisLedger:
         if "{" in prefix or "}" in prefix:
             raise Invalid(f"{prefix!r} cannot begin a key", "use a prefix without braces")
         self.client = connect(server) if isinstance(server, str) else server
+        self.may_lose = self.client.is_guarded or self.client.clustered
+        self.bounded = self.client.bounded
         self._prefix = prefix
         self._channel = f"{prefix}:hear"
         self._logs = Index(self.client, prefix, "logs")
@@ -143,6 +146,10 @@ class RedisLedger:
         return found[:limit]
 
     def commit(self, *writes: Write) -> list[int]:
+        with self.client.bounded():
+            return self._commit(writes)
+
+    def _commit(self, writes: Sequence[Write]) -> list[int]:
         for write in writes:
             refuse_nul(write.log, *(row.kind for row in write.rows))
         # A single server takes all writes in one trip. On a cluster each log has its own slot, so
@@ -300,7 +307,8 @@ class RedisLedger:
         for write in writes:
             keys += self._keys(write.log)
             expect = "" if write.expect is None else write.expect
-            args += [write.log, expect, len(write.facts), len(write.rows), *write.facts]
+            after = sha1(write.after).hexdigest() if write.after and self.may_lose else ""
+            args += [write.log, expect, after, len(write.facts), len(write.rows), *write.facts]
             for row in write.rows:
                 args += [field_of(row.kind, row.key), packed(row)]
         return self._script(WRITE, keys, args)

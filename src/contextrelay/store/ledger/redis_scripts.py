@@ -37,8 +37,9 @@ return answer
 """
 
 # KEYS: h f r k of each write's log. ARGV: the deadline, the channel, the number of writes; then for
-# each: log, expect or '', the numbers of facts and rows, facts, and field and value of each row,
-# where '' deletes. It calls once a row and unpacks nothing: Lua's stack ends near 8,000 values.
+# each: log, expect or '', the SHA-1 of its newest fact or '', the numbers of facts and rows, facts,
+# and field and value of each row, where '' deletes. It calls once a row and unpacks nothing: Lua's
+# stack ends near 8,000 values.
 WRITE = f"""{REFUSE_LATE}{REFUSE_LOCKED}
 local at, key = 3, 0
 local function arg() at = at + 1 return ARGV[at] end
@@ -46,9 +47,11 @@ local answer = {{0}}
 for _ = 1, tonumber(ARGV[3]) do
   local h, f, r, k = KEYS[key + 1], KEYS[key + 2], KEYS[key + 3], KEYS[key + 4]
   key = key + 4
-  local log, expect, facts, rows = arg(), arg(), tonumber(arg()), tonumber(arg())
+  local log, expect, after, facts, rows = arg(), arg(), arg(), tonumber(arg()), tonumber(arg())
   local head = tonumber(redis.call('GET', h) or 0)
-  if expect ~= '' and tonumber(expect) ~= head then
+  local newest = after ~= '' and redis.call('XREVRANGE', f, '+', '-', 'COUNT', 1)[1]
+  local is_other = newest and redis.sha1hex(newest[2][2]) ~= after
+  if is_other or expect ~= '' and tonumber(expect) ~= head then
     answer[1] = {STALE}
     answer[#answer + 1] = head
     return answer

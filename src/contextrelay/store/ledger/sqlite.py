@@ -85,7 +85,8 @@ def connect(path: Path) -> sqlite3.Connection:
 class SqliteLedger(SqliteReads):
     """A ledger in one SQLite file."""
 
-    reads_wait = False
+    reads_wait = may_lose = False
+    bounded = nullcontext
 
     def __init__(self, path: Path, connect: Connect = connect) -> None:
         self._path = path

@@ -14,6 +14,8 @@ class LedgerView:
     def __init__(self, inner: Ledger) -> None:
         self._inner = inner
         self.reads_wait = inner.reads_wait
+        self.may_lose = inner.may_lose
+        self.bounded = inner.bounded
 
     def last(self, log: str) -> int:
         return self._inner.last(log)

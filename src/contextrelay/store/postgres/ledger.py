@@ -66,6 +66,8 @@ class PostgresLedger(PostgresReads):
     """Logs and rows in a schema of a database."""
 
     reads_wait = True
+    may_lose = False
+    bounded = nullcontext
 
     def __init__(self, server: Client | str) -> None:
         self.client = Client(server) if isinstance(server, str) else server

@@ -7,9 +7,10 @@ twice; `once` is sent at most once, and an Unavailable from it leaves open wheth
 from __future__ import annotations
 
 import re
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
 from redis import Redis, RedisCluster, SSLConnection
@@ -22,7 +23,16 @@ from redis.sentinel import Sentinel
 
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.store.redis.address import Address, parse
-from contextrelay.store.redis.complaints import CONNECTIONS_MAX, HOPELESS, ours, unconfirmed
+from contextrelay.store.redis.complaints import (
+    CONNECTIONS_MAX,
+    HOPELESS,
+    Unsure,
+    has_no_file,
+    is_undone,
+    ours,
+    unconfirmed,
+)
+from contextrelay.store.redis.lookout import LOOK_S_MAX, Lookout
 
 Word = str | bytes | int
 Command = tuple[Word, ...]
@@ -32,20 +42,23 @@ FIRST_PAUSE_S = 0.05
 PAUSE_S_MAX = 0.5
 # How long what may be sent again is: at the start, and during a fail-over.
 FIRST_S_MAX = 1.5
-CONFIRM_S_MAX = 6.0
+CONFIRM_S_MAX = 5.0
 ANSWER_S_MAX = 10.0
 CONNECT_S_MAX = 5.0
-# Of one of several tries, and of a sentinel; and how long a server waits for its replicas: a file
-# that is synced every second takes more than one.
-GUARDED_S_MAX = 3.0
+# Of one of several tries, and of a sentinel; and how long a server waits for its replicas, twice:
+# a file that is synced every second takes more than one.
+GUARDED_S_MAX = 2.5
+GUARDED_CONNECT_S_MAX = 1.0
 SENTINEL_S_MAX = 0.5
-WAIT_MS = 1_500
+WAIT_MS = 1_200
 # An idle connection is tried with a PING after this long: a dead one is then replaced before a
 # command that must not be repeated is sent on it.
 IDLE_S_MAX = 15
 SCANNED_KEYS = 1_000
 
-assert CONFIRM_S_MAX + GUARDED_S_MAX < ANSWER_S_MAX
+# Of a host that swallows what is sent to it nothing is heard but these ends.
+assert 2 * WAIT_MS / 1_000 < GUARDED_S_MAX
+assert CONFIRM_S_MAX + GUARDED_CONNECT_S_MAX + GUARDED_S_MAX + LOOK_S_MAX < ANSWER_S_MAX
 
 
 def connect(url: str) -> Client:
@@ -61,7 +74,7 @@ def connect(url: str) -> Client:
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
         "socket_timeout": GUARDED_S_MAX if is_guarded else ANSWER_S_MAX,
-        "socket_connect_timeout": GUARDED_S_MAX if is_guarded else CONNECT_S_MAX,
+        "socket_connect_timeout": GUARDED_CONNECT_S_MAX if is_guarded else CONNECT_S_MAX,
         "health_check_interval": IDLE_S_MAX,
         "max_connections": CONNECTIONS_MAX,
     }
@@ -100,9 +113,18 @@ def _by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
 
 def _cluster(address: Address, options: dict[str, Any]) -> RedisCluster:
     try:
-        return cast(Any, RedisCluster).from_url(address.url, **options)
+        found = cast(Any, RedisCluster).from_url(address.url, **options)
+        Lookout(found.nodes_manager)
+        return found
     except (foreign.RedisError, foreign.RedisClusterException) as error:
         raise ours(error, address.shown, sent_once=False) from error
+
+
+class _End(threading.local):
+    """When this thread's time is over, where several things share one; 0: none failed yet."""
+
+    is_shared = False
+    at_s = 0.0
 
 
 class Client:
@@ -116,6 +138,7 @@ class Client:
         self._said = address
         self._replicas = 0
         self._was_up = False
+        self._end = _End()
         self._redis = redis
         self._execute: Callable[..., Any] = cast(Any, redis).execute_command
         self._ahead_ms = 0
@@ -129,13 +152,13 @@ class Client:
         return self._repeat(lambda: self._pipe(commands, atomic=False)) if commands else []
 
     def once(self, *words: Word) -> Any:
-        """Send a command at most once."""
-        return self._guard(lambda: self._execute(*words), sent_once=True)
+        """Send a command at most once, except where it was not done for sure."""
+        return self._repeat(lambda: self._execute(*words), sent_once=True)
 
     def once_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Do all commands as one, at most once. Only for a single server: slots forbid it."""
+        """Do all commands as one, as `once` does. Only for a single server: slots forbid it."""
         assert not self.clustered
-        return self._guard(lambda: self._pipe(commands, atomic=True), sent_once=True)
+        return self._repeat(lambda: self._pipe(commands, atomic=True), sent_once=True)
 
     def settle(self, *words: Word) -> Any:
         """Send a command that may be done twice, until it is as durable as the address says."""
@@ -146,11 +169,7 @@ class Client:
         if not self._replicas:
             self.ask_all(commands)
             return
-        by_node: dict[str, list[Command]] = {}
-        for command in commands:
-            node = self._node_of(command).name if self.clustered else ""
-            by_node.setdefault(node, []).append(command)
-        for some in by_node.values():
+        for some in self._repeat(lambda: self._by_node(commands)):
             self.write(some)
 
     def write(self, commands: Sequence[Command]) -> list[Any]:
@@ -161,22 +180,24 @@ class Client:
         """
         if not self.is_guarded:
             return [self.once(*commands[0])] if self.clustered else self.once_all(commands)
-        deadline, pause_s = time.monotonic() + CONFIRM_S_MAX, FIRST_PAUSE_S
-        while True:
-            problem: Unavailable | None = None
-            try:
-                answers = self._guard(lambda: self._confirmed(commands), sent_once=True)
-                if answers is not None:
-                    return answers
-            except Unavailable as error:
-                if isinstance(error.__cause__, HOPELESS):
-                    raise
-                problem = error
-                self._look_again()
-            if time.monotonic() + pause_s > deadline:
-                raise unconfirmed(self.address, self._replicas) from problem
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, PAUSE_S_MAX)
+        try:
+            return self._repeat(lambda: self._confirmed(commands))
+        except Unavailable as error:
+            if isinstance(error.__cause__, HOPELESS):
+                raise
+            raise unconfirmed(self.address, self._replicas) from error
+
+    @contextmanager
+    def bounded(self) -> Generator[None]:
+        """Give all that this thread sends inside one time together, from what fails first."""
+        if self._end.is_shared:
+            yield
+            return
+        self._end.is_shared = True
+        try:
+            yield
+        finally:
+            self._end.is_shared, self._end.at_s = False, 0.0
 
     def keys(self, begin: str) -> Iterator[str]:
         """All keys that begin so, in no order; one may come twice. It looks at every key."""
@@ -239,31 +260,69 @@ class Client:
         key = command[3] if command[0] == "EVAL" else command[1]
         return cast(Any, self._redis).get_node_from_key(key)
 
-    def _confirmed(self, commands: Sequence[Command]) -> list[Any] | None:
-        """Send commands on one connection; their answers, or None where a replica lacks them.
+    def _by_node(self, commands: Sequence[Command]) -> list[list[Command]]:
+        by_node: dict[str, list[Command]] = {}
+        for command in commands:
+            node = self._node_of(command).name if self.clustered else ""
+            by_node.setdefault(node, []).append(command)
+        return list(by_node.values())
+
+    def _confirmed(self, commands: Sequence[Command]) -> list[Any]:
+        """Send commands to their node, as `_sent` does; those of slots that move, one by one."""
+        node = self._node_of(commands[0]) if self.clustered else None
+        try:
+            return self._sent(commands, node)
+        except Unsure:
+            raise
+        except (foreign.RedisError, foreign.RedisClusterException, OSError) as error:
+            is_asked = type(error) is foreign.AskError
+            if not is_asked:
+                self._look_again()
+            if isinstance(error, foreign.AskError) and len(commands) > 1:
+                return [answer for each in commands for answer in self._confirmed([each])]
+            if not is_asked:
+                raise
+            at = cast(Any, error)
+            other = cast(Any, self._redis).get_node(host=at.host, port=at.port)
+            if other is None:
+                self._look_again()
+                raise
+            return self._sent(commands, other, asking=True)
+
+    def _sent(self, commands: Sequence[Command], node: Any, *, asking: bool = False) -> list[Any]:
+        """Send commands on one connection; their answers, once every replica has them.
 
         The last that writes does so also where it is sent again: WAIT is for the writes of its own
         connection. WAITAOF is refused where the server keeps no such file, or does not know it.
         """
         redis = cast(Any, self._redis)
-        node = redis.get_redis_connection(self._node_of(commands[0])) if self.clustered else redis
+        server = redis.get_redis_connection(node) if node else redis
         number = self._replicas
         waits: list[Command] = []
         if number:
             waits = [("WAITAOF", 1, number, WAIT_MS), ("WAIT", number, WAIT_MS)]
-        with node.pipeline(transaction=False) as pipe:
-            for command in (*commands, *waits):
+        with server.pipeline(transaction=False) as pipe:
+            for command in commands:
+                if asking:
+                    pipe.execute_command("ASKING")
+                pipe.execute_command(*command)
+            for command in waits:
                 pipe.execute_command(*command)
             answers = pipe.execute(raise_on_error=False)
-        done, said = answers[: len(commands)], answers[len(commands) :]
+        step = 2 if asking else 1
+        count = len(commands) * step
+        done, said = answers[step - 1 : count : step], answers[count:]
         for answer in (*done, *said[1:]):
             if isinstance(answer, Exception):
                 raise answer
-        if said and not isinstance(said[0], Exception) and (said[0][0] < 1 or said[0][1] < number):
-            return None
-        if said and isinstance(said[0], Exception) and not _has_no_file(said[0]):
-            raise said[0]
-        return done if not said or said[1] >= number else None
+        if said and isinstance(said[0], Exception):
+            if not has_no_file(said[0]):
+                raise said[0]
+        elif said and (said[0][0] < 1 or said[0][1] < number):
+            raise Unsure("a file lacks it")
+        if said and said[1] < number:
+            raise Unsure("a replica lacks it")
+        return done
 
     def _look_again(self) -> None:
         """After a fail-over, find out who has which slots."""
@@ -291,19 +350,31 @@ class Client:
             raise
         return hearing
 
-    def _repeat(self, send: Callable[[], Answer]) -> Answer:
-        # Where nobody was ever reached, it is no fail-over that is waited for.
-        hidden_s = CONFIRM_S_MAX if self.is_guarded and self._was_up else FIRST_S_MAX
-        deadline, pause_s = time.monotonic() + hidden_s, FIRST_PAUSE_S
+    def _repeat(self, send: Callable[[], Answer], *, sent_once: bool = False) -> Answer:
+        began_s, pause_s = time.monotonic(), FIRST_PAUSE_S
         while True:
             try:
-                return self._guard(send, sent_once=False)
+                return self._guard(send, sent_once=sent_once)
             except Unavailable as error:
-                late = time.monotonic() + pause_s > deadline
-                if isinstance(error.__cause__, HOPELESS) or late:
+                cause = error.__cause__
+                may_send = is_undone(cause) if sent_once else not isinstance(cause, HOPELESS)
+                if not may_send or time.monotonic() + pause_s > self._deadline_s(began_s):
                     raise
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, PAUSE_S_MAX)
+
+    def _deadline_s(self, began_s: float) -> float:
+        """Until when to try; where several things share it, from the first that failed."""
+        if not self._end.is_shared:
+            return began_s + self._hidden_s()
+        if not self._end.at_s:
+            self._end.at_s = began_s + self._hidden_s()
+        return self._end.at_s
+
+    def _hidden_s(self) -> float:
+        """How long a fail-over is hidden; where nobody was ever reached, it is none."""
+        is_passing = (self.is_guarded or self.clustered) and self._was_up
+        return CONFIRM_S_MAX if is_passing else FIRST_S_MAX
 
     def _guard(self, send: Callable[[], Answer], *, sent_once: bool) -> Answer:
         try:
@@ -324,8 +395,3 @@ def _replicas_known(sentinel: Any, master: str) -> list[Any]:
         return sentinel.sentinel_slaves(master)
     except (foreign.RedisError, OSError):
         return []
-
-
-def _has_no_file(error: Exception) -> bool:
-    words = str(error)
-    return "appendonly is disabled" in words or "unknown command" in words

@@ -21,12 +21,37 @@ _NOT_NOW = (
     foreign.ReadOnlyError,
     foreign.ClusterError,
     foreign.TryAgainError,
+    foreign.AskError,
     foreign.RedisClusterException,
     OSError,
+)
+# Answers of a server that did nothing: a slot moves, it is no master, it is about to start.
+_UNDONE = (
+    foreign.AskError,
+    foreign.TryAgainError,
+    foreign.ClusterError,
+    foreign.SlotNotCoveredError,
+    foreign.ReadOnlyError,
+    foreign.BusyLoadingError,
 )
 # Answers that redis-py has no class for: the server cannot write to its disk, has too few replicas,
 # or is busy with somebody's script.
 _NOT_NOW_WORDS = ("MISCONF", "NOREPLICAS", "BUSY", "UNKILLABLE", "LOADING", "MASTERDOWN")
+
+
+class Unsure(foreign.RedisError):
+    """A write was done, and not by all that have to confirm it."""
+
+
+def is_undone(error: BaseException | None) -> bool:
+    """Whether what was sent was not done, and may be done if it is sent again."""
+    return isinstance(error, _UNDONE)
+
+
+def has_no_file(error: Exception) -> bool:
+    """Whether the server keeps no append-only file, or knows nothing of WAITAOF."""
+    words = str(error)
+    return "appendonly is disabled" in words or "unknown command" in words
 
 
 def ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
@@ -48,7 +73,7 @@ def ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
         hint = "check that a server listens at its address, then try again"
         message = f"the store's server does not answer{done}"
         return Unavailable(message, hint, place=f"{address}: {words}")
-    if isinstance(error, _NOT_NOW) or words.startswith(_NOT_NOW_WORDS):
+    if isinstance(error, (*_NOT_NOW, Unsure)) or words.startswith(_NOT_NOW_WORDS):
         message = f"the store's server cannot answer now: {words}"
         return Unavailable(message, "try again in a moment", place=address)
     message = f"the store's server refused a command: {words}"

@@ -1,12 +1,13 @@
 """Hints over Redis pub/sub: a thread that calls a listener with the log that has news.
 
 Rule: what is published while nobody is subscribed is lost. So whenever the subscription was away,
-the listener hears None: "some log".
+the listener hears None: "some log". A server that says nothing, not even to a PING, is away.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -20,6 +21,8 @@ POLL_S = 0.25
 FIRST_PAUSE_S = 0.1
 PAUSE_S_MAX = 5.0
 READY_S_MAX = 5.0
+PING_S = 2.0
+SILENT_S_MAX = 5.0
 
 
 class Hints:
@@ -73,10 +76,19 @@ class Hints:
                 pause_s = min(pause_s * 2, PAUSE_S_MAX)
 
     def _pass_on(self, hearing: PubSub) -> None:
+        heard_s = pinged_s = time.monotonic()
         while not self._stopped.is_set():
             message = _next(hearing, POLL_S)
-            if message is not None and message["type"] == "message" and not self._stopped.is_set():
-                self._hear(message["data"].decode())
+            now_s = time.monotonic()
+            if message is not None:
+                heard_s = now_s
+                if message["type"] == "message" and not self._stopped.is_set():
+                    self._hear(message["data"].decode())
+            elif now_s - heard_s > SILENT_S_MAX:
+                raise RedisError("the server says nothing")
+            elif now_s - max(heard_s, pinged_s) > PING_S:
+                cast(Any, hearing).ping()
+                pinged_s = now_s
 
 
 def _next(hearing: PubSub, timeout_s: float) -> dict[str, Any] | None:

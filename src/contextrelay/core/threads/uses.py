@@ -1,0 +1,42 @@
+"""Uses: how often a thread used capabilities, and the figures that its state shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from contextrelay.core.artifacts.holds import Weights
+from contextrelay.model.thread import CALLED, INVOKED, Event
+
+
+class Uses(Struct, frozen=True):
+    """How often capabilities were invoked in a thread, and how often the cache had the result."""
+
+    hops: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+
+    def after(self, *events: Event) -> Uses:
+        """The figures once these events have happened."""
+        hops, hits, misses = self.hops, self.cache_hits, self.cache_misses
+        for event in events:
+            if event.type == CALLED:
+                hops += 1
+            elif event.type == INVOKED and event.detail.get("cache_hit") is True:
+                hops, hits = hops + 1, hits + 1
+            elif event.type == INVOKED:
+                misses += 1
+        return Uses(hops, hits, misses)
+
+
+def metrics_of(weights: Weights, uses: Uses, state_bytes: int) -> dict[str, Any]:
+    """The figures that a version of the state shows."""
+    return {
+        "cache_hits": uses.cache_hits,
+        "cache_misses": uses.cache_misses,
+        "tokens_estimate": state_bytes // 4,
+        # A state has counts: where previews are longer than what they are of, nothing is avoided.
+        "tokens_avoided": max(0, weights.naive_tokens - weights.actual_tokens),
+        "hop_count": uses.hops,
+    }
