@@ -51,7 +51,6 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.context",
         "google.protobuf.message",
     ),
-    "context/distributed.py": ("redis",),
     "context/monitoring.py": ("prometheus_client",),
     "core/answer.py": (
         "contextrelay.core.accounting.usage",

@@ -1,14 +1,15 @@
-"""Sessions of the article's layer, shared through a real Valkey."""
+"""Sessions of the article's layer, shared through a real Valkey, and on every other engine."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from redis import Redis
 
-from contextrelay import Broken
+from contextrelay import Broken, Invalid
 from contextrelay.context import (
     AgentCoordinator,
     ContextAwareIntentAgent,
@@ -18,7 +19,7 @@ from contextrelay.context import (
     ContextType,
     DistributedContextStore,
 )
-from tests.store.engines import Servers
+from tests.store.engines import Servers, new_prefix, url_of
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,48 @@ def a_session(blocks: int = 3) -> tuple[ContextManager, ContextPackage]:
             session.session_id, f"grüße {number}", ContextType.USER, 0.5, {"number": str(number)}
         )
     return manager, session
+
+
+def address_of(engine: str, servers: Servers, folder: Path) -> str:
+    match engine:
+        case "memory":
+            return f"memory:{new_prefix()}"
+        case "sqlite":
+            return str(folder / "store")
+        case _:
+            return f"{url_of(engine, servers)}?prefix={new_prefix()}"
+
+
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "redis", "redis-cluster", "postgres"])
+def test_every_engine_keeps_sessions(engine: str, servers: Servers, tmp_path: Path) -> None:
+    """Promises K2 and G2: several servers share them; partial update, delete."""
+    address = address_of(engine, servers, tmp_path)
+    store, other = DistributedContextStore(address), DistributedContextStore(address)
+    manager, session = a_session(1_200)
+    store.store_session(session)
+    assert other.retrieve_session(session.session_id) == session
+
+    gone = session.blocks[0].id
+    manager.drop(session, {0: "for a test"})
+    other.store_session(session)
+    changed = ContextBlock(session.blocks[0].id, "changed", 0.9, ContextType.USER)
+    store.update_block(session.session_id, changed)
+    found = other.retrieve_session(session.session_id)
+    store.delete_session(session.session_id)
+    store.delete_session(session.session_id)
+
+    assert found is not None
+    assert gone not in {block.id for block in found.blocks}
+    assert found.blocks[0].content == "changed"
+    assert found.blocks[1:] == session.blocks[1:]
+    assert other.retrieve_session(session.session_id) is None
+    store.close()
+    other.close()
+
+
+def test_a_server_is_no_place_for_sessions() -> None:
+    with pytest.raises(Invalid, match="unknown scheme 'http'"):
+        DistributedContextStore("http://127.0.0.1:1")
 
 
 def test_a_session_is_shared_whole_and_expires(url: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 import contextrelay.core
 from contextrelay import Relay
 from contextrelay.core import schema
+from contextrelay.core.packing.sessions import LedgerSessions
 from contextrelay.core.schema import COUNTERS, ENGINE, LOGS, Kind, split_log, walk_logs
 from contextrelay.errors import RelayError
 from contextrelay.logic.state.schema import fact
@@ -74,6 +75,9 @@ def test_a_store_in_use_holds_nothing_but_what_the_schema_names() -> None:
     relay.transport.ask(PutHook(task, "h1", {"url": "x"}))
     relay.transport.ask(PutSent(task, Sent(thread=task, after=1, key=None)))
     stores = stores_of(relay)
+    sessions = LedgerSessions(stores.ledger)
+    sessions.put_blocks("one", {"b1": b"{}"})
+    sessions.put("one", {}, (), clock.at_ms, ttl_s=60)
     found = kinds_in(stores.ledger)
     for _ in range(3):
         clock.pass_ms(2 * DAY_MS)

@@ -35,7 +35,7 @@ LAST_USED = "i/u"
 RESULTS, KEYS = "k/", "key/"
 REQUESTS, RATES = "o/", "rate/"
 RESTORE = LOCK_LOG
-SWEEP = "sweep"
+SESSIONS, SWEEP = "s/", "sweep"
 THREADS = "t/"
 TENANTS = "x/"
 
@@ -70,6 +70,10 @@ def request_log(key_sha256: str) -> str:
 
 def result_log(cache_key: str) -> str:
     return f"{RESULTS}{cache_key}"
+
+
+def session_log(session: str) -> str:
+    return f"{SESSIONS}{session}"
 
 
 def thread_index(kind: str | None) -> str:
@@ -107,6 +111,7 @@ class Kind:
     ASKED = "asked"
     AT = "at"
     BLOBS = PLACE_KIND
+    BLOCK = "block"
     BODY = "body"
     BUCKET = "bucket"
     CHECKPOINT = "checkpoint"
@@ -133,6 +138,7 @@ class Kind:
     READ = "read"
     REF = "ref"
     RESULT = "result"
+    SESSION = "session"
     SHOWN = "shown"
     SNAPSHOT = "snapshot"
     STEP = "step"
@@ -269,9 +275,22 @@ ENGINE = "(the engine)"
 _GONE, _FREED = "with the artifact", "when no artifact has it"
 _THREAD, _REMOVED = "with the thread", "when it is removed"
 _AGAIN = Rows(Kind.ONCE, "request", "the answer to a request with a key", "idempotency", "a day on")
+_INDEXED = (
+    Rows(Kind.REF, "time, ref", "hash of an artifact", "artifacts/catalog", _GONE),
+    Rows(Kind.HANDOFF, "time, ref", "hash of a handoff", "artifacts/catalog", _GONE),
+)
+_LAST = (
+    Rows(Kind.FOLDER, "key, path", "thread last used there", "threads/threads", "never"),
+    Rows(Kind.PUSHED, "key, place", "ref last pushed there", "artifacts/records", "never"),
+)
 _LISTED = (Rows(Kind.THREAD, "time, id", "nothing", "threads/threads", _THREAD),)
+_NAMED = (Rows(Kind.THREAD, "name, time, id", "nothing", "threads/threads", _THREAD),)
 _PACED = (Rows(Kind.BUCKET, ONLY, "what is left of a key's rate", "access/rates", "a day on"),)
 _RESULT = (Rows(Kind.RESULT, ONLY, "ref of a result", "capabilities/result_cache", "at its end"),)
+_SESSION = (
+    Rows(Kind.SESSION, ONLY, "agent, version, ids of blocks", "packing/sessions", "at its end"),
+    Rows(Kind.BLOCK, "id", "a block as JSON", "packing/sessions"),
+)
 _SENT = Rows(Kind.HOOK, "thread", "how far its hooks were served", "threads/hooks", "at its end")
 _SWEPT = (Rows(Kind.CURSOR, ONLY, "the last time swept", "maintenance/sweep", "never"),)
 
@@ -315,33 +334,12 @@ LOGS: tuple[Log, ...] = (
             _AGAIN,
         ),
     ),
-    Log(
-        f"{ARTIFACT_INDEX}<day>",
-        "none",
-        "never",
-        (
-            Rows(Kind.REF, "time, ref", "hash of an artifact", "artifacts/catalog", _GONE),
-            Rows(Kind.HANDOFF, "time, ref", "hash of a handoff", "artifacts/catalog", _GONE),
-        ),
-    ),
+    Log(f"{ARTIFACT_INDEX}<day>", "none", "never", _INDEXED),
     Log(ADDED, "time and ref of each artifact, by commit", "never; a sweep leaves 10,000"),
-    Log(
-        THREAD_NAMES,
-        "empty, one for each thread with a name",
-        "never",
-        (Rows(Kind.THREAD, "name, time, id", "nothing", "threads/threads", _THREAD),),
-    ),
+    Log(THREAD_NAMES, "empty, one for each thread with a name", "never", _NAMED),
     Log(THREAD_INDEX, "none", "never", _LISTED),
     Log(f"{KIND_INDEXES}<kind>", "none", "never", (*_LISTED, _SENT)),
-    Log(
-        LAST_USED,
-        "none",
-        "never",
-        (
-            Rows(Kind.FOLDER, "key, path", "thread last used there", "threads/threads", "never"),
-            Rows(Kind.PUSHED, "key, place", "ref last pushed there", "artifacts/records", "never"),
-        ),
-    ),
+    Log(LAST_USED, "none", "never", _LAST),
     Log(f"{RESULTS}<cache key>", "none", "with its row", _RESULT),
     Log(
         f"{KEYS}<id>",
@@ -369,6 +367,7 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.UNFINISHED, ONLY, "left by an old version's restore", "transfer/store_lock"),
         ),
     ),
+    Log(f"{SESSIONS}<id>", "empty, the last one", "with its row", _SESSION),
     Log(SWEEP, "none", "never", _SWEPT),
     Log(
         f"{THREADS}<thread>",

@@ -21,6 +21,7 @@ from contextrelay.core.artifacts.lifetime import bury, settle
 from contextrelay.core.artifacts.records import find, find_tombstone, is_over
 from contextrelay.core.capabilities import result_cache
 from contextrelay.core.channels.retention import apply_retention
+from contextrelay.core.packing.sessions import forget_ended
 from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,
@@ -110,6 +111,8 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
             _drop(stores, log)
         elif row.kind == Kind.ONCE:
             stores.ledger.commit(Write(log, rows=(Row(Kind.ONCE, row.key, None),)))
+        elif row.kind == Kind.SESSION:
+            forget_ended(stores.ledger, log, now_ms)
         elif row.kind == Kind.GONE:
             from contextrelay.core.threads.threads import (
                 settle_gone,  # Seldom: it brings a lot along.
