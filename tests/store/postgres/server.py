@@ -37,14 +37,14 @@ SETTINGS = (
 
 
 class PostgresServer:
-    """One server with one database, kept in a folder that goes with it."""
+    """One server with one database, in a folder that goes with it: in `within`, or in memory."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, within: str | None = FAST, **settings: str) -> None:
         self._bin = folder_of_binaries()
         needs("postgres", self._bin is not None and find_spec("psycopg") is not None)
         self.port = free_port()
         self._settings = [*SETTINGS, *(f"{name}={value}" for name, value in settings.items())]
-        self._folder = Path(tempfile.mkdtemp(prefix="relay-postgres-", dir=FAST))
+        self._folder = Path(tempfile.mkdtemp(prefix="relay-postgres-", dir=within))
         self._as_user: dict[str, Any] = {}
         if os.geteuid() == 0:
             self._as_user = {"user": "nobody", "group": "nogroup", "extra_groups": []}

@@ -79,6 +79,9 @@ LOCK_LATE_MS = 5_000
 
 assert LOCK_LATE_MS < LATE_MS
 
+Script = tuple[str, list[Word], list[Word]]
+"""A script with its KEYS, and those of its ARGV that are its own."""
+
 
 class RedisLedger:
     """Logs and rows on Redis or Valkey."""
@@ -172,17 +175,15 @@ class RedisLedger:
     def trim(self, log: str, before: int) -> None:
         if before <= 1:
             return
-        keys = (self._key(log, "h"), self._key(log, "f"))
+        keys: list[Word] = [self._key(log, "h"), self._key(log, "f")]
         # A head alone is something, so the log goes into the index as if a fact were written.
         likewise = Write(log, facts=(b"",))
-        self._do([likewise], lambda late_ms: self._script(TRIM, keys, (late_ms, before)))
+        self._do([likewise], lambda late_ms: (TRIM, keys, [late_ms, before]))
 
     def drop(self, log: str, expect: int) -> None:
         seen_ms = self.client.now_ms()
         keys = self._keys(log)
-        _, head = self._do(
-            [Write(log)], lambda late_ms: self._script(DROP, keys, (late_ms, expect))
-        )
+        _, head = self._do([Write(log)], lambda late_ms: (DROP, keys, [late_ms, expect]))
         if head != expect:
             raise Stale(log, head)
         self._logs.forget([log.encode()], seen_ms)
@@ -254,19 +255,24 @@ class RedisLedger:
     def _do(
         self,
         writes: Sequence[Write],
-        script: Callable[[int], Command],
+        script: Callable[[int], Script],
         stamp_ms: int | None = None,
     ) -> list[int]:
-        """Write index entries, then run one script; both again where the script came too late."""
+        """Write index entries and run one script; both again where that came too late.
+
+        On a cluster the entries are on other nodes, and come first; else the script writes them.
+        """
         late_ms = LOCK_LATE_MS if self.client.clustered else LATE_MS
         for _ in range(RETRIES_MAX):
+            places: list[Word] = []
             if self.client.clustered:
                 stamp_ms = stamp_ms or self._indexed(writes)
-                answer = self.client.write([script(stamp_ms + late_ms)])[-1]
             else:
                 stamp_ms = self.client.now_ms()
-                entries = self._entries(writes, stamp_ms)
-                answer = self.client.write([*entries, script(stamp_ms + late_ms)])[-1]
+                logs, dues = _names(writes)
+                places = self._logs.places(logs) + self._dues.places(dues)
+            command = self._command(*script(stamp_ms + late_ms), places, stamp_ms)
+            answer = self.client.write([command])[0]
             if answer[0] == LOCKED:
                 raise locked()
             if answer[0] != LATE:
@@ -281,7 +287,8 @@ class RedisLedger:
 
     def _indexed(self, writes: Sequence[Write]) -> int:
         stamp_ms = self.client.now_ms()
-        entries = self._entries(writes, stamp_ms)
+        logs, dues = _names(writes)
+        entries = self._logs.entries(logs, stamp_ms) + self._dues.entries(dues, stamp_ms)
         if self.client.is_guarded:
             self.client.settle_all(entries)
             entries = []
@@ -290,18 +297,7 @@ class RedisLedger:
             raise locked()
         return stamp_ms
 
-    def _entries(self, writes: Sequence[Write], stamp_ms: int) -> list[Command]:
-        logs: dict[bytes, None] = {}
-        dues: dict[bytes, None] = {}
-        for write in writes:
-            if write.facts or any(row.body is not None for row in write.rows):
-                logs[write.log.encode()] = None
-            for row in write.rows:
-                if row.body is not None and row.due_ms is not None:
-                    dues[due_name(write.log, row)] = None
-        return self._logs.entries(logs, stamp_ms) + self._dues.entries(dues, stamp_ms)
-
-    def _write(self, writes: Sequence[Write], late_ms: int) -> Command:
+    def _write(self, writes: Sequence[Write], late_ms: int) -> Script:
         keys: list[Word] = []
         args: list[Word] = [late_ms, self._channel, len(writes)]
         for write in writes:
@@ -311,10 +307,13 @@ class RedisLedger:
             args += [write.log, expect, after, len(write.facts), len(write.rows), *write.facts]
             for row in write.rows:
                 args += [field_of(row.kind, row.key), packed(row)]
-        return self._script(WRITE, keys, args)
+        return WRITE, keys, args
 
-    def _script(self, lua: str, keys: Sequence[Word], args: Sequence[Word]) -> Command:
+    def _command(
+        self, lua: str, keys: list[Word], args: list[Word], places: list[Word], stamp_ms: int
+    ) -> Command:
         """A script that is refused where another has locked the ledger."""
+        args = [*args, *places, stamp_ms, len(places) // 2]
         if self.client.clustered:
             return self._guarded(("EVAL", lua, len(keys), *keys, *args, "", ""), keys[0])
         locked = (self._key(LOCK_LOG, "r"), *args, LOCK_FIELD, b":" + current_token())
@@ -369,5 +368,19 @@ class RedisLedger:
     def _key(self, log: str, part: str) -> str:
         return f"{self._prefix}:{{{without_braces(log)}}}:{part}"
 
-    def _keys(self, log: str) -> list[str]:
-        return [self._key(log, part) for part in "hfrk"]
+    def _keys(self, log: str) -> list[Word]:
+        start = self._key(log, "")
+        return [start + part for part in "hfrk"]
+
+
+def _names(writes: Sequence[Write]) -> tuple[dict[bytes, None], dict[bytes, None]]:
+    """What an index has to have before writes are done: logs, and rows that are due."""
+    logs: dict[bytes, None] = {}
+    dues: dict[bytes, None] = {}
+    for write in writes:
+        if write.facts or any(row.body is not None for row in write.rows):
+            logs[write.log.encode()] = None
+        for row in write.rows:
+            if row.body is not None and row.due_ms is not None:
+                dues[due_name(write.log, row)] = None
+    return logs, dues

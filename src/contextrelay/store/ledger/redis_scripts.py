@@ -8,11 +8,18 @@ STALE = 1
 LOCKED = -2
 
 # After REFUSE_LATE. The last two of ARGV: the field of the lock in the last of KEYS, or nothing on
-# a cluster; and the value that it has to have.
+# a cluster; and the value that it has to have. Before them index entries, as store/redis/index.py
+# writes them on a cluster, where they are on other nodes: shard and name of each, then their stamp
+# and their number.
 REFUSE_LOCKED = f"""
 local field = ARGV[#ARGV - 1]
 if field ~= '' and (redis.call('HGET', KEYS[#KEYS], field) or ':') ~= ARGV[#ARGV] then
   return {{{LOCKED}, 0}}
+end
+local stamp, names = ARGV[#ARGV - 3], tonumber(ARGV[#ARGV - 2])
+for i = #ARGV - 3 - 2 * names, #ARGV - 4, 2 do
+  redis.call('ZADD', ARGV[i] .. ':t', 'GT', stamp, ARGV[i + 1])
+  redis.call('ZADD', ARGV[i], 0, ARGV[i + 1])
 end
 """
 

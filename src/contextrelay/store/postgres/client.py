@@ -69,6 +69,7 @@ class Client:
         self.address = without_password(url)
         self._idle: deque[Connection] = deque()
         self._free = threading.BoundedSemaphore(POSTGRES_CONNECTIONS_MAX)
+        self._spelled: dict[str, bytes] = {}
         self._was_up = False
         self._is_closed = False
         _clients.add(self)
@@ -131,7 +132,10 @@ class Client:
 
     def spelled(self, sql: str) -> bytes:
         """A statement with the schema's name in it, where it says {store}."""
-        return sql.replace("{store}", f'"{self.prefix}"').encode()
+        found = self._spelled.get(sql)
+        if found is None:
+            found = self._spelled[sql] = sql.replace("{store}", f'"{self.prefix}"').encode()
+        return found
 
     def close(self) -> None:
         self._is_closed = True
@@ -140,21 +144,6 @@ class Client:
                 self._idle.pop().close()
 
     def _send(self, sql: str, values: Values, *, sent_once: bool = False) -> list[Any]:
-        with self._borrowed() as connection:
-            return self._execute(connection, sql, values, sent_once=sent_once)
-
-    def _execute(
-        self, connection: Connection, sql: str, values: Values, *, sent_once: bool = False
-    ) -> list[Any]:
-        try:
-            # Without values it may be several statements at once: those of a step of the schema.
-            cursor = connection.execute(self.spelled(sql), values or None, binary=bool(values))
-            return cursor.fetchall() if cursor.description else []
-        except psycopg.Error as error:
-            raise translate(error, self.address, sent_once=sent_once) from error
-
-    @contextmanager
-    def _borrowed(self) -> Generator[Connection]:
         if not self._free.acquire(timeout=BUSY_MS_MAX / 1_000):
             raise Unavailable(
                 f"all {POSTGRES_CONNECTIONS_MAX} connections to the store's server are in use",
@@ -164,16 +153,29 @@ class Client:
         try:
             connection = self._one_alive()
             try:
-                yield connection
+                return self._execute(connection, sql, values, sent_once=sent_once)
             finally:
-                if connection.info.transaction_status == TransactionStatus.IDLE:
-                    self._idle.append(connection)
-                    if self._is_closed:
-                        self.close()
-                else:
-                    connection.close()
+                self._give_back(connection)
         finally:
             self._free.release()
+
+    def _execute(
+        self, connection: Connection, sql: str, values: Values, *, sent_once: bool = False
+    ) -> list[Any]:
+        try:
+            # Without values it may be several statements at once: those of a step of the schema.
+            cursor = connection.execute(self.spelled(sql), values or None, binary=bool(values))
+            return [] if cursor.rownumber is None else cursor.fetchall()
+        except psycopg.Error as error:
+            raise translate(error, self.address, sent_once=sent_once) from error
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            self._idle.append(connection)
+            if self._is_closed:
+                self.close()
+        else:
+            connection.close()
 
     def _one_alive(self) -> Connection:
         """An idle connection to which the server has said nothing: it would say good-bye."""

@@ -1,6 +1,6 @@
 """The ledger on PostgreSQL: several servers, one store.
 
-A commit is one call of a function of the schema (schema/0001.sql): one trip, one transaction. It
+A commit is one call of a function of the schema (schema/0002.sql): one trip, one transaction. It
 locks the entries of its logs, in order, until its end; so the numbers of a log have no gap, and
 nobody sees a number before those under it.
 
@@ -16,7 +16,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
 
 from psycopg import IsolationLevel
 
@@ -34,6 +33,7 @@ from contextrelay.store.ledger import (
     Write,
     current_token,
 )
+from contextrelay.store.postgres.arrays import bigints, bodies, ints, texts
 from contextrelay.store.postgres.client import Client
 from contextrelay.store.postgres.hints import Hints
 from contextrelay.store.postgres.reads import PostgresReads
@@ -184,7 +184,7 @@ def _answer(ticket: Ticket[Writes], heads: list[int | None]) -> None:
     ticket.answer = heads
 
 
-def _arguments(callers: Iterable[Writes]) -> list[list[Any]]:
+def _arguments(callers: Iterable[Writes]) -> list[bytes]:
     """The arrays that commit_writes takes."""
     writes = [(caller, write) for caller, some in enumerate(callers) for write in some]
     logs = sorted({write.log for _, write in writes})
@@ -195,20 +195,24 @@ def _arguments(callers: Iterable[Writes]) -> list[list[Any]]:
         for offset, body in enumerate(write.facts, 1)
     ]
     rows = [
-        (number, write.log, row.kind, row.key.encode(), row.body, row.due_ms)
+        (number, write.log, row)
         for number, (_, write) in enumerate(writes, 1)
         for row in write.rows
     ]
     return [
-        logs,
-        [caller for caller, _ in writes],
-        [place_of[write.log] for _, write in writes],
-        [-1 if write.expect is None else write.expect for _, write in writes],
-        [len(write.facts) for _, write in writes],
-        *_columns(facts, 4),
-        *_columns(rows, 6),
+        texts(logs),
+        ints([caller for caller, _ in writes]),
+        ints([place_of[write.log] for _, write in writes]),
+        bigints([-1 if write.expect is None else write.expect for _, write in writes]),
+        ints([len(write.facts) for _, write in writes]),
+        ints([number for number, _, _, _ in facts]),
+        texts([log for _, log, _, _ in facts]),
+        ints([offset for _, _, offset, _ in facts]),
+        bodies([body for _, _, _, body in facts]),
+        ints([number for number, _, _ in rows]),
+        texts([log for _, log, _ in rows]),
+        texts([row.kind for _, _, row in rows]),
+        bodies([row.key.encode() for _, _, row in rows]),
+        bodies([row.body for _, _, row in rows]),
+        bigints([row.due_ms for _, _, row in rows]),
     ]
-
-
-def _columns(entries: list[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    return [list(column) for column in zip(*entries, strict=True)] or [[]] * width

@@ -149,16 +149,11 @@ class Client:
 
     def ask_all(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands that may be done twice, in one go; between nodes they have no order."""
-        return self._repeat(lambda: self._pipe(commands, atomic=False)) if commands else []
+        return self._repeat(lambda: self._pipe(commands)) if commands else []
 
     def once(self, *words: Word) -> Any:
         """Send a command at most once, except where it was not done for sure."""
         return self._repeat(lambda: self._execute(*words), sent_once=True)
-
-    def once_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Do all commands as one, as `once` does. Only for a single server: slots forbid it."""
-        assert not self.clustered
-        return self._repeat(lambda: self._pipe(commands, atomic=True), sent_once=True)
 
     def settle(self, *words: Word) -> Any:
         """Send a command that may be done twice, until it is as durable as the address says."""
@@ -179,7 +174,8 @@ class Client:
             Unconfirmed: they may have been done, but not all replicas say so.
         """
         if not self.is_guarded:
-            return [self.once(*commands[0])] if self.clustered else self.once_all(commands)
+            (command,) = commands  # Each is as whole as a script makes it, several are not.
+            return [self.once(*command)]
         try:
             return self._repeat(lambda: self._confirmed(commands))
         except Unavailable as error:
@@ -330,9 +326,9 @@ class Client:
             with suppress(foreign.RedisError, foreign.RedisClusterException, OSError):
                 cast(Any, self._redis).nodes_manager.initialize()
 
-    def _pipe(self, commands: Sequence[Command], *, atomic: bool) -> list[Any]:
+    def _pipe(self, commands: Sequence[Command]) -> list[Any]:
         # A cluster's pipeline must not be given `transaction=False`.
-        options = {} if self.clustered else {"transaction": atomic}
+        options = {} if self.clustered else {"transaction": False}
         with cast(Any, self._redis).pipeline(**options) as pipe:
             for command in commands:
                 pipe.execute_command(*command)

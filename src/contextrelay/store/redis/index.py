@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from zlib import crc32
 
-from contextrelay.store.redis.client import Client, Command
+from contextrelay.store.redis.client import Client, Command, Word
 
 SHARDS = 16
 LATE_MS = 300_000
@@ -66,6 +66,10 @@ class Index:
             commands.append(("ZADD", shard, *zeros))
         return commands
 
+    def places(self, names: Iterable[bytes]) -> list[Word]:
+        """The shard of each name, and the name: what a script takes that writes entries itself."""
+        return [word for name in names for word in (self._shard(name), name)]
+
     def batches(self, low: bytes, high: bytes, size: int) -> Iterator[list[bytes]]:
         """Names between two ZRANGEBYLEX bounds, in order, in batches of about `size`."""
         page_max = max(SHARD_PAGE_MIN, 2 * size // SHARDS)
@@ -95,5 +99,8 @@ class Index:
     def _by_shard(self, names: Iterable[bytes]) -> dict[str, list[bytes]]:
         shards: dict[str, list[bytes]] = {}
         for name in names:
-            shards.setdefault(self._shards[crc32(name) % SHARDS], []).append(name)
+            shards.setdefault(self._shard(name), []).append(name)
         return shards
+
+    def _shard(self, name: bytes) -> str:
+        return self._shards[crc32(name) % SHARDS]
