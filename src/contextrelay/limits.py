@@ -253,14 +253,16 @@ SWEEP_ITEMS_MAX = 100_000
 QUICK_SWEEP_ITEMS = 200
 PAGE_ROWS_MAX = 1_000
 # Of a migration: how many facts or rows are read at a time, what is gathered before it is written,
-# how often the source is gone through until nothing more changes, how often progress is shown, and
-# how many compare.
+# how often the source is gone through until nothing more changes, how often progress is shown, how
+# many look at logs and how far ahead, and how many bodies are copied at a time.
 MIGRATE_PAGE = 100
 MIGRATE_BATCH_BYTES = MIB
 MIGRATE_BATCH_WRITES = 500
 MIGRATE_PASSES_MAX = 4
 MIGRATE_SHOW_S = 0.5
 MIGRATE_THREADS = 8
+MIGRATE_AHEAD = 16
+MIGRATE_BODIES = 4
 RETRIES_MAX = 100
 PROBLEMS_MAX = 100
 

@@ -168,7 +168,7 @@ def test_a_migration_that_stops_after_any_write_goes_on(tmp_path: Path) -> None:
     with opened(tmp_path / "from") as source, opened("memory:") as whole:
         stops, is_done = 0, False
         while not is_done:
-            stuttering = StutterLedger(whole.ledger, stops_after=1 + 3 * stops)
+            stuttering = StutterLedger(whole.ledger, stops_after=1 + stops)
             cut = replace(whole, engine=replace(whole.engine, ledger=stuttering))
             try:
                 migrate(source, cut)

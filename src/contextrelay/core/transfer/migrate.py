@@ -12,8 +12,9 @@ source. The source is only read; bodies are held meanwhile, so that none is dele
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import zip_longest
 from typing import TypeVar
@@ -28,8 +29,10 @@ from contextrelay.core.transfer.store_lock import MIGRATING, lock_to_fill, unloc
 from contextrelay.errors import Broken, Invalid
 from contextrelay.limits import (
     CHUNK_BYTES,
+    MIGRATE_AHEAD,
     MIGRATE_BATCH_BYTES,
     MIGRATE_BATCH_WRITES,
+    MIGRATE_BODIES,
     MIGRATE_PAGE,
     MIGRATE_PASSES_MAX,
     MIGRATE_SHOW_S,
@@ -40,6 +43,9 @@ from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import UNLOCKED, Fact, Reads, Row, Write, lock_token
 
 Item = TypeVar("Item", str, Row)
+Seen = TypeVar("Seen")
+Place = tuple[str, str | None, str | None]
+"""A log's name, and again, as far as the source and the target have it."""
 
 
 class Progress(Struct, frozen=True):
@@ -110,6 +116,8 @@ class _Copying:
         self._began = self._shown = time.monotonic()
         self._writes: list[Write] = []
         self._written_bytes = 0
+        self._coming: list[Future[tuple[int, bool]]] = []
+        """Bodies that the gathered writes point to."""
 
     def report(self) -> MigrateReport:
         return MigrateReport(
@@ -131,26 +139,25 @@ class _Copying:
         self._logs = self._seen_bytes = 0
         self._began = time.monotonic()
         self._show_progress()
-        with self._source_stores.blobs.hold(), ThreadPoolExecutor(MIGRATE_THREADS) as pool:
-            in_both: list[str] = []
-            for log, ours, theirs in _merged(
-                walk_logs(self._source, ""), walk_logs(self._target, ""), str
-            ):
+        with (
+            self._source_stores.blobs.hold(),
+            ThreadPoolExecutor(MIGRATE_THREADS) as lookers,
+            ThreadPoolExecutor(MIGRATE_BODIES) as self._carriers,
+        ):
+            merged = _merged(walk_logs(self._source, ""), walk_logs(self._target, ""), str)
+            for (log, ours, theirs), seen in _ahead(lookers, self._look, merged):
                 if log == RESTORE:
                     continue  # Each store's own: its lock, and where its blobs are.
                 if ours is None:
                     self._drop(log)
+                elif isinstance(seen, Write):
+                    self._put(seen)
                 elif theirs is None:
                     self._copy(log)
-                else:
-                    in_both.append(log)
-                if len(in_both) == MIGRATE_PAGE:
-                    self._compare(in_both, pool)
-                    in_both = []
+                elif not seen:
+                    self._correct(log)
                 self._logs += ours is not None
-                if time.monotonic() - self._shown > MIGRATE_SHOW_S:
-                    self._show_progress()
-            self._compare(in_both, pool)
+                self._show_if_due()
             self._flush()
         self._count()
         self._show_progress()
@@ -175,11 +182,30 @@ class _Copying:
                     page = []
             self._put_rows(log, page)
 
-    def _compare(self, logs: list[str], pool: ThreadPoolExecutor) -> None:
-        """Bring the target's copies of logs up to the source. Most are equal: looking waits."""
-        for log, is_equal in zip(logs, pool.map(self._is_equal, logs), strict=True):
-            if not is_equal:
-                self._correct(log)
+    def _look(self, place: Place) -> Write | bool:
+        """All of a log that is to be copied, if it is short; whether the copy is equal.
+
+        Others do this ahead of the one who writes: looking mostly waits.
+        """
+        log, ours, theirs = place
+        if ours is None or log == RESTORE:
+            return False
+        return self._is_equal(log) if theirs is not None else self._short(log) or False
+
+    def _short(self, log: str) -> Write | None:
+        """A log of which no page is full, as one write; nothing of it was forgotten."""
+        facts = self._source.read(log, 0, MIGRATE_PAGE)
+        if len(facts) == MIGRATE_PAGE or (facts and facts[0].seq != 1):
+            return None
+        if not facts and self._source.last(log):
+            return None
+        rows: list[Row] = []
+        for kind in self._source.kinds(log):
+            page = self._source.rows(log, kind, "", MIGRATE_PAGE)
+            if len(page) == MIGRATE_PAGE:
+                return None
+            rows += page
+        return Write(log, tuple(fact.body for fact in facts), tuple(rows), expect=0)
 
     def _is_equal(self, log: str) -> bool:
         one, other = self._source, self._target
@@ -256,41 +282,50 @@ class _Copying:
     # Writing
 
     def _put_rows(self, log: str, rows: list[Row]) -> None:
-        if not rows:
-            return
-        if log.startswith(BODIES) and any(row.kind == Kind.AT and row.body for row in rows):
-            self._bring_body(log.removeprefix(BODIES))
-        self._put(Write(log, rows=tuple(rows)))
+        if rows:
+            self._put(Write(log, rows=tuple(rows)))
 
     def _put(self, write: Write) -> None:
         self._writes.append(write)
         self._changes += 1
         self._written_bytes += sum(map(len, write.facts))
         self._written_bytes += sum(100 + len(row.body or b"") for row in write.rows)
+        if write.log.startswith(BODIES) and any(row.kind == Kind.AT for row in write.rows):
+            sha256 = write.log.removeprefix(BODIES)
+            self._coming.append(self._carriers.submit(self._bring_body, sha256))
         if self._written_bytes >= MIGRATE_BATCH_BYTES or len(self._writes) >= MIGRATE_BATCH_WRITES:
             self._flush()
 
     def _flush(self) -> None:
+        """Write what was gathered, once the bodies are there that it points to."""
+        coming, self._coming = self._coming, []
+        for each in coming:
+            size_bytes, is_new = each.result()
+            self._seen_bytes += size_bytes
+            self._bodies += is_new
+            self._body_bytes += size_bytes if is_new else 0
+            self._show_if_due()
         if self._writes:
             self._target.commit(*self._writes)
         self._writes, self._written_bytes = [], 0
 
-    def _bring_body(self, sha256: str) -> None:
-        """Copy a large body, unless it is there: one that a pass cut off had brought already."""
+    def _bring_body(self, sha256: str) -> tuple[int, bool]:
+        """Copy a large body, unless it is there: one that a pass cut off had brought already.
+
+        Its size, and whether it was copied.
+        """
         at = where(self._source, sha256)
         if at is None or at.blob is None:
-            return
-        self._seen_bytes += at.size_bytes
+            return 0, False
         blobs = self._target_stores.blobs
         with suppress(Broken):
             for _ in blobs.read(at.blob, max(at.size_bytes - 1, 0), at.size_bytes):
-                return
+                return at.size_bytes, False
         with blobs.draft() as draft:
             for chunk in self._source_stores.blobs.read(at.blob, 0, at.size_bytes, CHUNK_BYTES):
                 draft.write(chunk)
             draft.keep(at.blob)
-        self._bodies += 1
-        self._body_bytes += at.size_bytes
+        return at.size_bytes, True
 
     def _count(self) -> None:
         """Bring the counters up. They are no content: others may be counting meanwhile."""
@@ -305,6 +340,10 @@ class _Copying:
                 self._target.tally(name, amounts)
 
     # Progress
+
+    def _show_if_due(self) -> None:
+        if time.monotonic() - self._shown > MIGRATE_SHOW_S:
+            self._show_progress()
 
     def _show_progress(self) -> None:
         self._shown = time.monotonic()
@@ -325,6 +364,20 @@ class _Copying:
     def _weight(self, logs: int, body_bytes: int) -> float:
         """How much work that is; a body that is there already is passed over in later passes."""
         return logs + (body_bytes / CHUNK_BYTES if self.passes == 1 else 0)
+
+
+def _ahead(
+    pool: ThreadPoolExecutor, look: Callable[[Place], Seen], places: Iterator[Place]
+) -> Iterator[tuple[Place, Seen]]:
+    """Places in order, each with what was seen there; some are looked at ahead."""
+    begun: deque[tuple[Place, Future[Seen]]] = deque()
+    for place in places:
+        begun.append((place, pool.submit(look, place)))
+        if len(begun) > MIGRATE_AHEAD:
+            first, seen = begun.popleft()
+            yield first, seen.result()
+    for first, seen in begun:
+        yield first, seen.result()
 
 
 def _rows(ledger: Reads, log: str, kind: str) -> Iterator[Row]:
