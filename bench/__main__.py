@@ -31,6 +31,7 @@ from bench import (
     state,
     tokens,
 )
+from bench.engines import figures as engines
 from bench.http import agents, fanout, hearing, keyed, latency, pulls, pushes
 from bench.inside import pieces
 from bench.mcp import starting
@@ -40,6 +41,7 @@ from bench.quality.look import scenarios as look
 
 RESULTS = Path(__file__).parent / "results"
 FILES = {
+    "engines": engines,
     "start": start,
     "ledger": ledger,
     "bodies": bodies,

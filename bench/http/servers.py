@@ -93,7 +93,7 @@ def check_parts(*commands: str) -> None:
 
 
 @contextmanager
-def relay(store: Path, before: str = "pass") -> Generator[Served]:
+def relay(store: Path | str, before: str = "pass") -> Generator[Served]:
     """`relay serve`, one process; `before` is run in it first, to see what that changes."""
     words = ["--store", str(store), "serve", "--port", "0", "--json"]
     with started(sys.executable, "-c", _SERVE % before, *words) as running:

@@ -1,0 +1,1 @@
+"""Engines measured: verbs against raw clients, servers over one engine, object stores, moving."""
