@@ -105,11 +105,11 @@ def objects(servers: Servers, folder: Path) -> Iterator[Result]:
     store = folder / "objects"
     with Relay(store, blobs=url) as relay:
         for name, (size, times) in OBJECT_SIZES.items():
-            yield from _object(store, relay, raw, name, size, times)
+            yield from _object(lambda: Relay(store, blobs=url), relay, raw, name, size, times)
 
 
 def _object(
-    store: Path, relay: Relay, raw: Any, name: str, size: int, times: int
+    opened: Callable[[], Relay], relay: Relay, raw: Any, name: str, size: int, times: int
 ) -> Iterator[Result]:
     refs: list[str] = []
     paths: list[str] = []
@@ -130,7 +130,7 @@ def _object(
     yield faster(f"S3: push {name} / obstore put", ours, anchor, "us", 0.5)
 
     def pulls() -> float:
-        with Relay(store) as reader:
+        with opened() as reader:
             reader.peek(refs[0])
             return each(lambda index: reader.pull(refs[index]), times)
 

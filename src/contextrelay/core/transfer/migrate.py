@@ -145,15 +145,13 @@ class _Copying:
             ThreadPoolExecutor(MIGRATE_BODIES) as self._carriers,
         ):
             merged = _merged(walk_logs(self._source, ""), walk_logs(self._target, ""), str)
-            for (log, ours, theirs), seen in _ahead(lookers, self._look, merged):
+            for (log, ours, _), seen in _ahead(lookers, self._look, merged):
                 if log == RESTORE:
                     continue  # Each store's own: its lock, and where its blobs are.
                 if ours is None:
                     self._drop(log)
                 elif isinstance(seen, Write):
                     self._put(seen)
-                elif theirs is None:
-                    self._copy(log)
                 elif not seen:
                     self._correct(log)
                 self._logs += ours is not None
@@ -169,18 +167,6 @@ class _Copying:
         self._flush()
         self._target.drop(log, expect=self._target.last(log))
         self._changes += 1
-
-    def _copy(self, log: str) -> None:
-        """Copy a log of which the target has nothing."""
-        self._append(log, 0)
-        for kind in self._source.kinds(log):
-            page: list[Row] = []
-            for row in _rows(self._source, log, kind):
-                page.append(row)
-                if len(page) == MIGRATE_PAGE:
-                    self._put_rows(log, page)
-                    page = []
-            self._put_rows(log, page)
 
     def _look(self, place: Place) -> Write | bool:
         """All of a log that is to be copied, if it is short; whether the copy is equal.
@@ -226,11 +212,10 @@ class _Copying:
         )
 
     def _correct(self, log: str) -> None:
-        """Make the target's copy of a log what the source's is."""
+        """Make the target's copy of a log, if it has one, what the source's is."""
         if not self._correct_facts(log):
             self._drop(log)
-            self._copy(log)
-            return
+            self._append(log, 0)
         kinds = {*self._source.kinds(log), *self._target.kinds(log)}
         for kind in sorted(kinds):
             ours, theirs = (_rows(each, log, kind) for each in (self._source, self._target))
