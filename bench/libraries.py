@@ -119,7 +119,7 @@ def recall() -> Iterator[Curve]:
             for block in talk.blocks:
                 sessions.setdefault(block.group or "", []).append(block.content)
             for name, turns in sessions.items():
-                change.add(_text(name, start, len(turns)), map(_passage, turns), b"", None)
+                change.add(text_of(name, start, len(turns)), map(passage_of, turns), b"", None)
                 start += len(turns)
         database = _filled(":memory:", FTS5["FTS5, text kept"], (b.content for b in talk.blocks))
         with index.reading() as view:
@@ -144,9 +144,9 @@ def index_at_size(folder: Path) -> Iterator[Result | Curve]:
     queries = [" ".join(texts.query()) for _ in range(QUERIES)]
     passages = [texts.passage() for _ in range(PASSAGES)]
     index = SearchIndex(folder / "search.db")
-    fill_s = {"ours": timed(lambda: _fill(index, passages))}
+    fill_s = {"ours": timed(lambda: fill(index, passages))}
     with index.reading() as view:
-        ask_ms = {"ours": _median_ms(queries, partial(_rank, view))}
+        ask_ms = {"ours": _median_ms(queries, partial(ranked, view))}
     index.close()
     file_mb = {"ours": _megabytes(folder / "search.db")}
     for number, (name, table) in enumerate(FTS5.items()):
@@ -163,24 +163,24 @@ def index_at_size(folder: Path) -> Iterator[Result | Curve]:
     yield _figures("file, MB", file_mb)
 
 
-def _fill(index: SearchIndex, passages: list[str]) -> None:
+def fill(index: SearchIndex, passages: list[str]) -> None:
     with index.changing() as change:
         for start in range(0, len(passages), PASSAGES_EACH):
             some = passages[start : start + PASSAGES_EACH]
             places = bytes(PLACE_BYTES * len(some))
-            change.add(_text(str(start), start, len(some)), map(_passage, some), places, None)
+            change.add(text_of(str(start), start, len(some)), map(passage_of, some), places, None)
 
 
-def _rank(view: sqlite3.Connection, query: str) -> object:
+def ranked(view: sqlite3.Connection, query: str) -> object:
     return rank(view, list(query_words(query)), None, 0, SEARCH_CANDIDATES)
 
 
-def _passage(text: str) -> tuple[int, Counter[str]]:
+def passage_of(text: str) -> tuple[int, Counter[str]]:
     stems = words(text)
     return length_of(stems), Counter(stems)
 
 
-def _text(ref: str, start: int, count: int) -> Text:
+def text_of(ref: str, start: int, count: int) -> Text:
     return Text(ref, 0, None, None, None, None, start, count, False)
 
 
