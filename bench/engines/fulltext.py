@@ -116,7 +116,9 @@ def _fill(database: Any, passages: Iterable[str]) -> None:
 def _best(database: Any, query: str, count: int) -> list[int]:
     """As ours asks: any of the words that matter, the best first."""
     words = " | ".join(f"'{word}'" for word in query_words(query).values())
-    found = database.execute(BEST, (words, count)) if words else []
+    if not words:
+        return []
+    found: list[tuple[int]] = database.execute(BEST, (words, count)).fetchall()
     return [number for (number,) in found]
 
 
