@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import statistics
 import subprocess
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +16,16 @@ from bench.measure import Curve, Result, Skipped, flat, interleaved, timed, with
 from contextrelay import Relay
 
 LINE = "%08d worker-%d handled order %d for customer %d in %d ms, nothing to report here\n"
-PATTERNS = {
-    "a rare word": "FATAL",
-    "a regular expression": "order 99[0-9]+7 for .* in 1[0-9] ms",
-    "either case": "(?i)fatal|panic",
-    "a common word": "worker-3 ",
+# What is looked for, with the options of grep.
+PATTERNS: dict[str, tuple[tuple[str, ...], str]] = {
+    "a rare word": (("FATAL",), "-F"),
+    "a regular expression": (("order 99[0-9]+7 for .* in 1[0-9] ms",), "-E"),
+    "either case": (("(?i)fatal|panic",), "-P"),
+    "a word of either case": (("fatal",), "-iF"),
+    "a common word": (("worker-3 ",), "-F"),
+    "two words": (("FATAL", "panic"), "-F"),
+    "two words, one of them common": (("worker-3 ", "disk"), "-F"),
+    "two words of either case": (("fatal", "panic"), "-iF"),
 }
 
 
@@ -50,19 +57,31 @@ def greps(relay: Relay, folder: Path) -> Iterator[Result]:
     path = folder / "log"
     path.write_bytes(body)
     ref = relay.push(body, ttl_s=None).ref
-    for name, pattern in PATTERNS.items():
-        found = relay.grep(pattern, ref)
-        command = ["grep", "-P" if "(?i)" in pattern else "-E", "-n", pattern, str(path)]
+    for name, (patterns, option) in PATTERNS.items():
+        asked: dict[str, Any] = {"is_fixed": "F" in option, "ignore_case": "i" in option}
+        found = relay.grep(patterns, ref, **asked)
+        command = ["grep", option, "-n", str(path)]
+        command[3:3] = [word for each in patterns for word in ("-e", each)]
 
-        def theirs(command: list[str] = command) -> None:
+        def theirs(command: list[str] = command) -> float:
+            before_s = _children_s()
             subprocess.run(command, capture_output=True, env={"LC_ALL": "C.UTF-8"}, check=False)
+            return _children_s() - before_s
 
-        def ours(pattern: str = pattern) -> None:
-            relay.grep(pattern, ref)
+        def ours(patterns: tuple[str, ...] = patterns, asked: dict[str, Any] = asked) -> float:
+            before_s = time.process_time()
+            relay.grep(patterns, ref, **asked)
+            return time.process_time() - before_s
 
-        ours_s, theirs_s = interleaved(lambda: timed(ours), lambda: timed(theirs))
-        title = f"grep 50 MB for {name} ({found.count} lines) / GNU grep"
+        ours_s, theirs_s = interleaved(ours, theirs)
+        title = f"grep 50 MB for {name} ({found.count} lines) / GNU grep, processor time"
         yield within(title, ours_s * 1000, theirs_s * 1000, "ms", 2)
+
+
+def _children_s() -> float:
+    """Processor time of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def slices(relay: Relay) -> Iterator[Result]:

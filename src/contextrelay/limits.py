@@ -671,6 +671,8 @@ GREP_BLOCK_BYTES_MIN = 8 * KIB
 GREP_STEPS_MAX = 1 << 25
 # A match near the beginning of a block may have all of it read; larger ones are no faster.
 GREP_BLOCK_BYTES_MAX = 32 * KIB
+# Plain texts are looked for faster than blocks are made, and no further than to where they are.
+GREP_TEXT_BLOCK_BYTES_MAX = 128 * KIB
 # Matches of one call; more are not looked for.
 GREP_COUNTED_MAX = 250_000
 # What is looked at again where a line is longer than a block: no longer match is seen across it,
@@ -871,4 +873,5 @@ assert UPLOADS_BY_ONE_MAX < UPLOADS_MAX < CONNECTIONS_MAX
 assert LINGER_ENDLESS_BYTES_MAX < LINGER_BYTES_MAX
 assert PIECE_TOKENS_MIN < PIECE_TOKENS_DEFAULT < PIECE_TOKENS_MAX
 assert GREP_OVERLAP_BYTES < GREP_BLOCK_BYTES_MIN < GREP_BLOCK_BYTES_MAX
+assert GREP_BLOCK_BYTES_MAX < GREP_TEXT_BLOCK_BYTES_MAX <= CHUNK_BYTES
 assert MATCH_BYTES_SHOWN < LINE_BYTES_SHOWN < LINE_MARK_BYTES

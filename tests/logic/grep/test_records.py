@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
+
+import pytest
 
 from contextrelay.logic.grep.gathered import Wanted
 from contextrelay.logic.grep.results import find
@@ -207,3 +210,29 @@ def test_of_very_many_members_those_that_match_are_found() -> None:
 
     assert '"key49000":"value of 49000"' in answer.text
     assert answer.spent.tokens <= 150
+
+
+@pytest.mark.parametrize("is_count", [False, True])
+def test_of_very_many_lines_the_best_are_found_and_all_are_counted(is_count: bool) -> None:
+    """Promise L3: lines with one of the texts are counted only, once they are none of the best."""
+    lot = random.Random(19)
+    parts = ("red", "blue", "a red", "blue blue", "nothing", "redder", "x" * 3_000 + " red")
+    lines = [f"{lot.choice(parts)} {number}" for number in range(9_000)]
+    for number in (7_000, 8_000):
+        lines[number] = f"blue and red {number}"
+    body = "\n".join(lines).encode()
+    source = Source(
+        ref="0" * 32,
+        type="text",
+        media_type="text/plain",
+        is_text=True,
+        size_bytes=len(body),
+        read=in_hand(body),
+        marks=lambda: None,
+    )
+    wanted = Wanted(pattern=("red", "blue"), matches_max=5, tokens_max=500, is_count=is_count)
+    answer = find([source], wanted, lambda: False, is_one=True)
+
+    assert answer.count == sum("red" in line or "blue" in line for line in lines)
+    if not is_count:
+        assert [match.line for match in answer.matches[:2]] == [7_001, 8_001]

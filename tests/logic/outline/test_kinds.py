@@ -356,6 +356,21 @@ def test_names_that_have_no_other_room_are_listed_in_one_line() -> None:
         assert shape.tokens <= 500
 
 
+def test_headings_that_have_no_other_room_are_listed_by_their_first_words() -> None:
+    """Promise L1: and those that are listed are not counted as missing."""
+    titles = [
+        f"Error {one}{two} while it was going on for very long"
+        for one in "abcdefghi"
+        for two in "bdfgl"
+    ]
+    shape = outlined("# All\n\n" + "".join(f"### {each}\n\nText.\n\n" for each in titles), "a.md")
+
+    named = [each for each in titles if " ".join(each.split()[:6]) in shape.text]
+    assert len(named) > 0.9 * len(titles)
+    assert "# All" in shape.text
+    assert shape.omitted <= len(titles) - len(named) + 3
+
+
 def test_fields_far_below_are_named_and_not_silently_cut() -> None:
     """Promise L1: nested deeper than an outline goes, it says that something is left out."""
     deep: dict[str, object] = {"deepest": 1}

@@ -178,6 +178,12 @@ class Gathered:
         else:
             heappushpop(self._best, entry)
 
+    @property
+    def needs_several(self) -> bool:
+        """Whether only lines with more than one of the patterns can be among the best now."""
+        is_full = len(self._best) >= max(1, self.wanted.matches_max)
+        return self.is_ranked and is_full and self._best[0][0] > ONE_MORE
+
     def take_ranked(self) -> None:
         """Take in the best: what has more of the patterns first, then in order."""
         for _, _, source, found in sorted(self._best, key=lambda each: each[:2], reverse=True):
@@ -221,14 +227,18 @@ def wholeness(raw: bytes, start: int, stop: int) -> int:
     """VALUE where nothing but a place is a cell or a member, WORD where it is whole words, or 0."""
     before = raw[start - 1] if start else 0x2C
     behind = raw[stop] if stop < len(raw) else 0x2C
-    if before in _WORD_BYTES or behind in _WORD_BYTES:
+    # What begins or ends with a sign itself is no part of a word there.
+    if before in _WORD_BYTES and raw[start : start + 1] in _WORD_SIGNS:
+        return 0
+    if behind in _WORD_BYTES and raw[stop - 1 : stop] in _WORD_SIGNS:
         return 0
     if before == 0x20 and start > 1:
         before = raw[start - 2] if raw[start - 2] in b":," else before
     return VALUE if before in _BEFORE_VALUE and behind in _BEHIND_VALUE else WORD
 
 
-_WORD_BYTES = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_WORD_SIGNS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_WORD_BYTES = frozenset(_WORD_SIGNS)
 
 
 def cut_around(text: str, searches: Sequence[Search], chars_max: int) -> str:

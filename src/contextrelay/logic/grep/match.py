@@ -26,6 +26,7 @@ from contextrelay.limits import (
     GREP_PATTERN_BYTES_MAX,
     GREP_PROGRAM_BYTES_MAX,
     GREP_STEPS_MAX,
+    GREP_TEXT_BLOCK_BYTES_MAX,
     MATCH_BYTES_SHOWN,
 )
 from contextrelay.logic.grep.plain_text import PlainTexts, is_plain
@@ -74,17 +75,14 @@ def compile_any(
     Raises:
         Invalid: RE2 does not take one of them, or all together.
     """
-    compiled = _compile_any(patterns, ignore_case, is_fixed)
-    if ignore_case or not is_plain(patterns, is_fixed):
-        return compiled
-    return PlainTexts([each.encode() for each in patterns], compiled)
-
-
-def _compile_any(patterns: Sequence[str], ignore_case: bool, is_fixed: bool) -> Pattern:
+    compiled = [compile_pattern(each, ignore_case, is_fixed) for each in patterns]
+    if is_plain(patterns, is_fixed):
+        steps = sum(each.programsize for each in compiled)
+        return PlainTexts(
+            [] if ignore_case else [each.encode() for each in patterns], compiled, steps
+        )
     if len(patterns) == 1:
-        return compile_pattern(patterns[0], ignore_case, is_fixed)
-    for each in patterns:
-        compile_pattern(each, ignore_case, is_fixed)  # Its own error says which it is.
+        return compiled[0]
     parts = [_ESCAPED.sub(r"\\\g<0>", each) if is_fixed else each for each in patterns]
     return compile_pattern("|".join(f"(?:{part})" for part in parts), ignore_case)
 
@@ -207,9 +205,10 @@ class Seeker:
         self, pattern: Pattern, is_over: Callable[[], bool], count_max: int = GREP_COUNTED_MAX
     ) -> None:
         self._search = pattern.search
-        self._text = pattern.only if isinstance(pattern, PlainTexts) else b""
+        self._plain = pattern if isinstance(pattern, PlainTexts) and pattern.texts else None
         most = GREP_STEPS_MAX // max(1, pattern.programsize)
-        self.block_bytes_max = min(GREP_BLOCK_BYTES_MAX, max(GREP_BLOCK_BYTES_MIN, most))
+        block = GREP_TEXT_BLOCK_BYTES_MAX if self._plain else GREP_BLOCK_BYTES_MAX
+        self.block_bytes_max = min(block, max(GREP_BLOCK_BYTES_MIN, most))
         self._again_bytes_max = most
         self._looks_every = min(_COUNTED_BETWEEN_LOOKS, 1 + most // GREP_OVERLAP_BYTES)
         self._is_over = is_over
@@ -218,6 +217,8 @@ class Seeker:
         self._shown_until = -1
         self.is_enough = False
         """Set by the caller: from then on matches are counted and not given."""
+        self.needs_several = False
+        """Set by the caller: from then on lines with one of several texts are counted only."""
         self.is_complete = True
         """False once the time was over, or the matches were too many, before the end."""
 
@@ -252,9 +253,12 @@ class Seeker:
         # found at neither.
         raw, search = block.raw, self._search
         end = len(raw) - block.is_cut
-        if self.is_enough and self._text and not (block.is_inside or block.is_cut):
-            place = self._counted(block, place)
-        while place < end and (match := search(raw, place, end)) is not None:
+        is_whole = not (block.is_inside or block.is_cut)
+        while True:
+            if is_whole and self._plain and (self.is_enough or self.needs_several):
+                place = self._counted(block, self._plain, place)
+            if place >= end or (match := search(raw, place, end)) is None:
+                return
             start, stop = match.span()
             if block.is_inside and stop <= block.seen:
                 place = max(stop, place + 1)  # It was found in the block before this one.
@@ -280,21 +284,45 @@ class Seeker:
             if not self.is_enough:
                 yield _Found(start, line_start, line_stop, first, last, is_folded, is_cut)
 
-    def _counted(self, block: Block, place: int) -> int:
-        """Count lines with a text, from a place up to the end or to a line that is long."""
-        raw, text = block.raw, self._text
-        while (start := raw.find(text, place)) >= 0:
-            if self.count % self._looks_every == 0 and self._is_stopped():
+    def _counted(self, block: Block, plain: PlainTexts, place: int) -> int:
+        """Count lines with one of several texts, up to the end or to a line that is long.
+
+        Where it is not enough, also up to a line that has more than one of them.
+        """
+        raw = block.raw
+        while place < len(raw):
+            spans = plain.following(raw, place, len(raw))
+            there = sorted((span.start, at) for at, span in enumerate(spans) if span is not None)
+            if not there:
                 break
+            (first, index), stop = there[0], len(raw)
+            if len(there) > 1:
+                # Up to the line in which another text is.
+                stop = raw.rfind(b"\n", place, there[1][0]) + 1
+                if first >= stop:
+                    if not self.is_enough:
+                        return place
+                    stop = raw.find(b"\n", first) + 1 or len(raw)
+            place, is_long = self._counted_of(block, plain.texts[index], place, stop)
+            if is_long:
+                return place
+        return len(raw)
+
+    def _counted_of(self, block: Block, text: bytes, place: int, stop: int) -> tuple[int, bool]:
+        """Count lines with a text up to a place; how far it came, and whether a line is long."""
+        raw = block.raw
+        while (start := raw.find(text, place, stop)) >= 0:
+            if self.count % self._looks_every == 0 and self._is_stopped():
+                return len(raw), False
             line_start, line_stop = raw.rfind(b"\n", place, start), raw.find(b"\n", start)
             line_start = place if line_start < 0 else line_start
             line_stop = len(raw) if line_stop < 0 else line_stop
             if line_stop - line_start > MATCH_BYTES_SHOWN:
-                return place
+                return place, True
             self.count += 1
             self._shown_until = block.offset + line_stop
             place = line_stop + 1
-        return len(raw)
+        return max(place, stop), False
 
 
 class _Found(Struct, frozen=True, gc=False):

@@ -157,6 +157,7 @@ def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:
     wanted = gathered.wanted
     gathered.looked_at += 1
     seeker.is_enough = gathered.is_full
+    seeker.needs_several = gathered.needs_several
     offset, line = 0, 1
     if wanted.after_line:
         marks = source.marks() if source.size_bytes > 2 * LINE_MARK_BYTES else None
@@ -169,6 +170,7 @@ def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:
     for hit in seeker.hits(blocks_of(chunks, line, offset, seeker.block_bytes_max)):
         if gathered.is_ranked:
             gathered.ranks_line(source, hit)
+            seeker.needs_several = gathered.needs_several
         else:
             seeker.is_enough = not gathered.takes(gathered.match(source, hit))
     _count(source, seeker.count, shown_before, gathered)

@@ -16,7 +16,7 @@ _COMMIT = re.compile(r"(?:commit|From) ([0-9a-f]{7,40})\b")
 _SUBJECT = re.compile(r"Subject: (?:\[PATCH[^\]]*\] )?(.*)")
 
 
-class _File(Struct):
+class _File(Struct, gc=False):
     path: str
     line: int
     added: int = 0
@@ -73,29 +73,33 @@ def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
     files: list[_File] = []
     commits: list[str] = []
     old_left = new_left = 0
+    file = _File("", 0)
     for number, line in enumerate(lines, 1):
         if old_left > 0 or new_left > 0:
             sign = line[:1]
             if sign == "+":
-                files[-1].added += 1
+                file.added += 1
                 new_left -= 1
                 continue
             if sign == "-":
-                files[-1].removed += 1
+                file.removed += 1
                 old_left -= 1
                 continue
-            if sign in (" ", ""):
+            if sign == " " or not sign:
                 old_left -= 1
                 new_left -= 1
                 continue
             if sign == "\\":
                 continue
             old_left = new_left = 0
-        hunk = _HUNK.match(line) if line.startswith("@@") else None
+        if line[:6] == "index " or not line:
+            continue
+        hunk = _HUNK.match(line) if line[:2] == "@@" else None
         if hunk and files:
             old_left = int(hunk[2] or 1)
             new_left = int(hunk[4] or 1)
-            files[-1].hunks.append((hunk[3], hunk[5]))
+            file = files[-1]
+            file.hunks.append((hunk[3], hunk[5]))
         else:
             _header(files, commits, number, line)
     return files, commits
@@ -115,20 +119,24 @@ _STARTS = tuple(_STATUS)
 
 def _header(files: list[_File], commits: list[str], number: int, line: str) -> None:
     """What stands between hunks: which file comes, and which commit."""
-    if line.startswith("diff --git "):
-        files.append(_File(_path(line.rpartition(" b/")[2]), number))
-    elif line.startswith("+++ "):
+    start = line[:4]
+    if start == "+++ ":
+        if files and line == f"+++ b/{files[-1].path}" and not files[-1].hunks:
+            return  # As it was announced.
         path = _path(line[4:])
         if files and not files[-1].hunks and files[-1].line >= number - 20:
             if path != "/dev/null":
                 files[-1].path = path
         else:
             files.append(_File(path, number))
-    elif line.startswith("--- ") and (not files or files[-1].hunks):
-        files.append(_File(_path(line[4:]), number))
+    elif start == "--- ":
+        if not files or files[-1].hunks:
+            files.append(_File(_path(line[4:]), number))
+    elif start == "diff" and line.startswith("diff --git "):
+        files.append(_File(_path(line.rpartition(" b/")[2]), number))
     elif line.startswith(("commit ", "From ")) and (commit := _COMMIT.match(line)):
         commits.append(f"commit {commit[1][:12]}")
-    elif commits and line.startswith("    ") and line.strip() and " " not in commits[-1][7:]:
+    elif start == "    " and commits and line.strip() and " " not in commits[-1][7:]:
         commits[-1] += f" {line.strip()}"  # The subject, in a log.
     elif line.startswith("Subject: ") and (subject := _SUBJECT.match(line)):
         commits.append(subject[1])

@@ -24,6 +24,8 @@ JOINED = ", "
 # After so many pieces that did not fit, it is not worth looking for a shorter one.
 _MISSES_MAX = 50
 _RANKS_TRIED_MAX = 8
+# Room that may be left, and how often it is tried to fill it.
+_LEFT_TOKENS, _TRIES_MAX = 6, 3
 _NAME = re.compile(r"[^\s,:;{}\[\]\"()?]+")
 
 Length = Callable[[str], int]
@@ -49,6 +51,8 @@ class Drawn(Struct, frozen=True):
     """How many things have no piece, because they were too many."""
     names: Collection[str] = ()
     """What is to be named at least, at the end where its piece does not fit."""
+    kept_rank: int = 0
+    """Up to this rank pieces come before names."""
 
 
 class Fitted(Struct, frozen=True):
@@ -67,53 +71,74 @@ def fit(drawn: Drawn, tokens_max: int) -> Fitted:
     # Room for saying what was left out.
     budget_tokens = tokens_max - min(12, tokens_max // 10)
     length = cache(count_tokens)
+    fitted: Fitted | None = None
+    tries_left = _TRIES_MAX
     while True:
-        chosen, also = _choose_and_name(pieces, drawn.names, budget_tokens, length)
-        defused = defuse(_render(pieces, chosen, left_out, also))
+        chosen, also = _choose_and_name(drawn, pieces, budget_tokens, length)
+        omitted = max(0, len(pieces) - len(chosen) + left_out - len(also))
+        defused = defuse(_render(pieces, chosen, omitted, also))
         tokens = count_tokens(defused.text)
         if tokens <= tokens_max:
-            omitted = len(pieces) - len(chosen) + left_out
-            return Fitted(defused.text, tokens, omitted, defused.patterns)
-        if budget_tokens <= 8:
+            if fitted is None or tokens > fitted.tokens:
+                fitted = Fitted(defused.text, tokens, omitted, defused.patterns)
+            left, tries_left = tokens_max - tokens, tries_left - 1
+            if not omitted or left <= _LEFT_TOKENS or not tries_left:
+                return fitted
+            # Pieces take less together than one by one.
+            budget_tokens += left - _LEFT_TOKENS // 2
+        elif fitted is not None:
+            return fitted
+        elif budget_tokens <= 8:
             text = cut_to_tokens(defused.text, tokens_max)
             return Fitted(text, count_tokens(text), len(pieces) + left_out, defused.patterns)
-        # Replacements and counts took more room than was left for them.
-        budget_tokens -= max(tokens - tokens_max, budget_tokens // 32)
+        else:
+            # Replacements and counts took more room than was left for them.
+            budget_tokens -= max(tokens - tokens_max, budget_tokens // 32)
 
 
-_ALSO, _ALONE = "also: ", "names: "
+_ALSO = "also: "
 # A name that is only listed says a little less than a piece.
 _LISTED_WORTH = 0.9
 
 
 def _choose_and_name(
-    pieces: Sequence[Piece], names: Collection[str], budget_tokens: int, length: Length
-) -> tuple[dict[int, str], str]:
+    drawn: Drawn, pieces: Sequence[Piece], budget_tokens: int, length: Length
+) -> tuple[dict[int, str], list[str]]:
     """The pieces that are shown, and the names that are not in them, as many as can be.
 
-    Pieces of the deepest ranks give way where that leaves room for more names; those of 0 stay.
+    Pieces of the deepest ranks give way where that leaves room for more names.
     """
+    names = drawn.names
     chosen = _choose(pieces, budget_tokens, length)
     if not names or len(chosen) == len(pieces):
-        return chosen, ""
-    ranks = sorted({piece.rank for piece in pieces} | {0}, reverse=True)
-    best = (-1.0, chosen, "")
+        return chosen, []
+    ranks = sorted({max(drawn.kept_rank, piece.rank) for piece in pieces}, reverse=True)
+    best: tuple[float, dict[int, str], list[str]] = (-1.0, chosen, [])
     for rank_max in ranks[-_RANKS_TRIED_MAX:]:
         ranked = [piece for piece in pieces if piece.rank <= rank_max]
         shortest = [Piece(piece.rank, piece.forms[:1], piece.glue) for piece in ranked]
         shown = _choose(shortest, budget_tokens, length)
         used = sum(length(shortest[at].glue + form) for at, form in shown.items())
-        there = set(_NAME.findall(" ".join(shown.values())))
-        missing = [name for name in names if name not in there]
+        text = "\n".join(shown.values())
+        there = set(_NAME.findall(text))
+        missing = [name for name in names if name not in there and not _is_in(name, text)]
         also = _listed(missing, budget_tokens - used, length)
         worth = len(names) - len(missing) + _LISTED_WORTH * len(also)
         if worth > best[0]:
-            line = (_ALSO if rank_max else _ALONE) + _between(also).join(also) if also else ""
             indexes = [at for at, piece in enumerate(pieces) if piece.rank <= rank_max]
-            rest = budget_tokens - length(OWN_LINE + line)
+            rest = budget_tokens - length(OWN_LINE + _list_line(also))
             kept = _choose(ranked, rest, length)
-            best = (worth, {indexes[at]: form for at, form in kept.items()}, line)
+            best = (worth, {indexes[at]: form for at, form in kept.items()}, also)
     return best[1], best[2]
+
+
+def _list_line(names: Sequence[str]) -> str:
+    return _ALSO + _between(names).join(names) if names else ""
+
+
+def _is_in(name: str, text: str) -> bool:
+    """Whether a name of several words stands in a text."""
+    return " " in name and name in text
 
 
 def _between(names: Sequence[str]) -> str:
@@ -173,34 +198,35 @@ def _choose(pieces: Sequence[Piece], budget_tokens: int, length: Length) -> dict
     return kept
 
 
-def _render(pieces: Sequence[Piece], chosen: dict[int, str], left_out: int, also: str = "") -> str:
-    """The text, which says at the end of a line and at the end of all how much is missing."""
+def _render(
+    pieces: Sequence[Piece], chosen: dict[int, str], omitted: int, also: Sequence[str]
+) -> str:
+    """The text, which says at the end of all how much is missing, and of a line where it is not
+    all of it that is listed."""
     lines: list[str] = []
-    missing = left_out
-    missing_here = 0
+    missing_here = counted = 0
     is_open = False
     for index, piece in enumerate(pieces):
         form = chosen.get(index)
         if piece.glue == OWN_LINE:
-            if missing_here:
+            if missing_here and not also:
                 lines[-1] += f" +{missing_here}"
+                counted += missing_here
             missing_here = 0
             is_open = form is not None
             if form is not None:
                 lines.append(form)
-            else:
-                missing += 1
         elif form is None:
             missing_here += is_open
-            missing += not is_open
         else:
             lines[-1] += (piece.glue if lines[-1][-1:] not in (":", "") else " ") + form
-    if missing_here:
+    if missing_here and not also:
         lines[-1] += f" +{missing_here}"
+        counted += missing_here
     if also:
-        lines.append(also)
-    if missing:
-        lines.append(f"(+{missing} more not shown)")
+        lines.append(_list_line(also))
+    if omitted > counted:
+        lines.append(f"(+{omitted - counted} more not shown)")
     return "\n".join(lines)
 
 

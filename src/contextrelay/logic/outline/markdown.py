@@ -21,6 +21,8 @@ _MARKS = re.compile(r"[*`]|!?\[|\]\([^)\]]{0,300}+\)|\]")
 _OWN_LINES_MAX = 25
 _FRONT_MATTER_LINES_MAX = 200
 _AGAIN = 8
+_FIRST_WORDS = 6
+_TITLE_CHARS = 200
 
 
 def draw(source: Source) -> Drawn | None:
@@ -46,7 +48,13 @@ def draw(source: Source) -> Drawn | None:
     pieces += _pieces(headings[:OUTLINE_PIECES_MAX])
     left_out = max(0, len(headings) - OUTLINE_PIECES_MAX)
     named = headings[min(1, len(headings) - 1)][2]
-    return Drawn("markdown", pieces, f"--heading {quoted(named, 60)}", left_out)
+    names = dict.fromkeys(_brief(text) for _, _, text in headings)
+    return Drawn("markdown", pieces, f"--heading {quoted(named, 60)}", left_out, names, kept_rank=1)
+
+
+def _brief(text: str) -> str:
+    """The first words of a heading."""
+    return quoted(" ".join(text[:_TITLE_CHARS].split(" ")[:_FIRST_WORDS]), 50)
 
 
 def _pieces(headings: list[tuple[int, int, str]]) -> list[Piece]:
@@ -62,12 +70,13 @@ def _pieces(headings: list[tuple[int, int, str]]) -> list[Piece]:
         rank = 1 + depth + (_AGAIN if text in seen else 0)
         seen.add(text)
         short = quoted(text, 50)
-        forms = (short, f"{short}:{line}", f"{quoted(text, 100)}:{line}")
+        brief = short if short == (first := _brief(text)) else f"{first}…"
+        forms = (brief, f"{brief}:{line}", f"{short}:{line}", f"{quoted(text, 100)}:{line}")
         if is_long and depth >= own_depth and pieces:
             # A mark shows how far it is below the one that has a line of its own.
             mark = "" if depth == own_depth else ">" * (depth - own_depth) + " "
             marked = (mark + form for form in forms)
-            pieces.append(Piece(rank, (short, *marked) if mark else forms, JOINED))
+            pieces.append(Piece(rank, (brief, *marked) if mark else forms, JOINED))
         else:
             pieces.append(Piece(rank, tuple(f"{'#' * level} {form}" for form in forms)))
     return pieces
