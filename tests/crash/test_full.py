@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from contextrelay.store.ledger import Write
 from contextrelay.store.ledger.memory import MemoryLedger
 from contextrelay.wire.verbs import Sweep
 from tests.crash.killing import check_blobs
-from tests.parts import has_command, needs
+from tests.crash.small_disk import fill_with_junk, make_read_only
+from tests.crash.small_disk import small_disk as small_disk_at
 
 # Large enough for the reserve to be set aside (it wants four times its 4 MiB), and soon full.
 DISK_BYTES = 24 * 1024 * 1024
@@ -28,20 +28,8 @@ DISK_BYTES = 24 * 1024 * 1024
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, in memory."""
-    needs("mount", has_command("mount"))
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = _mount("-t", "tmpfs", "-o", f"size={DISK_BYTES}", "relay-test", str(folder))
-    needs("mount", mounted)
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def _mount(*arguments: str) -> bool:
-    """Mount; False where that is not allowed, because we are not root."""
-    done = subprocess.run(["mount", *arguments], check=False, capture_output=True)
-    return done.returncode == 0
+    with small_disk_at(tmp_path / "disk", DISK_BYTES) as folder:
+        yield folder
 
 
 def fill_with_pushes(relay: Relay) -> tuple[dict[str, bytes], list[Full]]:
@@ -57,17 +45,6 @@ def fill_with_pushes(relay: Relay) -> tuple[dict[str, bytes], list[Full]]:
                 refusals.append(full)
                 break
     return kept, refusals
-
-
-def fill_with_junk(disk: Path) -> None:
-    """Another program takes what is left."""
-    with (disk / "junk").open("wb", buffering=0) as file:
-        for size_bytes in (65_536, 4_096):
-            try:
-                while file.write(b"x" * size_bytes) == size_bytes:
-                    pass
-            except OSError:
-                continue
 
 
 def check_all_is_there(relay: Relay, kept: dict[str, bytes]) -> None:
@@ -246,7 +223,7 @@ def test_a_backup_to_a_full_disk_is_refused_and_leaves_nothing(
 
 
 def test_a_new_store_on_a_read_only_disk_is_named_with_the_next_step(small_disk: Path) -> None:
-    assert _mount("-o", "remount,ro", str(small_disk))
+    make_read_only(small_disk)
 
     with pytest.raises(Full, match="cannot be written") as refused:
         Relay(small_disk / "another")
@@ -256,7 +233,7 @@ def test_a_new_store_on_a_read_only_disk_is_named_with_the_next_step(small_disk:
 
 
 def test_a_backup_to_a_read_only_disk_is_a_clear_error(small_disk: Path) -> None:
-    assert _mount("-o", "remount,ro", str(small_disk))
+    make_read_only(small_disk)
     with Relay("memory:") as relay, pytest.raises(RelayError) as refused:
         relay.backup(small_disk / "backup.tar")
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.json import decode
 
-from contextrelay import Relay
+from contextrelay import Full, Relay
 from contextrelay.store import clocks
 from contextrelay.store.ledger import LOCK_LOG, ONLY, PLACE_KIND, Row, Write
 from contextrelay.store.ledger.sqlite import SqliteLedger
 from contextrelay.store.postgres.ledger import PostgresLedger
 from contextrelay.store.redis.client import connect
+from tests.crash.small_disk import fill_with_junk, small_disk
 from tests.doors.cli.shell import Shell
 from tests.store.engines import Servers, new_prefix
-from tests.store.postgres.server import STRANGER
+from tests.store.postgres.server import STRANGER, PostgresServer
 from tests.store.waiting import free_port
+
+# A new database takes 38 MB of it.
+POSTGRES_DISK_BYTES = 60 * 1024 * 1024
+PUSHES_MAX = 1_000
 
 
 def findings(shell: Shell, what: str) -> list[dict[str, Any]]:
@@ -191,3 +197,70 @@ def test_a_replicated_store_without_a_replica_is_a_failure(shell: Shell, servers
     (failed,) = failures(shell, f"{servers.single()}?durability=replicated")
 
     assert "replicas" in failed["next_step"]
+
+
+def test_a_full_disk_under_postgresql_is_a_failure_and_reads_and_removals_go_on(
+    shell: Shell,
+) -> None:
+    """Promises U2, G2."""
+    kept: dict[str, bytes] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="relay-full-") as folder,
+        small_disk(Path(folder) / "disk", POSTGRES_DISK_BYTES) as disk,
+    ):
+        for each in (Path(folder), disk):
+            each.chmod(0o777)  # For the user that PostgreSQL runs as.
+        server = PostgresServer(within=str(disk))
+        server.start()
+        try:
+            with Relay(server.url) as relay:
+                gone = relay.push("to be removed").ref
+                fill_with_junk(disk)
+                with pytest.raises(Full) as full:
+                    push_into(kept, relay)
+                found = failures(shell, server.url)
+                relay.remove(gone)
+
+                assert "free some" in full.value.hint
+                assert "bodies" in {each["what"] for each in found}
+                assert all("no room left" in each["told"] for each in found)
+                assert {ref: relay.pull(ref) for ref in kept} == kept
+                assert relay.verify().problems == []
+                (disk / "junk").unlink()
+                assert failures(shell, server.url) == []
+        finally:
+            server.end()
+
+
+def push_into(kept: dict[str, bytes], relay: Relay) -> None:
+    for _ in range(PUSHES_MAX):
+        body = os.urandom(20_000)
+        kept[relay.push(body).ref] = body
+
+
+def test_missing_rights_on_redis_are_one_failure(shell: Shell, servers: Servers) -> None:
+    """Promises U2, G2."""
+    server = servers.start()
+    client = connect(f"redis://127.0.0.1:{server.port}")
+    client.ask("ACL", "SETUSER", "reader", "on", ">pass", "~*", "&*", "+@read", "+info", "+eval")
+    client.close()
+
+    (failed, *_) = failures(shell, f"redis://reader:pass@127.0.0.1:{server.port}")
+
+    assert "access list" in failed["next_step"]
+    assert "pass" not in failed["told"]
+
+
+def test_azure_that_refuses_us_or_has_no_such_container_is_a_failure(
+    shell: Shell, servers: Servers
+) -> None:
+    """Promises U2, G2."""
+    url = servers.azure().url(new_prefix())
+    wrong_key = url.replace("account_key=", "account_key=AAAA")
+
+    for blobs, words in ((wrong_key, "refuses us"), (url.replace("//relay/", "//none/"), "bucket")):
+        shell.env["RELAY_BLOBS"] = blobs
+        (failed,) = failures(shell, str(shell.home / "store"))
+        assert words in failed["told"]
+        assert failed["next_step"]
+        assert "AAAA" not in str(failed)

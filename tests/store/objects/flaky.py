@@ -1,4 +1,8 @@
-"""A way to an S3 server that now and then answers badly: with 503, or with half a reply."""
+"""A way to an S3 server that now and then answers badly: with 503, late, or by half.
+
+503     instead of an answer          slow    no answer within SLOW_S
+cut     half of what is read          drop    the connection ends in the middle of a body
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
+SLOW_S = 30.0
+
 
 class FlakyServer:
     """Passes requests on. After `fail`, so many get no proper reply."""
 
     def __init__(self, target_port: int) -> None:
         self.failed = 0
+        self.ended = threading.Event()
         self._left = 0
         self._how = ""
         self._lock = threading.Lock()
@@ -23,7 +30,17 @@ class FlakyServer:
             protocol_version = "HTTP/1.1"
 
             def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                size_bytes = int(self.headers.get("content-length") or 0)
+                if size_bytes and flaky.fails("drop"):
+                    self.rfile.read(size_bytes // 2)
+                    self.close_connection = True
+                    self.connection.close()
+                    return
+                body = self.rfile.read(size_bytes)
+                if flaky.fails("slow"):
+                    flaky.ended.wait(SLOW_S)
+                    self.close_connection = True
+                    return
                 if flaky.fails("503"):
                     self.send_response(503)
                     self.send_header("content-length", "0")
@@ -82,5 +99,6 @@ class FlakyServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.ended.set()
         self._server.shutdown()
         self._server.server_close()

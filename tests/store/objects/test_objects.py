@@ -11,6 +11,7 @@ import pytest
 from contextrelay import Relay
 from contextrelay.errors import Broken, Invalid, Unavailable
 from contextrelay.limits import OBJECT_PART_BYTES
+from contextrelay.store.blobs import objects
 from contextrelay.store.blobs.files import FileBlobs
 from contextrelay.store.blobs.memory import MemoryBlobs
 from contextrelay.store.blobs.objects import ObjectBlobs
@@ -99,7 +100,14 @@ def test_an_upload_that_a_crash_cut_off_is_swept(blobs: ObjectBlobs, place: str)
 # A server that answers badly
 
 
-@pytest.mark.parametrize(("trouble", "times"), [("503", 4), ("cut", 2)])
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for an answer a second, not a minute."""
+    monkeypatch.setitem(objects._CLIENT, "timeout", "1 second")  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(("trouble", "times"), [("503", 4), ("cut", 2), ("slow", 4), ("drop", 2)])
 def test_a_server_that_answers_badly_is_asked_again(
     flaky: FlakyServer, s3: S3Server, place: str, trouble: str, times: int
 ) -> None:
@@ -115,12 +123,14 @@ def test_a_server_that_answers_badly_is_asked_again(
     assert flaky.failed == times
 
 
+@pytest.mark.parametrize("trouble", ["503", "drop"])
 def test_a_server_that_stays_away_is_unavailable_and_leaves_nothing_half_stored(
-    flaky: FlakyServer, s3: S3Server, place: str, blobs: ObjectBlobs
+    flaky: FlakyServer, s3: S3Server, place: str, blobs: ObjectBlobs, trouble: str
 ) -> None:
+    """Promise G2."""
     through = ObjectBlobs(place.replace(str(s3.port), str(flaky.port)), MemoryBlobs(), PART)
 
-    flaky.fail(1_000, "503")
+    flaky.fail(1_000, trouble)
     with pytest.raises(Unavailable):
         keep(through, "aa11", BODY)
 

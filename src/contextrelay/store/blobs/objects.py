@@ -39,6 +39,8 @@ Answer = TypeVar("Answer")
 _list: Callable[..., Any] = cast(Any, obstore).list
 
 BATCH = 1_000
+PUT_AGAIN_S_MAX = 30.0
+_REFUSED = (foreign.PermissionDeniedError, foreign.UnauthenticatedError)
 WORDS_CHARS_MAX = 300
 _CLIENT = {"timeout": "60 seconds", "connect_timeout": "5 seconds"}
 
@@ -162,13 +164,28 @@ class ObjectBlobs:
     def put(self, path: str, content: bytes) -> None:
         """Make an object that is not there yet, or is there because a reply was lost."""
         try:
-            self._guard(
-                lambda: obstore.put(self._store, path, content, mode="create", use_multipart=False)
-            )
+            self._put(path, content)
         except foreign.AlreadyExistsError as error:
             found: Any = self._guard(lambda: obstore.head(self._store, path))
             if found["size"] != len(content):
                 raise Broken(f"{path} is there already, with another size") from error
+
+    def _put(self, path: str, content: bytes) -> None:
+        """Send it, again where the connection was cut: obstore does not, where it may be there."""
+        began_s = time.monotonic()
+        for attempt in range(OBJECT_RETRIES_MAX + 1):
+            try:
+                self._guard(
+                    lambda: obstore.put(
+                        self._store, path, content, mode="create", use_multipart=False
+                    )
+                )
+                return
+            except Unavailable as error:
+                is_late = time.monotonic() - began_s > PUT_AGAIN_S_MAX
+                if attempt == OBJECT_RETRIES_MAX or is_late or not _was_cut(error.__cause__):
+                    raise
+            time.sleep(0.05 * 2**attempt)
 
     def name(self, name: str, draft: str, size_bytes: int) -> bool:
         """Make a whole draft the blob of that name; False if there is one, of who was cut off."""
@@ -307,13 +324,20 @@ def _names_bucket(error: Exception) -> bool:
     return any(word in str(error) for word in ("NoSuchBucket", "ContainerNotFound"))
 
 
+def _was_cut(error: BaseException | None) -> bool:
+    return "error sending request" in str(error)
+
+
 def _ours(error: Exception, address: str) -> RelayError:
     words = " ".join(str(error).partition("Debug source")[0].split())[:WORDS_CHARS_MAX]
     place = f"{address}: {words}"
-    if isinstance(error, foreign.PermissionDeniedError | foreign.UnauthenticatedError):
+    # A list that is refused is an error like any other, with these words.
+    is_refused = "403 Forbidden" in words or "401 Unauthorized" in words
+    if is_refused or isinstance(error, _REFUSED):
         return Unavailable(
             "the server of the bodies refuses us",
-            "check the credentials in the environment (AWS_ACCESS_KEY_ID ...) and their rights",
+            "check the credentials in the environment (AWS_ACCESS_KEY_ID, "
+            "AZURE_STORAGE_ACCOUNT_KEY ...) and their rights",
             place=place,
         )
     if _names_bucket(error):

@@ -55,7 +55,7 @@ def translate(
     error: psycopg.Error, address: str, *, is_connecting: bool = False, sent_once: bool = False
 ) -> RelayError:
     """Say what is wrong, at which address, and what to do."""
-    words = " ".join(str(error).split())[:WORDS_CHARS_MAX]
+    words = " ".join((error.diag.message_primary or str(error)).split())[:WORDS_CHARS_MAX]
     place = f"{address}: {words}"
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
         return Invalid("the store's address makes no sense", "see docs/engines.md", place=place)

@@ -63,7 +63,8 @@ def ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
         return Full(
             "the store's server has no memory left", "raise its maxmemory, or delete", place=address
         )
-    if isinstance(error, HOPELESS):
+    # In a script it is an error like any other, with these words.
+    if isinstance(error, HOPELESS) or "ACL failure in script" in words:
         hint = "check user and password in its address, and its access list"
         if isinstance(error, foreign.MaxConnectionsError):
             hint = f"fewer threads; at most {CONNECTIONS_MAX} connections to it at a time"
