@@ -198,7 +198,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "msgspec",
     ),
     "doors/project/user_cache.py": (
-        "contextrelay.logic.token_pairs",
+        "contextrelay.logic.byte_pairs",
         "contextrelay.logic.tokens",
         "mmap",
         "splintr",

@@ -1116,7 +1116,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/a2a/test_serving.py::test_a_long_answer_is_a_ref_to_those_who_know_refs_and_plain_to_others",
         "tests/doors/a2a/test_serving.py::test_a_task_is_there_after_a_restart_and_one_whose_agent_died_has_failed",
         "tests/doors/a2a/test_kit.py::test_every_requirement_of_the_compatibility_kit_is_met",
-        "tests/doors/a2a/test_hooks.py::test_updates_are_sent_with_what_the_client_asked_for_and_signed",
+        "tests/doors/a2a/test_push_notifications.py::test_updates_are_sent_with_what_the_client_asked_for_and_signed",
         "tests/doors/a2a/test_several.py::test_what_a_killed_server_did_not_send_the_next_one_sends_once",
         "tests/doors/a2a/test_several.py::test_a_cancel_at_any_process_of_a_server_reaches_the_agent",
         "tests/doors/a2a/test_several.py::test_of_two_messages_to_a_task_that_waits_one_is_taken",

@@ -8,9 +8,9 @@ import pytest
 
 from contextrelay import NotFound, Relay
 from contextrelay.doors.pipeline import runs
-from contextrelay.doors.pipeline.again import run_again
 from contextrelay.doors.pipeline.definition import load
 from contextrelay.doors.pipeline.record import read_record
+from contextrelay.doors.pipeline.retry import run_again
 from tests.doors.pipeline.running import result, run
 
 INNER = """\

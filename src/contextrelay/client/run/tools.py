@@ -15,7 +15,7 @@ from msgspec.json import decode, schema_components
 
 from contextrelay.client.entries import now
 from contextrelay.client.flow import Ask, Flow, Work
-from contextrelay.client.looks import Look
+from contextrelay.client.inspect import Look
 from contextrelay.client.run.draft import Draft, RelayState
 from contextrelay.client.run.files import TrackedFiles
 from contextrelay.client.run.provider import Tool, ToolCall, ToolResult

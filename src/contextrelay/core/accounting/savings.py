@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from itertools import islice
 
-from contextrelay.core.accounting.shares import by_day, by_name
+from contextrelay.core.accounting.savings_breakdown import by_day, by_name
 from contextrelay.core.accounting.usage import spending_of
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import entries

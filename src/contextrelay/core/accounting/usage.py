@@ -26,7 +26,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from contextrelay.core.accounting.pull_rates import Marks
-from contextrelay.core.accounting.shares import Shares
+from contextrelay.core.accounting.savings_breakdown import Shares
 from contextrelay.core.artifacts.bodies import looked_key
 from contextrelay.core.artifacts.records import find_readable
 from contextrelay.core.schema import Kind, artifact_log, body_log, savings_counters

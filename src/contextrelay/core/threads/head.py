@@ -20,7 +20,7 @@ from msgspec.json import decode, encode
 from contextrelay.core.artifacts.holds import Weights, held
 from contextrelay.core.schema import Kind, thread_log, walk_facts, walk_rows
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.uses import Uses
+from contextrelay.core.threads.metrics import Uses
 from contextrelay.errors import Broken, Gone, NotFound, Refused, RelayError, Unavailable
 from contextrelay.limits import (
     PAGE_ROWS_MAX,

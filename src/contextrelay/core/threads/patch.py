@@ -28,7 +28,7 @@ from contextrelay.core.threads.head import (
     take_snapshot_if_due,
     weights_of,
 )
-from contextrelay.core.threads.uses import metrics_of
+from contextrelay.core.threads.metrics import metrics_of
 from contextrelay.errors import Broken, Conflict, NotFound, Refused, TooLarge, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, CHANGES_SHOWN_MAX, STATE_BYTES_MAX
 from contextrelay.logic.document.bounds import check_label

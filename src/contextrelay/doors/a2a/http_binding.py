@@ -18,7 +18,6 @@ from msgspec.json import decode, encode
 
 from contextrelay.doors.a2a.agents import open_agents
 from contextrelay.doors.a2a.card import ROOT, Place, card
-from contextrelay.doors.a2a.hooks import Hooks
 from contextrelay.doors.a2a.operations import (
     CALLS,
     STREAMS,
@@ -29,6 +28,7 @@ from contextrelay.doors.a2a.operations import (
     check_version,
     with_extensions,
 )
+from contextrelay.doors.a2a.push_notifications import Hooks
 from contextrelay.doors.a2a.tasks import Tasks
 from contextrelay.doors.build import build
 from contextrelay.doors.http.server.request import JSON, ClientLeft, Exchange

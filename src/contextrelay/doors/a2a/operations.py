@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.doors.a2a.card import Place, extended_card
-from contextrelay.doors.a2a.hooks import Hooks
 from contextrelay.doors.a2a.parts import Viewer, show_message, show_task, show_update
+from contextrelay.doors.a2a.push_notifications import Hooks
 from contextrelay.doors.a2a.record import TaskRecord
 from contextrelay.doors.a2a.tasks import Tasks
 from contextrelay.wire.a2a import (

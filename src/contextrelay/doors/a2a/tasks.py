@@ -19,7 +19,7 @@ from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.thread import AsyncThread
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.schema import thread_log
-from contextrelay.doors.a2a.asked import asked_of
+from contextrelay.doors.a2a.agent_input import asked_of
 from contextrelay.doors.a2a.listing import BY, Listing, Window, read_task
 from contextrelay.doors.a2a.output import Writer, said_by_agent
 from contextrelay.doors.a2a.parts import check_parts, keep_message, kept_whole

@@ -24,7 +24,7 @@ import contextrelay
 from contextrelay.doors.mcp import log_messages, prompts, resources
 from contextrelay.doors.mcp.resources import Entry
 from contextrelay.doors.mcp.subscriptions import Subscriptions
-from contextrelay.doors.mcp.tools.hints import for_tools
+from contextrelay.doors.mcp.tools.error_text import for_tools
 from contextrelay.doors.mcp.tools.tool import Answer, Offered, Visit
 from contextrelay.doors.mcp.tools.toolset import EVERY, Toolset, toolset
 from contextrelay.errors import NotFound, RelayError

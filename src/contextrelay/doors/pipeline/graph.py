@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from contextrelay.doors.pipeline.spent import Over, Spent
+from contextrelay.doors.pipeline.budget import Over, Spent
 from contextrelay.doors.pipeline.steps.values import Known, Scope
 from contextrelay.logic.pipeline.language import Budget, Pipeline, Step
 from contextrelay.model.runs.pipeline import StepView

@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from contextrelay.client.relay import Relay
 from contextrelay.client.run.tally import since_ms
 from contextrelay.doors.pipeline.approval import Waits
-from contextrelay.doors.pipeline.definition import Setting, check_inputs, included_path
-from contextrelay.doors.pipeline.ends import (
+from contextrelay.doors.pipeline.budget import Over
+from contextrelay.doors.pipeline.completion import (
     OF_THE_STORE,
     Lasting,
     failed,
@@ -29,10 +29,10 @@ from contextrelay.doors.pipeline.ends import (
     write_end,
     write_run_end,
 )
+from contextrelay.doors.pipeline.definition import Setting, check_inputs, included_path
 from contextrelay.doors.pipeline.graph import Graph, Node, Result, Unit
 from contextrelay.doors.pipeline.record import CANCEL, RunRecord, StepRecord, follow
 from contextrelay.doors.pipeline.runner import Runner
-from contextrelay.doors.pipeline.spent import Over
 from contextrelay.doors.pipeline.steps.task import Task
 from contextrelay.doors.pipeline.steps.values import Scope, Values
 from contextrelay.doors.pipeline.views import all_views, next_step, paid, reasons, view_of

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contextrelay.client.relay import Relay
-from contextrelay.doors.pipeline.again import run_again
 from contextrelay.doors.pipeline.approval import Decision, decide
 from contextrelay.doors.pipeline.definition import Hear, read_started
 from contextrelay.doors.pipeline.pipeline import (
@@ -28,6 +27,7 @@ from contextrelay.doors.pipeline.record import (
     plain_runner,
     read_record,
 )
+from contextrelay.doors.pipeline.retry import run_again
 from contextrelay.doors.pipeline.steps.leftovers import end_leftovers
 from contextrelay.doors.pipeline.views import next_step, shown_run
 from contextrelay.errors import Conflict, NotFound, Refused

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from contextrelay.doors.pipeline.budget import Over, Spent
 from contextrelay.doors.pipeline.graph import Graph, Node
 from contextrelay.doors.pipeline.record import RunRecord, StepRecord
-from contextrelay.doors.pipeline.spent import Over, Spent
 from contextrelay.limits import FAILURES_SHOWN
 from contextrelay.model.runs.pipeline import PipelineRun, RunStatus, StepView
 

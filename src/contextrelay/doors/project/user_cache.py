@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from contextrelay.logic.token_pairs import Pairs
+    from contextrelay.logic.byte_pairs import Pairs
 
 _KEY, _KEY_BYTES = "briefs.key", 32
 _TABLE = "o200k_base.ranks"
@@ -50,7 +50,7 @@ def token_counter() -> Callable[[str], int]:
     """A function that counts the tokens of a short text."""
     pairs = _read_table()
     if pairs is None:
-        from contextrelay.logic.token_pairs import packed
+        from contextrelay.logic.byte_pairs import packed
 
         with suppress(OSError, RuntimeError):
             _write(_TABLE, packed(_tokens()))
@@ -75,7 +75,7 @@ def table_path() -> Path:
 def _read_table() -> Pairs | None:
     from mmap import ACCESS_READ, mmap
 
-    from contextrelay.logic.token_pairs import Pairs
+    from contextrelay.logic.byte_pairs import Pairs
 
     with suppress(OSError, ValueError):
         handle = os.open(table_path(), os.O_RDONLY)

@@ -72,8 +72,8 @@ from contextrelay.store.ledger.redis_scripts import (
     WRITE,
 )
 from contextrelay.store.redis.client import Client, Command, Word, connect
-from contextrelay.store.redis.hints import Hints
 from contextrelay.store.redis.index import LATE, LATE_MS, Index
+from contextrelay.store.redis.notifications import Hints
 
 LOCK_LATE_MS = 5_000
 

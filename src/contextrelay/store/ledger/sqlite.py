@@ -1,7 +1,7 @@
 """The SQLite engine: one file in WAL mode, every commit on disk before it is acknowledged.
 
 Rule: readers never wait. Each read takes a connection of its own from a pool; writes of one process
-are grouped (commit_queue.py), and processes take turns at a gate (write_turns.py).
+are grouped (commit_queue.py), and processes take turns at a gate (write_lock.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from contextrelay.store.ledger import (
     Stale,
     Write,
     current_token,
-    sqlite_news,
+    sqlite_notifications,
 )
 from contextrelay.store.ledger.sqlite_read_only import ReadOnlyFile, is_writable
 from contextrelay.store.ledger.sqlite_reads import (
@@ -47,7 +47,7 @@ from contextrelay.store.ledger.sqlite_schema import (
     version_of,
 )
 from contextrelay.store.ledger.sqlite_writes import Transaction, transaction
-from contextrelay.store.write_turns import Patience, Turns
+from contextrelay.store.write_lock import Patience, Turns
 
 TRIM = "DELETE FROM fact WHERE log = ? AND seq < ?"
 KEEP_HEAD = "INSERT OR REPLACE INTO trimmed (log, seq) VALUES (?, ?)"
@@ -95,7 +95,7 @@ class SqliteLedger(SqliteReads):
         self._queue = CommitQueue[Change](self._try_group)
         self._hearers: list[Callable[[str | None], None]] = []
         self._poller: threading.Thread | None = None
-        self._writer_name = sqlite_news.new_writer()
+        self._writer_name = sqlite_notifications.new_writer()
         self._is_closed = False
         self._file: ReadOnlyFile | None = None
         """How the file is read, where it cannot be written."""
@@ -278,7 +278,7 @@ class SqliteLedger(SqliteReads):
                         # Checked before the write is begun: what came before it stands.
                         ticket.error = stale
                 if begun.news:
-                    sqlite_news.add(begun.connection, self._writer_name, begun.news)
+                    sqlite_notifications.add(begun.connection, self._writer_name, begun.news)
         except Exception as error:
             trouble = translate(error, self._path) if isinstance(error, FOREIGN) else error
             for ticket in group:
@@ -291,7 +291,7 @@ class SqliteLedger(SqliteReads):
     def listen(self, hear: Callable[[str | None], None]) -> Callable[[], None]:
         self._hearers.append(hear)
         if self._poller is None:
-            news = sqlite_news.News(self._ask)
+            news = sqlite_notifications.News(self._ask)
             self._poller = threading.Thread(
                 target=self._poll, args=(news,), name="relay-listen", daemon=True
             )
@@ -307,7 +307,7 @@ class SqliteLedger(SqliteReads):
         for hear in tuple(self._hearers):
             hear(log)
 
-    def _poll(self, news: sqlite_news.News) -> None:
+    def _poll(self, news: sqlite_notifications.News) -> None:
         """Notice commits of other processes: they change the writer connection's data version."""
         pause = threading.Event()
         seen: int | None = None
@@ -376,7 +376,7 @@ class SqliteLedger(SqliteReads):
         self._idle = deque()
         self._poller = None
         self._hearers = []
-        self._writer_name = sqlite_news.new_writer()
+        self._writer_name = sqlite_notifications.new_writer()
         if not self._is_closed:
             # While we have the parent's files open, its locks outlive it in us.
             self._close_turns()

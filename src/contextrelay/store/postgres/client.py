@@ -26,7 +26,7 @@ from psycopg.pq import TransactionStatus
 
 from contextrelay.errors import Invalid, RelayError, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, POSTGRES_CONNECTIONS_MAX
-from contextrelay.store.postgres.complaints import is_passing, is_undone, translate
+from contextrelay.store.postgres.error_mapping import is_passing, is_undone, translate
 
 Answer = TypeVar("Answer")
 Values = Sequence[object]

@@ -35,7 +35,7 @@ from contextrelay.store.ledger import (
 )
 from contextrelay.store.postgres.arrays import bigints, bodies, ints, texts
 from contextrelay.store.postgres.client import Client
-from contextrelay.store.postgres.hints import Hints
+from contextrelay.store.postgres.notifications import Hints
 from contextrelay.store.postgres.reads import PostgresReads
 from contextrelay.store.postgres.schema_steps import bring_up_to_date
 

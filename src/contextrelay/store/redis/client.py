@@ -23,7 +23,8 @@ from redis.sentinel import Sentinel
 
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.store.redis.address import Address, parse
-from contextrelay.store.redis.complaints import (
+from contextrelay.store.redis.cluster_slots import LOOK_S_MAX, Lookout
+from contextrelay.store.redis.error_mapping import (
     CONNECTIONS_MAX,
     HOPELESS,
     Unsure,
@@ -32,7 +33,6 @@ from contextrelay.store.redis.complaints import (
     ours,
     unconfirmed,
 )
-from contextrelay.store.redis.lookout import LOOK_S_MAX, Lookout
 
 Word = str | bytes | int
 Command = tuple[Word, ...]

@@ -7,7 +7,7 @@ from typing import Any
 from contextrelay.client.flow import Flow, for_each
 from contextrelay.client.run.ask import Folder, chosen_provider, tracked_files
 from contextrelay.client.run.provider import Provider
-from contextrelay.client.run.replay.again import replay_again
+from contextrelay.client.run.replay.other_model import replay_again
 from contextrelay.client.run.replay.recorded import Asked, Past, past_events, replay_recorded
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import REPLAY_RUNS_MAX

@@ -19,7 +19,7 @@ from contextrelay.errors import Invalid, NotFound
 from contextrelay.model.settings import Settings
 from contextrelay.store.durable_files import make_folder
 from contextrelay.store.engine import open_engine
-from contextrelay.store.write_turns import FileLock
+from contextrelay.store.write_lock import FileLock
 
 _MEANS = {
     "body_bytes_max": "the largest body that is taken, in bytes",

@@ -26,7 +26,7 @@ from contextrelay.doors.pipeline.definition import (
 )
 from contextrelay.doors.pipeline.display import View, step_line, summary
 from contextrelay.doors.pipeline.pipeline import Begun, Pipeline
-from contextrelay.doors.pipeline.steps.here import missing_here
+from contextrelay.doors.pipeline.steps.requirements import missing_here
 from contextrelay.errors import Invalid, NotFound
 from contextrelay.limits import (
     PIPELINE_PARALLEL_DEFAULT,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from contextrelay.client.looks import Look
+from contextrelay.client.inspect import Look
 from contextrelay.doors.mcp.ref_argument import Named, artifact_of
 from contextrelay.doors.mcp.tools.push_pull import Url, as_text
 from contextrelay.doors.mcp.tools.tool import Answer, Tool, Visit, listed, of_verb

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from contextrelay.client.relay import Relay
 from contextrelay.client.run.tally import since_ms
-from contextrelay.doors.pipeline.spent import Spent
+from contextrelay.doors.pipeline.budget import Spent
 from contextrelay.doors.pipeline.steps.child import Cancelled
 from contextrelay.doors.pipeline.steps.leftovers import KEY_VARIABLE
 from contextrelay.doors.pipeline.steps.python_pool import PythonPool, module_sha256

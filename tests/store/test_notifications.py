@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from contextrelay.store.ledger.sqlite_news import CHARS_MAX, KEPT, News, add
+from contextrelay.store.ledger.sqlite_notifications import CHARS_MAX, KEPT, News, add
 from contextrelay.store.ledger.sqlite_schema import migrations
 
 ME, OTHER = 1, 2

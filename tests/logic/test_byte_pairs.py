@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from contextrelay.doors.project.user_cache import table_path, token_counter
 from contextrelay.limits import PAIRS_PIECE_BYTES_MAX
-from contextrelay.logic.token_pairs import Pairs
+from contextrelay.logic.byte_pairs import Pairs
 from contextrelay.logic.tokens import count_tokens
 
 SIGNS = "\t\n\r '/.-_#|:;,(){}[]\"`*<>&%$@!?=+~^\\×–—‘’“”•…→✔✗⚠"

@@ -1,4 +1,4 @@
-"""Complaints of Redis, as our errors with the next step."""
+"""Errors of Redis, as our own with the next step."""
 
 from __future__ import annotations
 

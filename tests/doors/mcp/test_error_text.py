@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from contextrelay.doors.mcp.tools.hints import for_tools
+from contextrelay.doors.mcp.tools import error_text
+from contextrelay.doors.mcp.tools.error_text import for_tools
 from contextrelay.doors.mcp.tools.toolset import EVERY
 
 
@@ -39,8 +40,7 @@ def test_a_hint_names_the_tool_that_does_it(hint: str, said: str) -> None:
 
 
 def test_every_tool_that_a_hint_may_name_is_there() -> None:
-    from contextrelay.doors.mcp.tools import hints
 
-    named = {tool.split()[0] for tool in hints._TOOLS.values()}  # pyright: ignore[reportPrivateUsage]
+    named = {tool.split()[0] for tool in error_text._TOOLS.values()}  # pyright: ignore[reportPrivateUsage]
 
     assert named <= set(EVERY)

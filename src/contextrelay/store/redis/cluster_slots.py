@@ -1,4 +1,4 @@
-"""A lookout for a cluster: who has which slots, found out in a time that has an end.
+"""Slots of a cluster: which node has which, found out in a time that has an end.
 
 redis-py asks node after node, each until its time is over, and all who need the answer wait. With
 several nodes behind a cut that is longer than a caller may wait. So one thread looks, and those who
