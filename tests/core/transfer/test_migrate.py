@@ -21,7 +21,8 @@ from contextrelay.core.maintenance.verify import check_store
 from contextrelay.core.schema import RESTORE, walk_facts, walk_logs, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.transfer.migrate import Progress, migrate
-from contextrelay.errors import Gone
+from contextrelay.errors import Full, Gone
+from contextrelay.store.blobs.memory import MemoryBlobs
 from contextrelay.store.ledger import Write
 from tests.doors.cli.shell import RELAY, Shell
 from tests.store.engines import Servers, new_prefix, url_of
@@ -292,3 +293,28 @@ def test_large_bodies_pass_through_a_little_at_a_time(tmp_path: Path) -> None:
         tracemalloc.stop()
 
     assert peak_bytes < 5_000_000
+
+
+class FullBlobs(MemoryBlobs):
+    """Takes no body; counts those that are brought."""
+
+    brought = 0
+
+    @contextmanager
+    def draft(self) -> Generator[Any]:
+        self.brought += 1
+        raise Full("no room left", "free some")
+        yield
+
+
+def test_a_body_that_cannot_be_kept_ends_a_migration_before_the_others_come(tmp_path: Path) -> None:
+    with Relay(tmp_path / "from") as relay:
+        relay.push_many([os.urandom(40_000) for _ in range(30)])
+
+    blobs = FullBlobs()
+    with opened(tmp_path / "from") as source, opened("memory:") as target:
+        full = replace(target, engine=replace(target.engine, blobs=blobs))
+        with pytest.raises(Full):
+            migrate(source, full)
+
+    assert 1 <= blobs.brought < 30

@@ -89,14 +89,11 @@ def migrate(
         while changed and copying.passes < MIGRATE_PASSES_MAX:
             changed = copying.go_through()
         verified = None if check is None else check(target)
-    is_open = not changed and not stays_locked and not _has_problems(verified)
+    is_wrong = verified is not None and verified.problem_count > 0
+    is_open = not changed and not stays_locked and not is_wrong
     if is_open:
         unlock(target, token)
     return replace(copying.report(), is_same=not changed, is_open=is_open, verified=verified)
-
-
-def _has_problems(verified: VerifyReport | None) -> bool:
-    return verified is not None and verified.problem_count > 0
 
 
 class _Copying:
@@ -141,25 +138,32 @@ class _Copying:
         self._show_progress()
         with (
             self._source_stores.blobs.hold(),
-            ThreadPoolExecutor(MIGRATE_THREADS) as lookers,
             ThreadPoolExecutor(MIGRATE_BODIES) as self._carriers,
+            ThreadPoolExecutor(MIGRATE_THREADS) as lookers,
         ):
-            merged = _merged(walk_logs(self._source, ""), walk_logs(self._target, ""), str)
-            for (log, ours, _), seen in _ahead(lookers, self._look, merged):
-                if log == RESTORE:
-                    continue  # Each store's own: its lock, and where its blobs are.
-                if ours is None:
-                    self._drop(log)
-                elif isinstance(seen, Write):
-                    self._put(seen)
-                elif not seen:
-                    self._correct(log)
-                self._logs += ours is not None
-                self._show_if_due()
-            self._flush()
+            try:
+                self._merge(lookers)
+            except BaseException:
+                self._carriers.shutdown(cancel_futures=True)  # Nobody waits for those to come.
+                raise
         self._count()
         self._show_progress()
         return self._changes > before
+
+    def _merge(self, lookers: ThreadPoolExecutor) -> None:
+        merged = _merged(walk_logs(self._source, ""), walk_logs(self._target, ""), str)
+        for (log, ours, _), seen in _ahead(lookers, self._look, merged):
+            if log == RESTORE:
+                continue  # Each store's own: its lock, and where its blobs are.
+            if ours is None:
+                self._drop(log)
+            elif isinstance(seen, Write):
+                self._put(seen)
+            elif not seen:
+                self._correct(log)
+            self._logs += ours is not None
+            self._show_if_due()
+        self._flush()
 
     # Logs
 
