@@ -16,7 +16,7 @@ def scenarios(folder: Path) -> Iterator[Result | Curve]:
         for place in verbs.places(servers, folder):
             yield from verbs.verbs(place)
         yield from pairs.pairs(servers)
-        yield from moving.objects(servers, folder)
+        yield from moving.objects(servers)
         yield from moving.migrations(servers, folder)
     finally:
         servers.stop()

@@ -1,6 +1,6 @@
 """Search on a shared engine: our index in each server, against PostgreSQL's own full text.
 
-`python -m bench.engines.fulltext` prints what docs/decisions/0030-search-on-shared-engines.md
+`python -m bench.engines.fulltext` prints what docs/decisions/0031-search-on-shared-engines.md
 compares: the evidence found of LoCoMo, and time and size for passages of 45 words.
 """
 

@@ -117,6 +117,9 @@ class RawSqlite:
                 self._connection.executemany(
                     "INSERT OR REPLACE INTO row VALUES (?, ?, ?, ?, ?)", rows
                 )
+        news = "\0".join(write.log for write in writes if write.facts)
+        if news:
+            execute("INSERT INTO news (writer, logs) VALUES (0, ?)", (news,))
         execute("COMMIT")
 
     def close(self) -> None:

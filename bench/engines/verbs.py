@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from bench.engines.raw import (
     others,
     recorded,
 )
-from bench.measure import Result, faster
+from bench.measure import Result, faster, in_turn
 from contextrelay import Relay
 from tests.store.engines import Servers, new_prefix
 
@@ -63,7 +61,7 @@ def _opened(url: str, make: Callable[[str, str], Any]) -> Callable[[str], Any]:
 
 
 def verbs(place: Place) -> Iterator[Result]:
-    """Four verbs, one after another by one client; medians."""
+    """Four verbs, one after another by one client."""
     with Relay(place.address) as relay, Relay(place.other):
         raw = place.raw(place.other)
         relay.push("the first")
@@ -90,8 +88,8 @@ def _pull(place: Place, relay: Relay) -> Result:
     # Another one, which has nothing at hand that was read before.
     with Relay(place.address) as reader:
         reader.peek(refs[0])
-        mine, theirs = _in_turn(
-            lambda index: reader.pull(refs[index]), lambda index: do(raw, asked[index])
+        mine, theirs = in_turn(
+            lambda index: reader.pull(refs[index]), lambda index: do(raw, asked[index]), TIMES
         )
     raw.close()
     return _result(place, "pull 1 KB", asked[1], mine, theirs)
@@ -120,19 +118,8 @@ def _compared(
     place: Place, name: str, calls: list[Call], ours: Callable[[int], None], raw: Any
 ) -> Result:
     prepared = [others(calls, number) for number in range(TIMES)]
-    mine, theirs = _in_turn(ours, lambda index: do(raw, prepared[index]))
+    mine, theirs = in_turn(ours, lambda index: do(raw, prepared[index]), TIMES)
     return _result(place, name, calls, mine, theirs)
-
-
-def _in_turn(ours: Callable[[int], object], theirs: Callable[[int], object]) -> tuple[float, float]:
-    """Medians in microseconds. Call by call, so that what else the machine does hits both alike."""
-    taken: tuple[list[float], list[float]] = ([], [])
-    for index in range(TIMES):
-        for act, times in zip((ours, theirs), taken, strict=True):
-            start = time.perf_counter_ns()
-            act(index)
-            times.append((time.perf_counter_ns() - start) / 1_000)
-    return statistics.median(taken[0]), statistics.median(taken[1])
 
 
 def _result(place: Place, name: str, calls: list[Call], mine: float, theirs: float) -> Result:
