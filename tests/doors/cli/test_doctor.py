@@ -188,6 +188,15 @@ def test_an_engine_that_forgets_or_has_another_time_is_a_failure(
     assert [each["what"] for each in found] == ["integrity", "integrity"]
     assert "noeviction" in found[0]["next_step"]
     assert "NTP" in found[1]["next_step"]
+    client = connect(servers.sentinel())
+    client.ask("CONFIG", "SET", "maxmemory", "100mb")
+    client.ask("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+    try:
+        (forgets, _) = failures(shell, servers.sentinel())
+    finally:
+        client.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        client.close()
+    assert "volatile-lru" in forgets["told"]
     (late,) = failures(shell, f"{servers.postgres()}?prefix={new_prefix()}")
     assert "clock" in late["told"]
 

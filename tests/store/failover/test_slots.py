@@ -9,7 +9,7 @@ import pytest
 
 from contextrelay import Relay
 from contextrelay.store.redis.client import ANSWER_S_MAX
-from tests.rigs import length, rig
+from tests.rigs import length, rig, some
 from tests.store.failover.writing import Writers, check_versions, patching
 from tests.store.replicas import Node, ReplicatedCluster
 from tests.store.waiting import until
@@ -44,11 +44,18 @@ def at_once(cluster: ReplicatedCluster, slot: int, source: Node, target: Node) -
     until(lambda: cluster.owner_of(slot, source) is target, "the slot")
 
 
+CASES: list[tuple[Move, str]] = [
+    (key_by_key, "replicated"),
+    (at_once, "replicated"),
+    (key_by_key, "fast"),
+    (at_once, "fast"),
+]
+
+
 @rig
-@pytest.mark.parametrize("durability", ["fast", "replicated"])
-@pytest.mark.parametrize("move", [key_by_key, at_once])
+@pytest.mark.parametrize(("move", "durability"), some(CASES, thin=1))
 def test_slots_that_move_under_load_lose_nothing(
-    durability: str, move: Move, record_property: Callable[[str, object], None]
+    move: Move, durability: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Promises G2, T4. What takes longer than is hidden is refused, and may be asked again."""
     cluster = ReplicatedCluster()

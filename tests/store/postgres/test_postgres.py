@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -214,6 +215,26 @@ def test_a_call_waits_for_a_server_that_comes_back_soon(
 
         assert writing.result(WAIT_S_MAX) == [1]
     ledger.close()
+
+
+def test_a_connection_that_only_listens_finds_out_that_its_server_is_gone(
+    ledger: PostgresLedger,
+) -> None:
+    """Promise G2: a machine that lost its power says no good-bye."""
+    with ledger.client.connect() as listening:
+        options = socket.socket(fileno=os.dup(listening.fileno()))
+        found = [
+            options.getsockopt(level, name)
+            for level, name in (
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+            )
+        ]
+        options.close()
+
+    assert found == [1, 5, 1, 5]
 
 
 def test_a_write_whose_reply_was_lost_is_not_sent_again(servers: Servers, prefix: str) -> None:

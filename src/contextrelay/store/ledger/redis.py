@@ -232,14 +232,17 @@ class RedisLedger:
         return nullcontext()
 
     def check(self) -> list[str]:
-        """Whether a server may forget keys by itself (ours have no time to go), and its clock."""
+        """Whether a server may forget keys by itself, and its clock.
+
+        Of ours only those have a time to go by which a write is done once (GUARD).
+        """
         found = self.client.ask("INFO", "memory")
         nodes = [found] if "maxmemory" in found else list(found.values())
         evicting = [
             f"the store's server may delete what is stored: maxmemory-policy is {policy}; set it "
             "with CONFIG SET maxmemory-policy noeviction"
             for policy in {node.get("maxmemory_policy", "") for node in nodes if node["maxmemory"]}
-            if policy.startswith("allkeys")
+            if policy.startswith(("allkeys", "volatile") if self.client.is_guarded else "allkeys")
         ]
         self.client.learn_clock()
         return evicting + clock_problems(self.client.now_ms())

@@ -35,7 +35,7 @@ FIRST_PAUSE_S = 0.05
 # Together with the pauses between them about 6 s: as long as a fail-over may take.
 REPEATS_MAX = 7
 CONNECT_S_MAX = 5
-# A peer that acknowledges nothing for so long is gone.
+# A peer that acknowledges nothing for so long is gone; who only listens has to ask whether it is.
 UNANSWERED_MS_MAX = 10_000
 # How often a statement is sent before it is prepared.
 PREPARE_AFTER = 3
@@ -102,6 +102,9 @@ class Client:
                 prepare_threshold=None,
                 connect_timeout=CONNECT_S_MAX,
                 tcp_user_timeout=UNANSWERED_MS_MAX,
+                keepalives_idle=UNANSWERED_MS_MAX // 2_000,
+                keepalives_interval=1,
+                keepalives_count=UNANSWERED_MS_MAX // 2_000,
                 client_encoding="utf8",
                 application_name="contextrelay",
             )

@@ -56,8 +56,9 @@ def has_no_file(error: Exception) -> bool:
 
 def ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
     # A pipeline's error quotes the command, with names and bodies in it: only the end is the
-    # server's own words.
-    words = str(error).rpartition("caused error: ")[2][:SERVER_WORDS_CHARS_MAX]
+    # server's own words. One of sentinels ends with how redis-py spells its connections.
+    words = str(error).rpartition("caused error: ")[2].partition(" : <")[0]
+    words = words[:SERVER_WORDS_CHARS_MAX]
     done = "; it may or may not have been done" if sent_once else ""
     if isinstance(error, foreign.OutOfMemoryError) or "OOM command not allowed" in words:
         return Full(
