@@ -6,7 +6,7 @@ what it commits, and this shows it every prefix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
@@ -39,6 +39,9 @@ class StutterLedger:
 
     def get(self, log: str, kind: str, key: str) -> bytes | None:
         return self._alive().get(log, kind, key)
+
+    def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
+        return self._alive().get_each(logs, kind, key)
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
         return self._alive().rows(log, kind, after, limit)

@@ -205,6 +205,17 @@ def test_kinds_are_apart_and_listed_in_order(ledger: Ledger) -> None:
     assert ledger.get("a", "z", "x") is None
 
 
+def test_one_row_of_each_of_many_logs_is_read_at_once(ledger: Ledger) -> None:
+    names = [f'"{number:03}é' for number in range(150)]
+    ledger.commit(*(Write(name, rows=(put("x", name.encode()), put("y"))) for name in names[::2]))
+
+    asked = [*names, names[0], "never"]
+    expected = [name.encode() if name in names[::2] else None for name in asked]
+
+    assert ledger.get_each(asked, "k", "x") == expected
+    assert ledger.get_each([], "k", "x") == []
+
+
 def test_a_row_is_overwritten_and_deleted(ledger: Ledger) -> None:
     ledger.commit(Write("a", rows=(put("x", b"1"), put("y", b"2"))))
     ledger.commit(Write("a", rows=(put("x", b"3"), gone("y"), gone("never"))))

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from contextrelay import Full, Invalid, NotFound, Refused, Relay, RelayError
 from contextrelay.core.access.keys import hashed, key_in, row_of
+from contextrelay.core.access.visibility import VisibleReads
+from contextrelay.core.schema import Kind, artifact_log
 from contextrelay.limits import KEY_FORGOTTEN_S
 from contextrelay.model.key import key_id_in
+from contextrelay.store.ledger import ONLY
 from tests.core.clock import Clock
 from tests.core.keyed import as_seen_by, holder, owner, stores_of
 
@@ -44,6 +47,18 @@ def test_no_part_of_a_token_is_kept(tmp_path: Path) -> None:
     assert hashed(made.token).encode() in written
     assert made.token[SECRET_START:].encode() not in written
     assert made.token.encode() not in written
+
+
+def test_a_limited_key_sees_no_more_by_asking_for_many_at_once() -> None:
+    relay = owner()
+    ledger = stores_of(relay).ledger
+    refs = [relay.push(b"body", channel=channel).ref for channel in ("open", "secret")]
+    asked = [artifact_log(ref) for ref in refs], Kind.ARTIFACT, ONLY
+
+    seen = VisibleReads(ledger, relay.new_key(channels=("open",)).key).get_each(*asked)
+
+    assert seen == [ledger.get_each(*asked)[0], None]
+    assert None not in ledger.get_each(*asked)
 
 
 WRONG = st.one_of(

@@ -9,6 +9,7 @@ import pytest
 
 from contextrelay.client.transport.local import Local
 from contextrelay.core.stores import Stores
+from contextrelay.logic.tokens import count_tokens
 from contextrelay.wire.verbs import (
     ListThreadArtifacts,
     NewThread,
@@ -70,3 +71,22 @@ def test_packing_again_makes_no_new_index() -> None:
 
     assert len({id(index.relevance) for index in indexes}) == 1
     assert len(indexes[0].relevance) == 3
+
+
+def test_what_stands_for_an_artifact_is_never_longer_than_it() -> None:
+    """Promise L1. Tables, records, code and prose of all sizes, with and without a name."""
+    core = local(Clock())
+    thread = core.ask(NewThread("files", "ada")).thread_id
+    texts: dict[str, str] = {}
+    for line in ("id,name\n", '{"id": 1, "name": "Ada"}\n', "def run(): ...\n", "# Ships\n", "w "):
+        for times in (1, 4, 40, 200):
+            for name in ("body.csv", "body.py", None):
+                pushed = core.ask(Push(thread=thread, name=name), (line * times).encode())
+                texts[pushed.ref] = line * times
+
+    package = core.ask(Pack(thread, budget_tokens=100_000))
+
+    shown = {block.metadata["ref"]: block.content.partition("\n")[2] for block in package.blocks}
+    longer = [ref for ref, text in shown.items() if count_tokens(text) > count_tokens(texts[ref])]
+    assert len(shown) == len(texts)
+    assert longer == []

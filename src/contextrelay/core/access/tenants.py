@@ -11,7 +11,7 @@ store itself and goes through every space.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from msgspec.structs import replace
@@ -60,6 +60,9 @@ class SpaceReads:
 
     def get(self, log: str, kind: str, key: str) -> bytes | None:
         return self._reads.get(self._full(log), kind, key)
+
+    def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
+        return self._reads.get_each(list(map(self._full, logs)), kind, key)
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
         return self._reads.rows(self._full(log), kind, after, limit)

@@ -11,7 +11,7 @@ done, should a verb ever try.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
@@ -143,6 +143,9 @@ class VisibleReads:
         if body is None or not self._is_there(log):
             return None
         return body if self._is_row_there(log, Row(kind, key, body)) else None
+
+    def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
+        return [self.get(log, kind, key) for log in logs]
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
         if not self._is_there(log):

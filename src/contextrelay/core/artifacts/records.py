@@ -9,6 +9,7 @@ Rule: an artifact is visible only when all it needs is there: index row, body an
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import islice
 from operator import attrgetter
@@ -32,7 +33,12 @@ from contextrelay.core.schema import (
 )
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Gone, NotFound
-from contextrelay.limits import EXPIRING_LOOKED_AT_MAX, FIND_ITEMS_MAX, LIST_LOOKED_AT_MAX
+from contextrelay.limits import (
+    EXPIRING_LOOKED_AT_MAX,
+    FIND_ITEMS_MAX,
+    LIST_LOOKED_AT_MAX,
+    PAGE_ROWS_MAX,
+)
 from contextrelay.model.artifact import Artifact, Tombstone, in_ms, is_exchange, spell
 from contextrelay.model.reports import Lineage, Listing
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
@@ -155,13 +161,25 @@ def live(stores: Stores, ref: str) -> Artifact:
 def described(stores: Stores, ref: str) -> Artifact | None:
     """As `find`, but read out of a row only once."""
     row = stores.ledger.get(artifact_log(ref), Kind.ARTIFACT, ONLY)
-    if row is None:
-        return None
+    return None if row is None else _kept(stores, ref, row)
+
+
+def _kept(stores: Stores, ref: str, row: bytes) -> Artifact:
     artifact = stores.warm.described(ref, row)
     if artifact is None:
         artifact = read(_artifact, row, ref)
         stores.warm.describe(artifact, row)
     return artifact
+
+
+def described_each(stores: Stores, refs: Iterable[str]) -> Iterator[Artifact]:
+    """The descriptions of these artifacts, of those that have one; many are read at a time."""
+    left = iter(refs)
+    while page := list(islice(left, PAGE_ROWS_MAX)):
+        rows = stores.ledger.get_each(list(map(artifact_log, page)), Kind.ARTIFACT, ONLY)
+        for ref, row in zip(page, rows, strict=True):
+            if row is not None:
+                yield _kept(stores, ref, row)
 
 
 def _gone(ref: str, gone_at: datetime, reason: str, metadata: dict[str, Any]) -> Gone:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
+from functools import cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from contextrelay.core.accounting.pull_rates import rates
 from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.holds import listed
-from contextrelay.core.artifacts.records import described, is_over
+from contextrelay.core.artifacts.records import described_each, is_over
 from contextrelay.core.inspect.outline import digested_within, looked_into, outlined_within
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, state_of
@@ -201,8 +202,8 @@ def candidates(
 def _held(stores: Stores, thread: str) -> list[Artifact]:
     """The artifacts of a thread that are there, oldest first."""
     now_ms = stores.now_ms()
-    every = (described(stores, ref) for ref in listed(stores.ledger, thread))
-    there = [each for each in every if each is not None and not is_over(each, now_ms)]
+    every = described_each(stores, listed(stores.ledger, thread))
+    there = [each for each in every if not is_over(each, now_ms)]
     return sorted(there, key=lambda artifact: (artifact.created_at, artifact.ref))
 
 
@@ -211,6 +212,7 @@ def _chooser(stores: Stores, agent: Agent) -> Callable[[str, int], Way]:
     settings, pulls = stores.settings, rates(stores)
     prices = Prices(settings.price_cache_write, settings.price_cache_read, settings.price_output)
 
+    @cache  # Few types and sizes, of many blocks.
     def way_of(kind: str, tokens: int) -> Way:
         message = Message(
             tokens=tokens,

@@ -46,6 +46,8 @@ class _Asked(Struct, frozen=True):
     spelled: dict[str, str]
     meant: dict[str, dict[str, float]]
     """By each word of it what it may mean, with what that counts."""
+    reached: dict[str, dict[int, float]]
+    """By each word what it gives to the places it stands in, and to their neighbours."""
 
 
 class Relevance:
@@ -164,14 +166,13 @@ class Relevance:
 
     def _weighed(self, query: str) -> list[float]:
         """What each place says to a query."""
-        self._table = self._table.at(self._length_sum / max(len(self._entries), 1))
         asked = self._asked(query)
         summed = [0.0] * len(self._ids)
         how_asked = framing().intersection(asked.meant)
-        for word, meant in asked.meant.items():
+        for word, reached in asked.reached.items():
             is_framing = word in how_asked and len(how_asked) < len(asked.meant)
             share = self._weights.framing if is_framing else 1.0
-            for place, score in self._of_word(word, meant).items():
+            for place, score in reached.items():
                 summed[place] += score * share
         has_groups = bool(self._groups)
         for turn in self._entries.values() if has_groups else ():
@@ -185,15 +186,15 @@ class Relevance:
         entry = self._entries.get(block_id)
         if entry is None:
             return ()
-        near = set(entry.words).union(*(each.words for each in self._neighbours(entry)))
         asked = self._asked(query)
         return tuple(
-            asked.spelled[word] for word, meant in asked.meant.items() if not near.isdisjoint(meant)
+            asked.spelled[word] for word, places in asked.reached.items() if entry.place in places
         )
 
     def _asked(self, query: str) -> _Asked:
         if self._last_asked is not None and self._last_asked[0] == query:
             return self._last_asked[1]
+        self._table = self._table.at(self._length_sum / max(len(self._entries), 1))
         spoken = set(re.findall(r"\w+", query.casefold()))
         speakers = {
             name
@@ -203,7 +204,8 @@ class Relevance:
         names = {stem(word) for name in speakers for word in name.split()}
         spelled = query_words(query)
         meant = {word: self._meant(word, spelled[word]) for word in spelled if word not in names}
-        asked = _Asked(speakers, spelled, meant)
+        reached = {word: self._of_word(word, others) for word, others in meant.items()}
+        asked = _Asked(speakers, spelled, meant, reached)
         self._last_asked = query, asked
         return asked
 

@@ -9,7 +9,7 @@ all, and a crash leaves a prefix. An engine may do all of them at once; core mus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Protocol
@@ -102,6 +102,10 @@ class Reads(Protocol):
 
     def get(self, log: str, kind: str, key: str) -> bytes | None:
         """The body of one row, or None."""
+        ...
+
+    def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
+        """As `get`, of each of these logs, asked for at once."""
         ...
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:

@@ -7,7 +7,7 @@ after a view was taken (`born` says so), so that a view costs little and nobody 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 
@@ -15,20 +15,12 @@ from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import UNLOCKED, Fact, Reads, Row, Stale, Write, current_token
 
 
-class MemoryLedger:
-    """Logs and rows as Python values, for tests and for stores that need not last."""
-
-    reads_wait = False
-    may_lose = False
-    bounded = nullcontext
+class _MemoryReads:
+    """The reads, one at a time."""
 
     def __init__(self) -> None:
         self._lock = RLock()
         self._tables = _Tables({}, [], [])
-        self._views_taken = 0
-        self._locked_by = UNLOCKED
-        self._tallies: dict[str, dict[str, int]] = {}
-        self._listeners: dict[object, Callable[[str | None], None]] = {}
 
     def last(self, log: str) -> int:
         with self._lock:
@@ -41,6 +33,10 @@ class MemoryLedger:
     def get(self, log: str, kind: str, key: str) -> bytes | None:
         with self._lock:
             return self._tables.get(log, kind, key)
+
+    def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
+        with self._lock:
+            return self._tables.get_each(logs, kind, key)
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
         with self._lock:
@@ -57,6 +53,21 @@ class MemoryLedger:
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
         with self._lock:
             return self._tables.due(now_ms, limit)
+
+
+class MemoryLedger(_MemoryReads):
+    """Logs and rows as Python values, for tests and for stores that need not last."""
+
+    reads_wait = False
+    may_lose = False
+    bounded = nullcontext
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._views_taken = 0
+        self._locked_by = UNLOCKED
+        self._tallies: dict[str, dict[str, int]] = {}
+        self._listeners: dict[object, Callable[[str | None], None]] = {}
 
     def commit(self, *writes: Write) -> list[int]:
         heads: list[int] = []
@@ -293,6 +304,9 @@ class _Tables:
         entry = self.by_name.get(log)
         row = entry.kinds.get(kind, {}).get(key) if entry else None
         return row.body if row else None
+
+    def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
+        return [self.get(log, kind, key) for log in logs]
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
         entry = self.by_name.get(log)

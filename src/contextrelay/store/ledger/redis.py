@@ -83,22 +83,12 @@ Script = tuple[str, list[Word], list[Word]]
 """A script with its KEYS, and those of its ARGV that are its own."""
 
 
-class RedisLedger:
-    """Logs and rows on Redis or Valkey."""
+class _RowReads:
+    """What is read of one log, or of several."""
 
-    reads_wait = True
-
-    def __init__(self, server: Client | str, prefix: str = "relay") -> None:
-        if "{" in prefix or "}" in prefix:
-            raise Invalid(f"{prefix!r} cannot begin a key", "use a prefix without braces")
-        self.client = connect(server) if isinstance(server, str) else server
-        self.may_lose = self.client.is_guarded or self.client.clustered
-        self.bounded = self.client.bounded
+    def __init__(self, client: Client, prefix: str) -> None:
+        self.client = client
         self._prefix = prefix
-        self._channel = f"{prefix}:hear"
-        self._logs = Index(self.client, prefix, "logs")
-        self._dues = Index(self.client, prefix, "due")
-        self._listeners: set[Hints] = set()
 
     def last(self, log: str) -> int:
         return int(self.client.ask("GET", self._key(log, "h")) or 0)
@@ -114,6 +104,11 @@ class RedisLedger:
         value = self.client.ask("HGET", self._key(log, "r"), field_of(kind, key))
         return None if value is None else unpacked(value)[1]
 
+    def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
+        field = field_of(kind, key)
+        values = self.client.ask_all([("HGET", self._key(log, "r"), field) for log in logs])
+        return [None if value is None else unpacked(value)[1] for value in values]
+
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
         if limit <= 0:
             return []
@@ -126,6 +121,30 @@ class RedisLedger:
     def kinds(self, log: str) -> list[str]:
         found: list[bytes] = self.client.ask("EVAL", KINDS, 1, self._key(log, "k"))
         return [kind.decode() for kind in found]
+
+    def _key(self, log: str, part: str) -> str:
+        return f"{self._prefix}:{{{without_braces(log)}}}:{part}"
+
+    def _keys(self, log: str) -> list[Word]:
+        start = self._key(log, "")
+        return [start + part for part in "hfrk"]
+
+
+class RedisLedger(_RowReads):
+    """Logs and rows on Redis or Valkey."""
+
+    reads_wait = True
+
+    def __init__(self, server: Client | str, prefix: str = "relay") -> None:
+        if "{" in prefix or "}" in prefix:
+            raise Invalid(f"{prefix!r} cannot begin a key", "use a prefix without braces")
+        super().__init__(connect(server) if isinstance(server, str) else server, prefix)
+        self.may_lose = self.client.is_guarded or self.client.clustered
+        self.bounded = self.client.bounded
+        self._channel = f"{prefix}:hear"
+        self._logs = Index(self.client, prefix, "logs")
+        self._dues = Index(self.client, prefix, "due")
+        self._listeners: set[Hints] = set()
 
     def logs(self, prefix: str, after: str, limit: int) -> list[str]:
         start, behind = prefix.encode(), after.encode()
@@ -365,15 +384,6 @@ class RedisLedger:
                 stale.append(name)
         self._dues.forget(stale, seen_ms)
         return found
-
-    # Keys
-
-    def _key(self, log: str, part: str) -> str:
-        return f"{self._prefix}:{{{without_braces(log)}}}:{part}"
-
-    def _keys(self, log: str) -> list[Word]:
-        start = self._key(log, "")
-        return [start + part for part in "hfrk"]
 
 
 def _names(writes: Sequence[Write]) -> tuple[dict[bytes, None], dict[bytes, None]]:

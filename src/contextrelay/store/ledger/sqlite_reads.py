@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from msgspec.json import encode
 
 from contextrelay.errors import RelayError
 from contextrelay.store import file_errors
@@ -14,6 +17,8 @@ LAST = """SELECT coalesce((SELECT max(seq) FROM fact WHERE log = ?1),
                           (SELECT seq FROM trimmed WHERE log = ?1), 0)"""
 READ = "SELECT seq, body FROM fact WHERE log = ? AND seq > ? ORDER BY seq LIMIT ?"
 GET = "SELECT body FROM row WHERE log = ? AND kind = ? AND key = ?"
+GET_EACH = """SELECT log, body FROM row
+              WHERE log IN (SELECT value FROM json_each(?)) AND kind = ? AND key = ?"""
 ROWS = """SELECT key, body, due_ms FROM row
           WHERE log = ? AND kind = ? AND key > ? ORDER BY key LIMIT ?"""
 # From one kind to the next by a seek, however many rows the kinds have.
@@ -42,6 +47,10 @@ class SqliteReads:
     def get(self, log: str, kind: str, key: str) -> bytes | None:
         found = self._ask(GET, (log, kind, key))
         return found[0][0] if found else None
+
+    def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
+        found = dict(self._ask(GET_EACH, (encode(logs).decode(), kind, key)))
+        return [found.get(log) for log in logs]
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
         found = self._ask(ROWS, (log, kind, after, limit))

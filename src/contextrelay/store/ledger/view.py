@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
 
 
-class LedgerView:
+class ReadsView:
+    """Passes every read on to what is behind it."""
+
+    def __init__(self, inner: Reads) -> None:
+        self._reads = inner
+
+    def last(self, log: str) -> int:
+        return self._reads.last(log)
+
+    def read(self, log: str, after: int, limit: int) -> list[Fact]:
+        return self._reads.read(log, after, limit)
+
+    def get(self, log: str, kind: str, key: str) -> bytes | None:
+        return self._reads.get(log, kind, key)
+
+    def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
+        return self._reads.get_each(logs, kind, key)
+
+    def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
+        return self._reads.rows(log, kind, after, limit)
+
+    def kinds(self, log: str) -> list[str]:
+        return self._reads.kinds(log)
+
+    def logs(self, prefix: str, after: str, limit: int) -> list[str]:
+        return self._reads.logs(prefix, after, limit)
+
+    def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
+        return self._reads.due(now_ms, limit)
+
+
+class LedgerView(ReadsView):
     """Passes everything on to the ledger behind it."""
 
     def __init__(self, inner: Ledger) -> None:
+        super().__init__(inner)
         self._inner = inner
         self.reads_wait = inner.reads_wait
         self.may_lose = inner.may_lose
         self.bounded = inner.bounded
-
-    def last(self, log: str) -> int:
-        return self._inner.last(log)
-
-    def read(self, log: str, after: int, limit: int) -> list[Fact]:
-        return self._inner.read(log, after, limit)
-
-    def get(self, log: str, kind: str, key: str) -> bytes | None:
-        return self._inner.get(log, kind, key)
-
-    def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
-        return self._inner.rows(log, kind, after, limit)
-
-    def kinds(self, log: str) -> list[str]:
-        return self._inner.kinds(log)
-
-    def logs(self, prefix: str, after: str, limit: int) -> list[str]:
-        return self._inner.logs(prefix, after, limit)
-
-    def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
-        return self._inner.due(now_ms, limit)
 
     def commit(self, *writes: Write) -> list[int]:
         return self._inner.commit(*writes)

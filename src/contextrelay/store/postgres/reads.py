@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from contextrelay.store.ledger import Fact, Row
@@ -11,6 +11,7 @@ LAST = "SELECT head FROM {store}.log WHERE name = %b"
 READ = """SELECT seq, body FROM {store}.fact WHERE log = %b AND seq > %b::bigint
           ORDER BY seq LIMIT %b::bigint"""
 GET = "SELECT body FROM {store}.item WHERE log = %b AND kind = %b AND key = %b"
+GET_EACH = "SELECT log, body FROM {store}.item WHERE log = ANY(%b) AND kind = %b AND key = %b"
 ROWS = """SELECT key, body, due_ms FROM {store}.item WHERE log = %b AND kind = %b AND key > %b
           ORDER BY key LIMIT %b::bigint"""
 # From one kind to the next by a seek, however many rows the kinds have.
@@ -41,6 +42,10 @@ class PostgresReads:
     def get(self, log: str, kind: str, key: str) -> bytes | None:
         found = self._ask(GET, (log, kind, key.encode()))
         return found[0][0] if found else None
+
+    def get_each(self, logs: Sequence[str], kind: str, key: str) -> list[bytes | None]:
+        found = dict(self._ask(GET_EACH, (list(logs), kind, key.encode())))
+        return [found.get(log) for log in logs]
 
     def rows(self, log: str, kind: str, after: str, limit: int) -> list[Row]:
         found = self._ask(ROWS, (log, kind, after.encode(), limit))
