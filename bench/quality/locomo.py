@@ -131,6 +131,7 @@ _FITTED = (
     "after_question",
     "answer",
     "question",
+    "you",
     "group",
     "framing",
     "synonym",

@@ -157,6 +157,50 @@ def test_an_embedding_finds_what_shares_no_word() -> None:
     assert best(index, "the car") == "a"
 
 
+def test_by_an_embedding_a_turn_is_about_what_is_said_around_it() -> None:
+    """Promise K5. The answer shares neither a word nor a meaning with what is asked."""
+    meaning = {"car": (1.0, 0.0), "automobile": (0.95, 0.1), "banana": (0.0, 1.0)}
+
+    def embed(texts: Sequence[str]) -> list[tuple[float, float]]:
+        return [meaning.get(text.split()[-1], (0.5, 0.5)) for text in texts]
+
+    said = [
+        ("a", "1", "my automobile"),
+        ("b", "1", "green"),
+        ("c", "2", "green"),
+        ("d", "2", "banana"),
+    ]
+    blocks = [Block(name, text, group=group) for name, group, text in said]
+    index = Relevance(blocks, embed)
+
+    scores = index.scores("the car")
+    index.remove("a")
+
+    assert scores["b"] > scores.get("c", 0.0)
+    assert index.scores("the car") == Relevance(blocks[1:], embed).scores("the car")
+
+
+def test_with_an_embedding_the_word_that_was_asked_for_stays_ahead() -> None:
+    """Promise K5."""
+
+    def embed(texts: Sequence[str]) -> list[tuple[float, float]]:
+        return [(1.0, 0.0) if "vehicle" in text or "car" in text else (0.0, 1.0) for text in texts]
+
+    blocks = [Block("a", "some vehicle"), Block("b", "plums"), Block("c", "the car, and plums")]
+
+    assert best(Relevance(blocks, embed), "car") == "c"
+
+
+def test_talk_that_turns_to_the_other_counts_less_than_what_is_said_of_oneself() -> None:
+    """Promise K4."""
+    blocks = [Block(name, f"{name}: {name} sails {text}", group="1") for name, text in _TO_AND_FRO]
+
+    assert best(Relevance(blocks), "sails") == "Bob"
+
+
+_TO_AND_FRO = (("Ada", "as you said you would"), ("Bob", "as they said they would"))
+
+
 def test_an_embedding_that_gives_no_vectors_is_refused() -> None:
     index = Relevance([Block("a", "x"), Block("b", "y")], lambda texts: [(1.0,)])
 

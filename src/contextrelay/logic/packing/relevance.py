@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from contextrelay.logic.packing.embeddings import Embed, Vectors, fused
+from contextrelay.logic.packing.embeddings import Embed, Vectors
 from contextrelay.logic.packing.related_words import (
     BEGINNING_CHARS,
     begin_alike,
@@ -27,6 +27,7 @@ from contextrelay.logic.packing.related_words import (
 from contextrelay.logic.packing.turn_features import (
     SAYS_NUMBER,
     SAYS_WHEN,
+    SAYS_YOU,
     day_of,
     group_of,
     speaker_of,
@@ -77,8 +78,7 @@ class Relevance:
         self._table = WordWeights(weights, 1.0)
         self._last_asked: tuple[str, _Asked] | None = None
         """What the last query asks for: it is looked up for every block that is shown."""
-        self._vectors = None if embed is None else Vectors(embed)
-        self._word_vectors = None if embed is None else Vectors(embed)
+        self._vectors = None if embed is None else Vectors(embed, weights.embedded_lent)
         for block in blocks:
             self.add(block)
 
@@ -110,16 +110,14 @@ class Relevance:
             is_question=said.rstrip().endswith("?"),
             says_when=SAYS_WHEN.search(said) is not None,
             says_number=SAYS_NUMBER.search(said) is not None,
+            says_you=min(len(SAYS_YOU.findall(said)), 3) / 3,
             day=day_of(block),
         )
         self._entries[block.id] = entry
         self._join_group(entry, old)
         self._note_words(entry)
-        if self._vectors is not None and self._word_vectors is not None:
-            self._vectors.add(block.id, said)
-            for word, spelled in query_words(said).items():
-                if len(self._postings.get(word, ())) == 1:  # It is new.
-                    self._word_vectors.add(word, spelled)
+        if self._vectors is not None:
+            self._vectors.add(block.id, " ".join(query_words(said).values()) or said)
 
     def remove(self, block_id: str) -> None:
         """Forget a block, if it is there; its neighbours keep their places."""
@@ -146,11 +144,21 @@ class Relevance:
         """Blocks by id that say something to a query; those that are missing say nothing."""
         summed = self._weighed(query)
         found = {name: score for name, score in zip(self._ids, summed, strict=True) if score}
-        if self._vectors is not None:
-            near = self._vectors.near(query)
-            lent = {block_id: self._lent(block_id, near) for block_id in near}
-            return fused(found, near, lent, self._weights.embedded)
-        return found
+        return found if self._vectors is None else self._with_vectors(found, query, self._vectors)
+
+    def _with_vectors(
+        self, found: dict[str, float], query: str, vectors: Vectors
+    ) -> dict[str, float]:
+        """Scores by words and by an embedding added up."""
+        asked = self._asked(query)
+        bare = " ".join(asked.spelled[word] for word in asked.meant) or query
+        near, highest = vectors.near(bare, self._groups.values()), max(found.values(), default=1.0)
+        # Squared, the best by words stay ahead; further down what a block is about decides.
+        mixed = {
+            block_id: (found.get(block_id, 0.0) / highest) ** 2 + self._weights.embedded * share
+            for block_id, share in near.items()
+        }
+        return {block_id: score for block_id, score in mixed.items() if score}
 
     def shares(self, query: str) -> dict[str, float]:
         """Scores as shares of the best one: 1 for the best block, 0 for one that says nothing."""
@@ -203,7 +211,7 @@ class Relevance:
         }
         names = {stem(word) for name in speakers for word in name.split()}
         spelled = query_words(query)
-        meant = {word: self._meant(word, spelled[word]) for word in spelled if word not in names}
+        meant = {word: self._meant(word) for word in spelled if word not in names}
         reached = {word: self._of_word(word, others) for word, others in meant.items()}
         asked = _Asked(speakers, spelled, meant, reached)
         self._last_asked = query, asked
@@ -335,7 +343,7 @@ class Relevance:
                     best[neighbour] = value * share
         return best
 
-    def _meant(self, word: str, spelled: str) -> dict[str, float]:
+    def _meant(self, word: str) -> dict[str, float]:
         """Words that a word of a query may mean, itself first, each with what it counts."""
         weights, meant = self._weights, {word: 1.0}
         for other in self._beginnings.get(word[:BEGINNING_CHARS], ()):
@@ -343,12 +351,6 @@ class Relevance:
                 meant.setdefault(other, weights.beginning)
         for other in synonyms().get(word, ()):
             meant[other] = weights.synonym
-        if self._word_vectors is not None:
-            near = self._word_vectors.near(spelled)
-            for other in sorted(near, key=near.__getitem__)[: -weights.near_words_max - 2 : -1]:
-                share = weights.near_share * near[other]
-                if near[other] >= weights.near_min and share > meant.get(other, 0.0):
-                    meant[other] = share
         return meant
 
     def _rarity(self, word: str, postings: dict[int, int]) -> float:
@@ -360,20 +362,3 @@ class Relevance:
         by_group = idf(len(self._groups), len(in_groups))
         share = self._weights.group_idf
         return (1 - share) * by_block + share * by_group
-
-    # Vectors
-
-    def _lent(self, block_id: str, near: dict[str, float]) -> float:
-        """The best that a block's neighbours lend it of their similarity."""
-        entry = self._entries[block_id]
-        if entry.group is None:
-            return -1.0
-        members, place = self._groups[entry.group], entry.place_in_group
-        best = -1.0
-        sides = ((1, self._weights.embedded_before), (-1, self._weights.embedded_behind))
-        for step, shares in sides:
-            for offset, share in enumerate(shares, 1):
-                at = place + step * offset
-                if 0 <= at < len(members) and (neighbour := members[at]) is not None:
-                    best = max(best, share * near[neighbour])
-        return best

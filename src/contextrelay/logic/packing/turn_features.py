@@ -30,6 +30,8 @@ SAYS_NUMBER = re.compile(
     re.IGNORECASE,
 )
 
+SAYS_YOU = re.compile(r"\b(?:you|your|you're|you've|yours)\b", re.IGNORECASE)
+
 
 def group_of(block: Block) -> str | None:
     """The group of a block; talk without one is taken for one talk."""

@@ -29,6 +29,8 @@ class Turn(Struct):
     is_question: bool
     says_when: bool
     says_number: bool
+    says_you: float
+    """How much of it turns to the other: 1 for three times and more."""
     day: tuple[int, int] | None
     """Month and day."""
     lends: list[tuple[int, float]] | None = None
@@ -69,6 +71,8 @@ def weigh(
             score *= weights.only_group
         if turn.is_question and turn.group is not None:
             score *= 1 - weights.question
+        if turn.says_you and turn.group is not None:
+            score *= 1 - weights.you * turn.says_you
         if speakers and turn.speaker in speakers:
             score *= 1 + weights.speaker
         if days and turn.day is not None:

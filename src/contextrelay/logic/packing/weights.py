@@ -23,6 +23,8 @@ class Weights(Struct, frozen=True):
     """What an answer is worth at least, of its question."""
     question: float = 0.1
     """What a question is worth less than what is stated."""
+    you: float = 0.1
+    """What is worth less that turns to the other, instead of saying something of one's own."""
     group: float = 0.3
     only_group: float = 0.5
     """What is left of that for a block that has no word of the query near it."""
@@ -34,13 +36,10 @@ class Weights(Struct, frozen=True):
     date: float = 0.3
     when: float = 0.3
     number: float = 0.3
-    embedded: float = 0.3
-    embedded_before: tuple[float, ...] = (0.8, 0.5)
-    embedded_behind: tuple[float, ...] = (0.9, 0.6)
-    near_share: float = 0.5
-    near_min: float = 0.5
-    near_words_max: int = 5
-    """With an embedding, a word of the query stands for a few words near it too."""
+    embedded: float = 0.25
+    """What the nearest by an embedding is worth, of the best by words."""
+    embedded_lent: tuple[float, ...] = (0.6, 0.36, 0.22)
+    """What the next neighbour adds to what a block is about, the one after that ..."""
 
 
 WEIGHTS = Weights()
