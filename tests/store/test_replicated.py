@@ -214,6 +214,38 @@ def test_a_state_that_followed_what_a_fail_over_took_back_is_read_again(
         third.kill()
 
 
+def test_a_signal_that_a_fail_over_took_back_is_not_heard_and_its_number_is_heard_once(
+    pair: tuple[Node, Node], tmp_path: Path
+) -> None:
+    """Promises G2, S4."""
+    master, other = pair
+    third = Node(tmp_path / "third")
+    try:
+        third.start(of=other)
+        until(lambda: is_linked(third), "a replica of the replica")
+        with LossyProxy(master.port) as proxy, ThreadPoolExecutor(1) as pool:
+            url = f"redis://127.0.0.1:{proxy.port}/0?durability=replicated"
+            with Relay(url) as relay, Relay(url_of(other, "fast")) as after:
+                relay.publish("news", "kept")
+                other.ask("REPLICAOF", "NO", "ONE")
+                with Relay(url_of(master, "fast")) as before:
+                    before.publish("news", "lost")
+                reading = pool.submit(lambda: list(islice(relay.subscribe("news", after=0), 2)))
+                # It reads both, and asks whether they stay.
+                until(lambda: is_asked(master), "the question")
+                proxy.lead_to(other.port)
+                after.publish("news", "in its place")
+
+                heard = [(each.seq, each.message) for each in reading.result(WAIT_S_MAX)]
+                assert heard == [(1, "kept"), (2, "in its place")]
+    finally:
+        third.kill()
+
+
+def is_asked(master: Node) -> bool:
+    return int(master.ask("EXISTS", "relay:{c/news}:w")) == 1
+
+
 # Addresses
 
 

@@ -20,7 +20,14 @@ from contextrelay.core.answers import answers
 from contextrelay.core.idempotency import answered_before, once_rows, step
 from contextrelay.core.schema import CHANNELS, Kind, channel_log, first_page, walk_logs
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken, Invalid, RelayError, TooLarge, Unavailable
+from contextrelay.errors import (
+    Broken,
+    Invalid,
+    RelayError,
+    TooLarge,
+    Unavailable,
+    Unconfirmed,
+)
 from contextrelay.limits import (
     CHANNEL_CHARS_MAX,
     LABEL_CHARS_MAX,
@@ -40,7 +47,7 @@ from contextrelay.model.signal import (
     Signal,
     SignalPage,
 )
-from contextrelay.store.ledger import Fact, Reads, Row, Stale, Write
+from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Stale, Write
 from contextrelay.wire.verbs import Body, ListChannels, Publish, ReadSignals
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -235,6 +242,8 @@ def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
         return SignalPage(signals=[], head=head)
     after = verb.after if verb.after <= head else 0
     facts = stores.ledger.read(log, after, verb.limit)
+    if facts and stores.ledger.may_lose and not _stay(stores.ledger, log, facts):
+        return read_signals(stores, verb, body)
     # The last one that is not kept, if any: of none kept, all up to the head.
     missed = facts[0].seq - 1 if facts else head
     gap = None
@@ -245,6 +254,17 @@ def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
         head=max(head, facts[-1].seq) if facts else head,
         gap=gap,
     )
+
+
+def _stay(ledger: Ledger, log: str, facts: list[Fact]) -> bool:
+    """Whether facts are still there once they were confirmed: a fail-over takes back what was not.
+
+    Else a listener would have heard it, and would miss what gets its number. While replicas are
+    away nothing is confirmed; then what is there is shown.
+    """
+    with suppress(Unconfirmed, Unavailable):
+        ledger.confirm(log)
+    return ledger.read(log, facts[0].seq - 1, len(facts)) == facts
 
 
 def decoded(fact: Fact, channel: str) -> SentSignal:

@@ -188,7 +188,7 @@ class RedisLedger(_RowReads):
         return heads
 
     def confirm(self, log: str) -> None:
-        if self.client.is_guarded:
+        if self.client.waits:
             self.client.settle("SET", self._key(log, "w"), "", "PX", GUARD_MS)
 
     def trim(self, log: str, before: int) -> None:

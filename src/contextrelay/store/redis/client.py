@@ -234,6 +234,11 @@ class Client:
                 place=self.address,
             )
 
+    @property
+    def waits(self) -> bool:
+        """Whether writes wait for replicas."""
+        return self._replicas > 0
+
     def close(self) -> None:
         self._redis.close()
 
