@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from bench.engines import moving, pairs, verbs
-from bench.measure import Curve, Result
+from bench.measure import Curve, Result, Skipped
 from tests.store.engines import Servers
 
 
@@ -18,5 +20,7 @@ def scenarios(folder: Path) -> Iterator[Result | Curve]:
         yield from pairs.pairs(servers)
         yield from moving.objects(servers)
         yield from moving.migrations(servers, folder)
+    except pytest.skip.Exception as missing:  # As the tests say that a part is not there.
+        raise Skipped(str(missing)) from missing
     finally:
         servers.stop()
