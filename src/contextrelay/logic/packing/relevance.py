@@ -153,9 +153,9 @@ class Relevance:
         asked = self._asked(query)
         bare = " ".join(asked.spelled[word] for word in asked.meant) or query
         near, highest = vectors.near(bare, self._groups.values()), max(found.values(), default=1.0)
-        # Squared, the best by words stay ahead; further down what a block is about decides.
+        power, of_vectors = self._weights.words_power, self._weights.embedded
         mixed = {
-            block_id: (found.get(block_id, 0.0) / highest) ** 2 + self._weights.embedded * share
+            block_id: (found.get(block_id, 0.0) / highest) ** power + of_vectors * share
             for block_id, share in near.items()
         }
         return {block_id: score for block_id, score in mixed.items() if score}

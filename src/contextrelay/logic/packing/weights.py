@@ -36,6 +36,8 @@ class Weights(Struct, frozen=True):
     date: float = 0.3
     when: float = 0.3
     number: float = 0.3
+    words_power: float = 1.5
+    """With an embedding: over 1 the best by words stay ahead, and vectors decide further down."""
     embedded: float = 0.25
     """What the nearest by an embedding is worth, of the best by words."""
     embedded_lent: tuple[float, ...] = (0.6, 0.36, 0.22)
