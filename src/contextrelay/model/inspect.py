@@ -72,6 +72,12 @@ class Looked(Struct, frozen=True, kw_only=True):
     whole: TokenCount
     note: str = ""
     """Why it was not looked into as it should be; "" where it was."""
+    drawn_by: int = 0
+    """How outlines were drawn then (`DRAWN_BY`): what was drawn otherwise is drawn again."""
+
+
+DRAWN_BY = 1
+"""Counted up where outlines change."""
 
 
 Way = Literal["lines", "bytes", "tokens", "json_pointer", "json_path", "rows", "heading", "symbol"]

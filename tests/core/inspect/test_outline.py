@@ -53,6 +53,23 @@ def test_a_kept_outline_that_cannot_be_read_is_made_again() -> None:
         assert looked(relay, artifact.sha256) == [row]
 
 
+def test_what_an_earlier_version_outlined_is_outlined_again() -> None:
+    """Promise L1: an outline that is drawn otherwise now is not kept for ever."""
+    with Relay("memory:") as relay:
+        artifact = relay.push(BODY, name="a.md")
+        answer = relay.outline(artifact.ref)
+        row = looked(relay, artifact.sha256)[0]
+        assert row.body is not None
+        earlier = row.body.replace(b'"drawn_by":1', b'"drawn_by":0').replace(b"Plan", b"Plam")
+        assert earlier != row.body
+        stores_of(relay).ledger.commit(
+            Write(body_log(artifact.sha256), rows=(Row("looked", row.key, earlier),))
+        )
+
+        assert relay.outline(artifact.ref) == answer
+        assert looked(relay, artifact.sha256) == [row]
+
+
 def test_what_an_outline_quotes_goes_with_the_content() -> None:
     """Promise R9: nothing of a removed content stays readable."""
     with Relay("memory:") as relay:

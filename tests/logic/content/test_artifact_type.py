@@ -92,6 +92,17 @@ def test_else_the_name_decides(name: str, expected: tuple[str, str]) -> None:
         ("[tool]\nname = 'x'\nall = [\n  1,\n]\n", "text", "application/toml"),
         ("# of\n" * 60 + "a: 1\nb_c: x\nd: 2\ne: 3\nf: 4\n", "text", "application/yaml"),
         ("%YAML 1.2\n---\na:\n  b: 1\n  c: 2\n", "text", "application/yaml"),
+        (
+            "{{- if .on }}\nkind: A\nmeta:\n  name: {{ .name }}\n{{- end }}\nspec:\n  of: 1\n",
+            "text",
+            "application/yaml",
+        ),
+        ("---\nof: x\nall:\n  - a:\n" + "      - 'some text'\n" * 20, "text", "application/yaml"),
+        (
+            "<h1>Name</h1>\n\nIt is a thing.\n\n## Use\n\nSo.\n\n## More\n\nAnd [so](a.md).\n",
+            "markdown",
+            "text/markdown",
+        ),
         ("<!DOCTYPE a>\n<!-- of -->\n<a>\n<b/>\n</a>\n", "text", "application/xml"),
         ("<!-- of -->\n<div>\n<b>x</b></div>\n", "html", "text/html"),
         ("What it does.\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "diff", "text/x-diff"),

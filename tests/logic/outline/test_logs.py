@@ -106,3 +106,9 @@ def test_a_run_of_tests_is_outlined_by_what_failed_why_and_its_summary() -> None
     assert "TestSum" in outlined(go, "out.txt").text
     assert "sum_test.go:9: got 3, want 4" in outlined(go, "out.txt").text
     assert "tests::adds" in outlined(cargo, "out.txt").text
+    both = (
+        "assertion `left == right` failed\n  left: 4\n right: 5\n    Expected: 3\n    Received: 2\n"
+    )
+    said = outlined(f"{cargo}{both}", "out.txt").text
+    for each in ("left: 4", "right: 5", "Expected: 3", "Received: 2"):
+        assert each in said

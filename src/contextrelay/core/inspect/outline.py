@@ -26,7 +26,7 @@ from contextrelay.errors import Full, Refused, Sealed, Unavailable
 from contextrelay.limits import LOOK_INLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.logic.content.overview import Look, Seen, digested, outlined
 from contextrelay.model.artifact import Artifact
-from contextrelay.model.inspect import Digested, Looked, Outlined
+from contextrelay.model.inspect import DRAWN_BY, Digested, Looked, Outlined
 from contextrelay.model.tokens import TokenCount
 from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.wire.verbs import Body, Digest, Outline, Pull
@@ -120,7 +120,8 @@ def _look(
     known = None
     if row is not None:
         with suppress(DecodeError):
-            known = _decoder.decode(row)
+            read_row = _decoder.decode(row)
+            known = read_row if read_row.drawn_by == DRAWN_BY else None
     if known is not None and outline_tokens is None and digest_tokens is None:
         return known, Seen(note=known.note)
     # Read before the body: where it is freed meanwhile, nothing is written.

@@ -19,7 +19,7 @@ from contextrelay.logic.outline import draw_lines, outline
 from contextrelay.logic.tokens import TOKENIZER_DEFAULT, count_tokens, measure
 from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.artifact import Artifact, ArtifactType
-from contextrelay.model.inspect import Digested, Looked, Outlined, Shape
+from contextrelay.model.inspect import DRAWN_BY, Digested, Looked, Outlined, Shape
 from contextrelay.model.tokens import Spent, TokenCount
 
 # No text has so many characters a token that it would be worth counting.
@@ -68,7 +68,9 @@ def _see(asked: Look, source: Source, note: str) -> Seen:
     kind = asked.type
     looked = shape = made = None
     if not asked.is_known:
-        looked = Looked(shape=shape_of(source, kind), whole=count(source), note=note)
+        looked = Looked(
+            shape=shape_of(source, kind), whole=count(source), note=note, drawn_by=DRAWN_BY
+        )
     if asked.outline_tokens is not None:
         shape = shape_of(source, kind, asked.outline_tokens)
     if asked.digest_tokens is not None:

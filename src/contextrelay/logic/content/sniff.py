@@ -62,7 +62,7 @@ def sniff_text(head: bytes) -> Guess:
             else None
         )
         or language(bare[:_LINES_MAX])
-        or _settings([row for row in more if row.lstrip()[0] not in "#;!"][:_LINES_MAX])
+        or _settings([row for row in more if not _ASIDE.match(row)][:_LINES_MAX])
         or _markdown(rows)
         or _table(rows)
         or _timed(rows)
@@ -109,12 +109,23 @@ _ELEMENT = re.compile(r"<[A-Za-z_][\w:.-]*(?:\s[^<>]*)?>\s*<")
 _MARKED_SHARE = 0.6
 
 
+_HASHED = re.compile(r"^#{1,6} \S", re.MULTILINE)
+_HASHED_MIN = 2
+
+
+def _is_headed(text: str) -> bool:
+    """Whether a text has headings of Markdown, as one that begins with a tag may have."""
+    rows = text.split("\n", 2 * _LINES_MAX)[:-1]
+    marked = sum(row.lstrip().startswith("<") for row in rows)
+    return len(_HASHED.findall(text)) >= _HASHED_MIN and 2 * marked < len(rows)
+
+
 def _markup(text: str) -> Guess | None:
     if _HTML.match(text):
         return "html", "text/html"
     text = _COMMENTS.sub("", text, count=1)
     piece = _HTML_PIECE.match(text)
-    if piece and f"</{piece[1].lower()}>" in text.lower():
+    if piece and f"</{piece[1].lower()}>" in text.lower() and not _is_headed(text):
         return "html", "text/html"
     if text.startswith("<?php"):
         return "code", "text/x-php"
@@ -188,8 +199,10 @@ _FLAT_KEY = re.compile(r"([a-z_][\w.-]*):(?:\s|$)")
 _FLAT_KEYS_MIN = 5
 _INI_SECTION = re.compile(r"\[{1,2}[\w .:\"'/@*+#-]{1,120}\]{1,2}\s*(?:[#;].*)?$")
 _INI_KEY = re.compile(r"([\w.\"'/*@:$\[\]-]{1,120})\s*=")
+# Comments, and what a template has on lines of their own.
+_ASIDE = re.compile(r"\s*(?:[#;!]|\{\{|\{%)")
 _SETTINGS_SHARE = 0.9
-_YAML_SHARE = 0.3
+_YAML_SHARE, _YAML_BEGUN_SHARE = 0.3, 0.1
 
 
 def _settings(rows: list[str]) -> Guess | None:
@@ -216,7 +229,10 @@ def _yaml(rows: list[str], outer: list[str]) -> Guess | None:
     # One level of `name: value` alone may be headers, or a dialogue.
     is_nested = len({len(match[1]) for match in found}) > 1
     flat = {match[1] for row in rows if (match := _FLAT_KEY.match(row))}
-    is_yaml = is_nested and len(found) >= max(_TABLE_LINES_MIN, _YAML_SHARE * len(rows))
+    # What says that it begins may be long texts for the most part.
+    is_begun = bool(rows) and rows[0].startswith(("---", "%YAML"))
+    share = _YAML_BEGUN_SHARE if is_begun else _YAML_SHARE
+    is_yaml = is_nested and len(found) >= max(_TABLE_LINES_MIN, share * len(rows))
     is_flat = len(flat) >= max(_FLAT_KEYS_MIN, _SETTINGS_SHARE * len(rows))
     return ("text", "application/yaml") if is_yaml or is_flat else None
 

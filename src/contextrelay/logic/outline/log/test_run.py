@@ -26,7 +26,7 @@ _FAILED = re.compile(
 )
 _WHY = re.compile(
     r"E   +(?!\+|-|\?)(.+)|(\w*(?:Error|Exception)\b(?:: .*)?)$"
-    r"|\s*(?:Expected|Received|error):? (.+)|thread '.*' panicked at (.*)"
+    r"|\s*((?:Expected|Received|error):? .+)|\s+((?:left|right): .+)|thread '.*' panicked at (.*)"
     r"|\s+(\S+_test\.go:\d+: .*)|\s*(assertion .*failed.*)"
 )
 _SUMMARIES_MAX = 6
