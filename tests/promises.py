@@ -1191,6 +1191,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/store/failover/test_killed_masters.py::test_nothing_acknowledged_is_lost_when_the_master_of_a_slot_is_killed",
         "tests/store/test_replicated.py::test_a_state_that_followed_what_a_fail_over_took_back_is_read_again",
         "tests/store/test_replicated.py::test_a_signal_that_a_fail_over_took_back_is_not_heard_and_its_number_is_heard_once",
+        "tests/store/test_replicated.py::test_a_replica_that_a_sentinel_takes_for_the_master_is_not_read",
         "tests/store/failover/test_partition.py::test_what_is_replicated_outlives_a_partition_and_what_is_not_is_lost",
         "tests/store/failover/test_slots.py::test_slots_that_move_under_load_lose_nothing",
         "tests/deploy/test_rolling.py::test_servers_of_two_versions_are_one_relay_while_one_replaces_the_other",

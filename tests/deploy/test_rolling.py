@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,13 +15,13 @@ from typing import Any
 import pytest
 
 from contextrelay import Relay
-from contextrelay.errors import RelayError
 from tests.deploy.older import older_version
 from tests.deploy.proxy import Nginx
 from tests.rigs import rig, some
 from tests.store.engines import Servers, new_prefix, url_of
+from tests.store.failover.hearing import Hearing
 from tests.store.failover.writing import Writers, check_versions, patching
-from tests.store.waiting import WAIT_S_MAX, free_port, until
+from tests.store.waiting import free_port, until
 
 END_S_MAX = 60
 BETWEEN = 30
@@ -101,7 +100,9 @@ def test_servers_of_two_versions_are_one_relay_while_one_replaces_the_other(
     thread_id = relays[0].new_thread("shared").id
     nginx = stack.enter_context(Nginx(tmp_path, *(server.port for server in both)))
     balanced = [stack.enter_context(Relay(nginx.url)) for _ in range(2)]
-    heard = [Hearing(relay) for relay in balanced]
+    heard = [Hearing(relay, "news") for relay in balanced]
+    for each in heard:
+        stack.callback(each.stop)
     writers = Writers("w", [patching(relay, thread_id) for relay in (*relays, *balanced)])
     stack.callback(writers.stop)
     kept: dict[str, bytes] = {}
@@ -140,35 +141,3 @@ def see_each_other(both: list[Server], relays: list[Relay], kept: dict[str, byte
         key = here.new_key(name="both")
         with Relay(server.url, api_key=key.token) as known:
             assert known.list(limit=1).artifacts
-
-
-class Hearing:
-    """A subscriber from the first signal on, by any server, in a thread of its own."""
-
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
-        self._heard: list[tuple[int, str]] = []
-        self._news = threading.Condition()
-        self._wrong: RelayError | None = None
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def all(self, count: int) -> list[tuple[int, str]]:
-        """What was heard, once it is so much."""
-        with self._news:
-            assert self._news.wait_for(lambda: self._is_over(count), WAIT_S_MAX)
-            assert self._wrong is None, self._wrong
-            return list(self._heard)
-
-    def _is_over(self, count: int) -> bool:
-        return len(self._heard) >= count or self._wrong is not None
-
-    def _run(self) -> None:
-        try:
-            for each in self._relay.subscribe("news", after=0):
-                with self._news:
-                    self._heard.append((each.seq, str(each.ref)))
-                    self._news.notify_all()
-        except RelayError as error:
-            with self._news:
-                self._wrong = error
-                self._news.notify_all()

@@ -28,7 +28,7 @@ from contextrelay.store.redis.address import parse, without_password
 from tests.rigs import rig
 from tests.store.engines import Servers, new_prefix
 from tests.store.lossy import LossyProxy
-from tests.store.replicas import Node, Watched
+from tests.store.replicas import NAME, Node, Watched
 from tests.store.waiting import WAIT_S_MAX, free_port, until
 
 
@@ -288,6 +288,22 @@ def test_sentinels_that_know_no_such_master_are_said(servers: Servers) -> None:
         RedisLedger(url)
 
     assert "another" in str(unknown.value)
+
+
+def test_a_replica_that_a_sentinel_takes_for_the_master_is_not_read(
+    pair: tuple[Node, Node], tmp_path: Path
+) -> None:
+    """Promise G2: it may have nothing yet."""
+    sentinel = Node(tmp_path / "sentinel")
+    try:
+        sentinel.be_sentinel(pair[1])
+
+        with pytest.raises(Unavailable) as wrong:
+            RedisLedger(f"redis+sentinel://127.0.0.1:{sentinel.port}/{NAME}")
+
+        assert "no master" in wrong.value.local_message
+    finally:
+        sentinel.kill()
 
 
 @rig

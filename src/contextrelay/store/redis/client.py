@@ -13,13 +13,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
-from redis import Redis, RedisCluster, SSLConnection
+from redis import Redis, RedisCluster
 from redis import exceptions as foreign
 from redis.backoff import NoBackoff
 from redis.client import PubSub
-from redis.connection import parse_url  # pyright: ignore[reportUnknownVariableType]
 from redis.retry import Retry
-from redis.sentinel import Sentinel
 
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.store.redis.address import Address, parse
@@ -33,6 +31,7 @@ from contextrelay.store.redis.error_mapping import (
     ours,
     unconfirmed,
 )
+from contextrelay.store.redis.sentinels import by_sentinels, replicas_known
 
 Word = str | bytes | int
 Command = tuple[Word, ...]
@@ -49,7 +48,6 @@ CONNECT_S_MAX = 5.0
 # a file that is synced every second takes more than one.
 GUARDED_S_MAX = 2.5
 GUARDED_CONNECT_S_MAX = 1.0
-SENTINEL_S_MAX = 0.5
 WAIT_MS = 1_200
 # An idle connection is tried with a PING after this long: a dead one is then replaced before a
 # command that must not be repeated is sent on it.
@@ -79,7 +77,7 @@ def connect(url: str) -> Client:
         "max_connections": CONNECTIONS_MAX,
     }
     try:
-        single = _by_sentinels(address, options) if address.sentinels else _at(address, options)
+        single = by_sentinels(address, options) if address.sentinels else _at(address, options)
     except (ValueError, TypeError) as error:
         raise Invalid(f"{address.shown} is no Redis address: {error}") from error
     server = Client(single, address, clustered=False)
@@ -97,18 +95,6 @@ def connect(url: str) -> Client:
 
 def _at(address: Address, options: dict[str, Any]) -> Redis:
     return cast(Any, Redis).from_url(address.url, **options)
-
-
-def _by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
-    said: dict[str, Any] = {**cast(Any, parse_url)(address.url), **options}
-    said["ssl"] = said.pop("connection_class", None) is SSLConnection
-    for name in ("host", "port"):
-        said.pop(name, None)
-    own = {name: said[name] for name in said if name.startswith("ssl")}
-    timeouts = {"socket_timeout": SENTINEL_S_MAX, "socket_connect_timeout": SENTINEL_S_MAX}
-    asked = {**own, **timeouts, "password": address.sentinel_password}
-    known = Sentinel(list(address.sentinels), sentinel_kwargs=asked)
-    return cast(Any, known).master_for(address.master, **said)
 
 
 def _cluster(address: Address, options: dict[str, Any]) -> RedisCluster:
@@ -246,7 +232,7 @@ class Client:
         redis = cast(Any, self._redis)
         if self._said.sentinels:
             known = redis.connection_pool.sentinel_manager.sentinels
-            return max(len(_replicas_known(each, self._said.master)) for each in known)
+            return max(len(replicas_known(each, self._said.master)) for each in known)
         if not self.clustered:
             return int(redis.info("replication")["connected_slaves"])
         nodes = redis.cluster_nodes().values()
@@ -389,10 +375,3 @@ CLOCK = """
 local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)
 """
-
-
-def _replicas_known(sentinel: Any, master: str) -> list[Any]:
-    try:
-        return sentinel.sentinel_slaves(master)
-    except (foreign.RedisError, OSError):
-        return []

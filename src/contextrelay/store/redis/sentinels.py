@@ -1,0 +1,52 @@
+"""Sentinels: a client of the master that they name, and of no other server."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from redis import Redis, SSLConnection
+from redis import exceptions as foreign
+from redis.connection import parse_url  # pyright: ignore[reportUnknownVariableType]
+from redis.sentinel import Sentinel
+
+from contextrelay.store.redis.address import Address
+
+SENTINEL_S_MAX = 0.5
+
+
+def by_sentinels(address: Address, options: dict[str, Any]) -> Redis:
+    """A client of the master that the sentinels of an address name; it asks them as it connects."""
+    said: dict[str, Any] = {**cast(Any, parse_url)(address.url), **options}
+    said["redis_connect_func"] = _insist_on_master
+    said["ssl"] = said.pop("connection_class", None) is SSLConnection
+    for name in ("host", "port"):
+        said.pop(name, None)
+    own = {name: said[name] for name in said if name.startswith("ssl")}
+    timeouts = {"socket_timeout": SENTINEL_S_MAX, "socket_connect_timeout": SENTINEL_S_MAX}
+    asked = {**own, **timeouts, "password": address.sentinel_password}
+    known = Sentinel(list(address.sentinels), sentinel_kwargs=asked)
+    return cast(Any, known).master_for(address.master, **said)
+
+
+def _insist_on_master(connection: Any) -> None:
+    """Begin a connection, and end it where it leads to a replica.
+
+    A sentinel that is behind names the master of before. Come back as a replica, that one takes no
+    writes, but it answers reads, with what it has so far.
+
+    Raises:
+        ConnectionError: it is no master.
+    """
+    connection.on_connect()
+    connection.send_command("ROLE")
+    if connection.read_response()[0] != b"master":
+        connection.disconnect()
+        raise foreign.ConnectionError("the sentinels name a server that is no master")
+
+
+def replicas_known(sentinel: Any, master: str) -> list[Any]:
+    """The replicas of a master, as one sentinel knows them; none where it does not answer."""
+    try:
+        return sentinel.sentinel_slaves(master)
+    except (foreign.RedisError, OSError):
+        return []
