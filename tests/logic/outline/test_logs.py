@@ -112,3 +112,24 @@ def test_a_run_of_tests_is_outlined_by_what_failed_why_and_its_summary() -> None
     said = outlined(f"{cargo}{both}", "out.txt").text
     for each in ("left: 4", "right: 5", "Expected: 3", "Received: 2"):
         assert each in said
+
+
+def test_a_number_below_zero_makes_no_other_kind() -> None:
+    """Promise L1."""
+    ids = (7 ** (12 + n % 9) * (-1) ** n for n in range(200))
+    lines = [f"2026-01-05 10:00:00 WARN api: no copy of blk_{id} left, {id % 9 - 4}" for id in ids]
+    text = outlined("\n".join(lines), "a.log").text
+
+    assert "warning lines: 200, 1 kinds:" in text
+
+
+def test_a_few_messages_are_whole_before_other_lines_are_shown() -> None:
+    """Promise L1: errors and warnings first, whole up to 200 characters."""
+    head = "2026-01-05 10:00:00 INFO api:"
+    plain = [f"{head} began {'and went on ' * (n % 30)}to its end" for n in range(400)]
+    places = ("first disk", "second disk", "third disk")
+    said = [f"got an exception while serving to the {each}, {'again ' * 20}" for each in places]
+    plain[70:70] = [f"2026-01-05 10:00:00 WARN api: {each}and gave up" for each in said]
+    text = outlined("\n".join(plain), "a.log", tokens_max=300).text
+
+    assert all(f": {each}and gave up" in text for each in said)

@@ -24,11 +24,12 @@ from contextrelay.logic.outline.log.exceptions import exceptions
 from contextrelay.logic.outline.log.format import ERRORS, Format, format_of
 from contextrelay.logic.outline.log.times import span
 
-_NUMBERS = re.compile(r"\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{6,}\b|0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
+# With the sign: an id may be below zero, and is no other kind for that.
+_NUMBER = r"-?\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{6,}\b|0x[0-9a-fA-F]+|-?\d+(?:[.,:]\d+)*"
+_NUMBERS = re.compile(_NUMBER)
 _VARYING = re.compile(
     r"\"[^\"]{0,200}\"|'[^']{0,200}'|\b[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}\b"
-    r"|\b(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{6,}\b|0x[0-9a-fA-F]+|(?<![\w.+-])[\w.+-]++@[\w.-]+"
-    r"|(?:/[\w.+~%@=-]+){2,}/?|\d+(?:[.,:]\d+)*"
+    r"|(?<![\w.+-])[\w.+-]++@[\w.-]+|(?:/[\w.+~%@=-]+){2,}/?|" + _NUMBER
 )
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _KEY_CHARS = 400
@@ -42,6 +43,8 @@ _ALIKE_MIN = 8
 # With more kinds than this, fewer words in common are enough.
 _KINDS_MANY = 100
 _KINDS_SHOWN_MAX = 200
+# Where they are few, messages are shown whole, or most of them, before other lines are shown.
+_WHOLE_MAX, _HALF_MAX, _HALF_CHARS = 3, 8, 120
 # More kinds of trouble than this are put together by more than their numbers.
 _TROUBLE_KINDS_MAX = 40
 _CAUSED = "Caused by: "
@@ -232,11 +235,8 @@ def _trouble(
         rank = _RANK_FIRST if is_first else _RANK_MORE
         head = f"{each.line} x{each.count}" if each.count > 1 else f"{each.line}"
         full = f"{head}, last {each.last}" if each.count > 1 else head
-        forms = (
-            f"{head}: {each.ended(_TAIL_CHARS + 8)}",
-            f"{full}: {each.ended(_MESSAGE_CHARS)}",
-        )
-        pieces.append(Piece(rank, forms))
+        short = f"{head}: {each.ended(_shortest_chars(len(shown)))}"
+        pieces.append(Piece(rank, (short, f"{full}: {each.ended(_MESSAGE_CHARS)}")))
         # The lines before and after, if nothing else needs the room.
         for number in (each.line - 1, each.line + 1):
             line = lines[number - 1] if 0 < number <= len(lines) else ""
@@ -244,6 +244,13 @@ def _trouble(
                 start = (shared.read(line) or ("", 0))[1]
                 pieces.append(Piece(_RANK_NEXT + 1, (f" {number}: {quoted(line[start:], 70)}",)))
     return pieces
+
+
+def _shortest_chars(kinds: int) -> int:
+    """How much is shown of a message, at the least, where there are so many kinds."""
+    if kinds <= _WHOLE_MAX:
+        return _MESSAGE_CHARS
+    return _HALF_CHARS if kinds <= _HALF_MAX else _TAIL_CHARS + 8
 
 
 def _line(each: _Message, chars_max: int) -> str:
