@@ -348,3 +348,11 @@ def test_peek_as_json_has_what_people_are_shown(shell: Shell) -> None:
 
     assert brief.items() >= {"summary": "two", "type": "text", "size": 2, "tokens": 1}.items()
     assert brief.items() >= {"created_by": "you", "expires_at": None, "encrypted": False}.items()
+
+
+def test_a_binary_has_no_tokens(shell: Shell) -> None:
+    """Promise R7."""
+    ref = shell.out("artifact", "put", "-", stdin=bytes(range(256)) * 20).strip()
+
+    assert "binary  5.1 kB\n" in shell.out("peek", ref)
+    assert shell.json("peek", ref)["tokens"] == shell.json("peek", ref, "--full")["tokens"] == 0

@@ -17,6 +17,7 @@ from contextrelay.client.relay import Relay
 from contextrelay.doors.cli.place import push_places
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import CHUNK_BYTES
+from contextrelay.logic.content.artifact_type import NOT_TEXT
 from contextrelay.model.artifact import Artifact
 from contextrelay.store.durable_files import write_whole
 
@@ -49,11 +50,19 @@ def estimated(size_bytes: int) -> int:
     return (size_bytes + 3) // 4
 
 
+def tokens_in(artifact: Artifact) -> int:
+    """The count of tokens, a rough one where none is known; what is no text has none."""
+    if isinstance(artifact.tokens, int):
+        return artifact.tokens
+    return 0 if artifact.type in NOT_TEXT else estimated(artifact.size_bytes)
+
+
 def tokens_of(artifact: Artifact) -> str:
-    """The count of tokens, marked with ~ if it is an estimate."""
-    if not isinstance(artifact.tokens, int):
-        return tokens(artifact.size_bytes)
-    return f"{'' if artifact.token_basis == 'measured' else '~'}{artifact.tokens:,} tok"
+    """The count of tokens, marked with ~ if it is an estimate; "" for what is no text."""
+    count = tokens_in(artifact)
+    if not count and artifact.type in NOT_TEXT:
+        return ""
+    return f"{'' if artifact.token_basis == 'measured' else '~'}{count:,} tok"
 
 
 def count(number: int, one: str, many: str = "") -> str:
@@ -130,7 +139,7 @@ def amount(artifact: Artifact) -> str:
     """How much there is of it; of what is sealed nobody knows the tokens."""
     size_bytes = artifact.size_bytes
     known = f"sealed {artifact.sealed}" if artifact.sealed else tokens_of(artifact)
-    return f"{size(size_bytes)}  {known}"
+    return f"{size(size_bytes)}  {known}".rstrip()
 
 
 def resolve(relay: Relay, text: str) -> str:

@@ -86,8 +86,9 @@ def _step(item: dict[str, Any]) -> str:
 def _artifacts(report: Report) -> Iterator[str]:
     for artifact in report.artifacts:
         name = f" {text(artifact.name)}" if artifact.name else ""
-        size = f"{display.size(artifact.size_bytes)}, {display.tokens(artifact.size_bytes)}"
-        yield f"- `{artifact.ref}`{name}: {artifact.type}, {size}"
+        size = display.size(artifact.size_bytes)
+        about = ", ".join(filter(None, (artifact.type, size, display.tokens_of(artifact))))
+        yield f"- `{artifact.ref}`{name}: {about}"
     if report.artifacts_left_out:
         yield f"- and {report.artifacts_left_out} more, not listed"
     for artifact in report.artifacts[:REPORT_PREVIEWS_MAX]:

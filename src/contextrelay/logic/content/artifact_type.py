@@ -100,7 +100,7 @@ _EXTENSION_OF = {
 _SAYS_NOTHING = frozenset(
     {"application/octet-stream", "binary/octet-stream", "application/unknown"}
 )
-_NOT_TEXT: frozenset[ArtifactType] = frozenset({"binary", "image", "pdf"})
+NOT_TEXT: frozenset[ArtifactType] = frozenset({"binary", "image", "pdf"})
 
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _MEDIA_TYPE = re.compile(
@@ -120,7 +120,7 @@ def artifact_type(
     if media_type is not None and base:
         return _fitting(_type_of_media(base, is_text), head, is_text), media_type
     by_name = _by_name(name)
-    if by_name and (by_name[0] not in _NOT_TEXT) == is_text:
+    if by_name and (by_name[0] not in NOT_TEXT) == is_text:
         return by_name
     return _by_content(head, is_text)
 
@@ -170,7 +170,7 @@ def _type_of_media(base: str, is_text: bool) -> ArtifactType:
 
 def _fitting(kind: ArtifactType, head: bytes, is_text: bool) -> ArtifactType:
     """The type, where the bytes bear it out; else what the bytes are."""
-    if (kind not in _NOT_TEXT) == is_text:
+    if (kind not in NOT_TEXT) == is_text:
         return kind
     return "text" if is_text else _by_content(head, is_text)[0]
 

@@ -142,12 +142,11 @@ def peek(args: Namespace, console: Console) -> None:
 
 def _brief(artifact: Artifact) -> dict[str, object]:
     """What people are shown, as fields; ours after its maker's, so that none passes for ours."""
-    estimate = None if artifact.sealed else display.estimated(artifact.size_bytes)
     return {
         **artifact.metadata,
         "type": artifact.type,
         "size": artifact.size_bytes,
-        "tokens": artifact.tokens if isinstance(artifact.tokens, int) else estimate,
+        "tokens": None if artifact.sealed else display.tokens_in(artifact),
         "token_basis": artifact.token_basis or ("sealed" if artifact.sealed else "estimated"),
         "created_by": artifact.provenance.created_by,
         "created_at": artifact.created_at,
