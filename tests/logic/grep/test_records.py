@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
 import pytest
 
@@ -217,7 +218,7 @@ def test_of_very_many_lines_the_best_are_found_and_all_are_counted(is_count: boo
     """Promise L3: lines with one of the texts are counted only, once they are none of the best."""
     lot = random.Random(19)
     parts = ("red", "blue", "a red", "blue blue", "nothing", "redder", "x" * 3_000 + " red")
-    lines = [f"{lot.choice(parts)} {number}" for number in range(9_000)]
+    lines = ["redder"] * 20 + [f"{lot.choice(parts)} {number}" for number in range(9_000)]
     for number in (7_000, 8_000):
         lines[number] = f"blue and red {number}"
     body = "\n".join(lines).encode()
@@ -236,3 +237,4 @@ def test_of_very_many_lines_the_best_are_found_and_all_are_counted(is_count: boo
     assert answer.count == sum("red" in line or "blue" in line for line in lines)
     if not is_count:
         assert [match.line for match in answer.matches[:2]] == [7_001, 8_001]
+        assert all(re.search(r"\b(red|blue)\b", match.text) for match in answer.matches)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from contextrelay.limits import GREP_QUICK_STEPS_MAX, LINE_MARK_BYTES, MATCH_BYTES_SHOWN
 from contextrelay.logic.grep.match import Hit, compile_any
+from contextrelay.logic.grep.plain_text import wholeness
 from contextrelay.logic.slicing.fit import fit
 from contextrelay.logic.slicing.line_offsets import Marks, find_marks
 from contextrelay.logic.slicing.source import Source, shown, text_of
@@ -180,9 +181,13 @@ class Gathered:
 
     @property
     def needs_several(self) -> bool:
-        """Whether only lines with more than one of the patterns can be among the best now."""
-        is_full = len(self._best) >= max(1, self.wanted.matches_max)
-        return self.is_ranked and is_full and self._best[0][0] > ONE_MORE
+        """Whether no line with one of the patterns, unless as a word, can be among the best now."""
+        return self.is_ranked and len(self._best) >= max(1, self.wanted.matches_max)
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether one that has it as a whole word still can."""
+        return bool(self._best) and self._best[0][0] <= ONE_MORE
 
     def take_ranked(self) -> None:
         """Take in the best: what has more of the patterns first, then in order."""
@@ -216,29 +221,6 @@ def score_of(raw: bytes, searches: Sequence[Search], tries: int) -> int:
             place = max(stop, start + 1)
         score += ONE_MORE * is_there
     return score
-
-
-WORD, VALUE = 1, 2
-_BEFORE_VALUE = frozenset(b"\"',;|\t\n\r=>[(:")
-_BEHIND_VALUE = frozenset(b"\"',;|\t\n\r<])}")
-
-
-def wholeness(raw: bytes, start: int, stop: int) -> int:
-    """VALUE where nothing but a place is a cell or a member, WORD where it is whole words, or 0."""
-    before = raw[start - 1] if start else 0x2C
-    behind = raw[stop] if stop < len(raw) else 0x2C
-    # What begins or ends with a sign itself is no part of a word there.
-    if before in _WORD_BYTES and raw[start : start + 1] in _WORD_SIGNS:
-        return 0
-    if behind in _WORD_BYTES and raw[stop - 1 : stop] in _WORD_SIGNS:
-        return 0
-    if before == 0x20 and start > 1:
-        before = raw[start - 2] if raw[start - 2] in b":," else before
-    return VALUE if before in _BEFORE_VALUE and behind in _BEHIND_VALUE else WORD
-
-
-_WORD_SIGNS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_WORD_BYTES = frozenset(_WORD_SIGNS)
 
 
 def cut_around(text: str, searches: Sequence[Search], chars_max: int) -> str:

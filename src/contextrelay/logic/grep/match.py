@@ -29,7 +29,7 @@ from contextrelay.limits import (
     GREP_TEXT_BLOCK_BYTES_MAX,
     MATCH_BYTES_SHOWN,
 )
-from contextrelay.logic.grep.plain_text import PlainTexts, is_plain
+from contextrelay.logic.grep.plain_text import PlainTexts, is_plain, wholeness
 from contextrelay.logic.slicing.source import shown, text_of
 
 if TYPE_CHECKING:
@@ -219,6 +219,8 @@ class Seeker:
         """Set by the caller: from then on matches are counted and not given."""
         self.needs_several = False
         """Set by the caller: from then on lines with one of several texts are counted only."""
+        self.needs_words = False
+        """Set with it: except those that have it as a whole word."""
         self.is_complete = True
         """False once the time was over, or the matches were too many, before the end."""
 
@@ -309,15 +311,18 @@ class Seeker:
         return len(raw)
 
     def _counted_of(self, block: Block, text: bytes, place: int, stop: int) -> tuple[int, bool]:
-        """Count lines with a text up to a place; how far it came, and whether a line is long."""
+        """Count lines with a text up to a place; how far it came, and whether one is to be looked
+        at: it is long, or has the text as a word where that matters."""
         raw = block.raw
+        looks_at_words = self.needs_words and not self.is_enough
         while (start := raw.find(text, place, stop)) >= 0:
             if self.count % self._looks_every == 0 and self._is_stopped():
                 return len(raw), False
             line_start, line_stop = raw.rfind(b"\n", place, start), raw.find(b"\n", start)
             line_start = place if line_start < 0 else line_start
             line_stop = len(raw) if line_stop < 0 else line_stop
-            if line_stop - line_start > MATCH_BYTES_SHOWN:
+            is_word = looks_at_words and wholeness(raw, start, start + len(text))
+            if is_word or line_stop - line_start > MATCH_BYTES_SHOWN:
                 return place, True
             self.count += 1
             self._shown_until = block.offset + line_stop

@@ -84,3 +84,26 @@ class PlainTexts:
             found = None if match is None else _Span(*match.span())
         self._gaps[index] = len(raw) if found is None else found.start - place
         return found
+
+
+WORD, VALUE = 1, 2
+_BEFORE_VALUE = frozenset(b"\"',;|\t\n\r=>[(:")
+_BEHIND_VALUE = frozenset(b"\"',;|\t\n\r<])}")
+
+
+def wholeness(raw: bytes, start: int, stop: int) -> int:
+    """VALUE where nothing but a place is a cell or a member, WORD where it is whole words, or 0."""
+    before = raw[start - 1] if start else 0x2C
+    behind = raw[stop] if stop < len(raw) else 0x2C
+    # What begins or ends with a sign itself is no part of a word there.
+    if before in _WORD_BYTES and raw[start : start + 1] in _WORD_SIGNS:
+        return 0
+    if behind in _WORD_BYTES and raw[stop - 1 : stop] in _WORD_SIGNS:
+        return 0
+    if before == 0x20 and start > 1:
+        before = raw[start - 2] if raw[start - 2] in b":," else before
+    return VALUE if before in _BEFORE_VALUE and behind in _BEHIND_VALUE else WORD
+
+
+_WORD_SIGNS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_WORD_BYTES = frozenset(_WORD_SIGNS)

@@ -18,9 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.limits import GREP_PLACES_MAX, GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
-from contextrelay.logic.grep.gathered import ONE_MORE, VALUE, WORD, wholeness
+from contextrelay.logic.grep.gathered import ONE_MORE
 from contextrelay.logic.grep.match import compile_any
-from contextrelay.logic.grep.plain_text import is_plain, spellings
+from contextrelay.logic.grep.plain_text import VALUE, WORD, is_plain, spellings, wholeness
 from contextrelay.logic.grep.shown_record import Showing
 from contextrelay.logic.grep.tree import Format, Node, TooMany, nodes_of
 from contextrelay.logic.tokens import count_tokens

@@ -157,7 +157,7 @@ def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:
     wanted = gathered.wanted
     gathered.looked_at += 1
     seeker.is_enough = gathered.is_full
-    seeker.needs_several = gathered.needs_several
+    seeker.needs_several, seeker.needs_words = gathered.needs_several, gathered.needs_words
     offset, line = 0, 1
     if wanted.after_line:
         marks = source.marks() if source.size_bytes > 2 * LINE_MARK_BYTES else None
@@ -171,6 +171,7 @@ def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:
         if gathered.is_ranked:
             gathered.ranks_line(source, hit)
             seeker.needs_several = gathered.needs_several
+            seeker.needs_words = gathered.needs_words
         else:
             seeker.is_enough = not gathered.takes(gathered.match(source, hit))
     _count(source, seeker.count, shown_before, gathered)

@@ -15,7 +15,8 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from contextrelay.logic.grep.gathered import Search, cut_around, wholeness
+from contextrelay.logic.grep.gathered import Search, cut_around
+from contextrelay.logic.grep.plain_text import wholeness
 
 _VALUE_CHARS = 60
 _ID_CHARS = 24
