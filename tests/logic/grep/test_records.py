@@ -213,6 +213,36 @@ def test_of_very_many_members_those_that_match_are_found() -> None:
     assert answer.spent.tokens <= 150
 
 
+def test_in_one_line_of_two_mebibytes_the_record_with_all_patterns_is_found() -> None:
+    """Promise L3: up to 2 MiB by record, and all of them are counted."""
+    parts = [{"id": f"rec-{n}", "v": "a" * 10, "city": f"Oslo {n % 9}"} for n in range(34_000)]
+    answer = found(json.dumps(parts), ("rec-33999", "city"))
+
+    assert answer.matches[0].pointer == "/33999"
+    assert answer.count == 34_000
+    assert answer.is_complete
+
+
+def test_where_there_are_too_many_matches_for_records_the_answer_says_so() -> None:
+    """Promise L3: a bound that was passed is said."""
+    answer = found(json.dumps(["a b"] * 60_000), ("a", "b"))
+
+    assert answer.matches[0].pointer is None
+    assert not answer.is_complete
+    assert answer.notes == (
+        "00000000: looked at by lines, not by records: more than 100,000 matches",
+    )
+    assert answer.left_out.startswith("at least")
+
+
+def test_a_long_line_in_the_middle_is_ranked_by_all_of_it() -> None:
+    """Promise L3: as it is at the end."""
+    long = "red " + "x " * 1_000 + "blue"
+    answer = found("\n".join(["red"] * 9 + [long] + ["blue"] * 9_000), ("red", "blue"), "text")
+
+    assert answer.matches[0].line == 10
+
+
 @pytest.mark.parametrize("is_count", [False, True])
 def test_of_very_many_lines_the_best_are_found_and_all_are_counted(is_count: bool) -> None:
     """Promise L3: lines with one of the texts are counted only, once they are none of the best."""

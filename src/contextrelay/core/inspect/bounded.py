@@ -110,7 +110,9 @@ def records_within_bounds(asked: Wanted, body: bytes) -> Records:
         return records(asked, body)
     opened = [(len(body), partial(iter, (body,)))]
     outcome = run("records", asked, opened, GREP_RECORDS_CPU_S_MAX)
-    return _records.decode(outcome.value) if outcome.stopped is None else Records(None)
+    if outcome.stopped is None:
+        return _records.decode(outcome.value)
+    return Records(None, why=_why(outcome, GREP_RECORDS_CPU_S_MAX))
 
 
 def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> Compared:

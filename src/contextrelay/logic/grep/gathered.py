@@ -70,6 +70,8 @@ class Gathered:
         self.whole: list[Spent] = []
         self.tokens_left = wanted.tokens_max
         self.is_full = wanted.is_count
+        self.is_counted = True
+        """Whether the count is that of all records that match, and not less."""
         self.unshown_in = ""
         """The first ref of which not all matches are shown."""
         self.is_ranked = len(wanted.patterns) > 1 and not wanted.is_count
@@ -154,10 +156,12 @@ class Gathered:
 
     def ranks_line(self, source: Source, hit: Hit) -> None:
         """Keep a line by how many of the patterns it has, if it is among the best so far."""
-        if hit.is_folded and self._is_quick:
-            raw = source.bytes_of(hit.line_offset, min(hit.offset + _LINE_BYTES, source.size_bytes))
-            end = raw.find(b"\n", hit.offset - hit.line_offset)
-            if len(raw) < _LINE_BYTES:
+        at = hit.offset - hit.line_offset
+        if hit.is_folded and self._is_quick and at < _LINE_BYTES:
+            stop = min(hit.line_offset + _LINE_BYTES, source.size_bytes)
+            raw = source.bytes_of(hit.line_offset, stop)
+            end = raw.find(b"\n", at)
+            if end >= 0 or stop == source.size_bytes:
                 if (source.ref, hit.line_offset) in self._lines:
                     return  # It was seen at a match before this one.
                 self._lines.add((source.ref, hit.line_offset))

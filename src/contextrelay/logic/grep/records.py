@@ -64,6 +64,8 @@ class Records(Struct, frozen=True, array_like=True):
 
     found: list[Record] | None
     count: int = 0
+    why: str = ""
+    """Why there are none, where there may be some."""
 
 
 def records(wanted: Wanted, body: bytes) -> Records:
@@ -76,11 +78,11 @@ def records(wanted: Wanted, body: bytes) -> Records:
     text = body.decode("latin-1")
     try:
         nodes = nodes_of(text, format)
-    except TooMany:
-        return Records(None)
+    except TooMany as error:
+        return Records(None, why=str(error))
     places = _places(wanted, body, format)
     if places is None:
-        return Records(None)
+        return Records(None, why=f"more than {GREP_PLACES_MAX:,} matches")
     holders = _holders(nodes, _with_lines(places, body), len(wanted.patterns), format)
     if not holders:
         return Records(None)

@@ -18,12 +18,13 @@ from contextrelay.limits import (
     GREP_UNCOUNTED_BYTES_MAX,
     GREP_UNCOUNTED_BYTES_MIN,
     LINE_MARK_BYTES,
+    MATCH_BYTES_SHOWN,
     PIECE_TOKENS_MAX,
 )
 from contextrelay.logic.grep.gathered import SHORT_REF_CHARS, Gathered, Wanted
 from contextrelay.logic.grep.match import Seeker, blocks_of, compile_any
 from contextrelay.logic.grep.plain_text import is_plain, spellings
-from contextrelay.logic.grep.records import Records, records, structured_type
+from contextrelay.logic.grep.records import Record, Records, records, structured_type
 from contextrelay.logic.grep.records import Wanted as RecordsWanted
 from contextrelay.logic.slicing.fit import fit_lines
 from contextrelay.logic.slicing.line_offsets import offset_of_line
@@ -126,23 +127,32 @@ def _found_records(
     )
     found = by_records(asked, body)
     if found.found is None:
+        _note_lines(source, body, found.why, gathered)
         return False
     gathered.looked_at += 1
     shown_before = len(gathered.matches)
     for each in found.found:
-        match = Match(
-            ref=source.ref,
-            line=each.line,
-            offset=each.offset,
-            text=each.text,
-            pointer=each.pointer,
-        )
+        match = _match(source.ref, each)
         if gathered.is_ranked:
             gathered.ranks(each.score, match)
         elif not gathered.takes(match):
             break
     _count(source, found.count, shown_before, gathered)
     return True
+
+
+def _match(ref: str, each: Record) -> Match:
+    return Match(ref=ref, line=each.line, offset=each.offset, text=each.text, pointer=each.pointer)
+
+
+def _note_lines(source: Source, body: bytes, why: str, gathered: Gathered) -> None:
+    """Note that lines are looked at where there may be records."""
+    if why:
+        short = source.ref[:SHORT_REF_CHARS]
+        gathered.notes.append(f"{short}: looked at by lines, not by records: {why}")
+        # Of lines longer than is shown, what is counted is places and no records.
+        is_long = len(body) > MATCH_BYTES_SHOWN * (body.count(b"\n") + 1)
+        gathered.is_counted = gathered.is_counted and not is_long
 
 
 def _in_json(wanted: Wanted) -> Any:
@@ -196,7 +206,7 @@ def _found(gathered: Gathered, is_complete: bool, is_one: bool) -> Found:
     lines = gathered.counts if wanted.is_count and not is_one else _rendered(gathered, is_one)
     text, _ = fit_lines(lines, wanted.tokens_max)
     missing = 0 if wanted.is_count else gathered.count - len(matches)
-    least = "" if is_complete else "at least "
+    least = "" if is_complete and gathered.is_counted else "at least "
     next_args = _next_args(gathered) if missing else {}
     if gathered.skipped_count > len(gathered.skipped):
         more = gathered.skipped_count - len(gathered.skipped)
@@ -208,7 +218,7 @@ def _found(gathered: Gathered, is_complete: bool, is_one: bool) -> Found:
     return Found(
         matches=matches,
         count=gathered.count,
-        is_complete=is_complete,
+        is_complete=is_complete and gathered.is_counted,
         looked_at=gathered.looked_at,
         skipped=gathered.skipped,
         text=text,

@@ -34,7 +34,10 @@ class Node(Struct, gc=False):
 
 
 class TooMany(Exception):
-    """There are more nodes than are kept, or the text is not what it is said to be."""
+    """There are more nodes than are kept, which it says, or the text is not what it should be."""
+
+
+_MANY = f"more than {GREP_NODES_MAX:,} records"
 
 
 def nodes_of(text: str, format: Format) -> list[Node]:
@@ -76,7 +79,7 @@ def _json(text: str, offset: int = 0, stop: int | None = None) -> list[Node]:
                 stack.append(len(nodes) - 1)
                 counts.append(0)
                 if len(nodes) > GREP_NODES_MAX:
-                    raise TooMany
+                    raise TooMany(_MANY)
             key = (-1, "")
         elif sign == ",":
             counts[-1] += 1
@@ -107,7 +110,7 @@ def _json_lines(text: str) -> list[Node]:
             each.parent = each.parent + base if each.parent >= 0 else 0
         nodes += found
         if len(nodes) > GREP_NODES_MAX:
-            raise TooMany
+            raise TooMany(_MANY)
     return nodes
 
 
@@ -149,7 +152,7 @@ def _yaml(text: str) -> list[Node]:
             nodes.append(Node(at, stop, stack[-1][1], match[3], stop, True))
             stack.append((column, len(nodes) - 1))
         if len(nodes) > GREP_NODES_MAX:
-            raise TooMany
+            raise TooMany(_MANY)
     while stack:
         nodes[stack.pop()[1]].stop = len(text)
     return nodes
@@ -177,7 +180,7 @@ def _xml(text: str) -> list[Node]:
         is_record = tag[3].count("=") > 1
         nodes.append(Node(tag.start(), tag.end(), stack[-1], tag[2], tag.start(), is_record))
         if len(nodes) > GREP_NODES_MAX:
-            raise TooMany
+            raise TooMany(_MANY)
         if not tag[3].endswith("/"):
             stack.append(len(nodes) - 1)
     for index in stack[1:]:
@@ -200,7 +203,7 @@ def _table(text: str) -> list[Node]:
                 nodes.append(Node(start, stop, 0, str(number - 1), start, number > 0))
             before = last
             if len(nodes) > GREP_NODES_MAX:
-                raise TooMany
+                raise TooMany(_MANY)
     except csv.Error as error:
         raise TooMany from error
     return nodes
