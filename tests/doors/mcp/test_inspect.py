@@ -49,6 +49,16 @@ def test_every_kind_of_piece_is_read_without_loading_the_rest(place: Place) -> N
     assert max(map(len, (lines, found, pointed, section, outline, digest))) < 20_000
 
 
+def test_of_several_patterns_it_says_how_to_read_on_as_json(stdio: Place) -> None:
+    """Promise M1."""
+    with Relay(stdio.store) as relay:
+        log = relay.push(LOG).ref
+
+    answer = good(stdio.call("relay_get", url=log, grep=["0", "1"], tokens_max=100))
+
+    assert 'read on: relay_get grep=["0", "1"] tokens_max=400' in answer
+
+
 def test_a_long_piece_says_how_to_read_on_and_that_works(stdio: Place) -> None:
     """Promise M1."""
     with Relay(stdio.store) as relay:
@@ -57,7 +67,7 @@ def test_a_long_piece_says_how_to_read_on_and_that_works(stdio: Place) -> None:
     answer = good(stdio.call("relay_get", url=log, lines="1:5000", tokens_max=100))
 
     assert "left out: " in answer
-    following = answer.rpartition("read on: relay_get lines='")[2].partition("'")[0]
+    following = answer.rpartition('read on: relay_get lines="')[2].partition('"')[0]
     first = int(following.partition(":")[0])
     more = good(stdio.call("relay_get", url=log, lines=following, tokens_max=100))
     assert unfenced(more).startswith(f"{first - 1:05} ")

@@ -152,6 +152,12 @@ def test_rows_that_end_in_an_old_way_are_rows() -> None:
     assert answer.matches[0].text == "row 1: id=8, size=large"
 
 
+def test_the_lines_of_a_cell_stay_apart() -> None:
+    answer = found('id,note\n7,"line one\nline two"\n8,x\n', ("line two", "note"), "csv")
+
+    assert answer.matches[0].text == "row 0: id=7, note=line one line two"
+
+
 EVENT = {
     "version": "v1",
     "actor": {"name": "Ada", "kind": "person", "session": "5f" * 20},

@@ -22,6 +22,7 @@ _IDENTIFIES = re.compile(
     r"|[a-z](?:Id|ID|Name|Key|Number)$",
     re.IGNORECASE,
 )
+_LINE_END = re.compile(r"\r?\n|\r")
 _PARENTS_MAX = 3
 _VALUE_CHARS = 60
 _MATCHED_CHARS = 240
@@ -184,11 +185,14 @@ class Showing:
         return ", ".join(parts[at] for at in sorted(kept)) + (f", …{missing} more" * bool(missing))
 
     def _cells(self, node: Node) -> list[str]:
+        """The cells of a row; of one with several lines, these in one."""
         lines = self._body[node.start : node.stop].decode("utf-8", "replace").split("\n")
         try:
-            return next(csv.reader(lines, delimiter=self._delimiter), lines)
+            whole = (f"{line}\n" for line in lines)
+            cells = next(csv.reader(whole, delimiter=self._delimiter), lines)
         except csv.Error:
             return lines
+        return [_LINE_END.sub(" ", cell) for cell in cells]
 
 
 def _decoded(label: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.model.inspect import Digested, Found, Hits, Outlined, Piece
@@ -12,7 +14,7 @@ def fenced_piece(piece: Piece | Found | Outlined | Digested, source: str) -> str
     notes = [f"left out: {piece.left_out}"] if piece.left_out else []
     if piece.next_args:
         following = (
-            f"{'grep' if name == 'pattern' else name}={value!r}"
+            f"{'grep' if name == 'pattern' else name}={json.dumps(value, ensure_ascii=False)}"
             for name, value in piece.next_args.items()
             if name != "ref"
         )
