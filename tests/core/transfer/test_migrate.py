@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import tracemalloc
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -247,6 +248,20 @@ def test_a_store_that_is_in_use_is_no_target(tmp_path: Path) -> None:
         assert relay.pull(mine) == b"mine"
 
 
+def test_what_one_store_began_no_other_one_is_copied_over(tmp_path: Path) -> None:
+    """Promise G3: a FROM that was mistyped on the last pass."""
+    fill(tmp_path / "one")
+    fill(tmp_path / "other")
+    with opened(tmp_path / "one") as source, opened(tmp_path / "to") as target:
+        migrate(source, target, stays_locked=True)
+        with opened(tmp_path / "other") as other, pytest.raises(Conflict) as refused:
+            migrate(other, target)
+
+        assert "from another store" in refused.value.message
+        assert f"--store {tmp_path / 'to'} restore --abandon" in (refused.value.hint or "")
+        assert migrate(source, target).is_open
+
+
 def test_a_store_is_not_moved_into_itself(tmp_path: Path) -> None:
     with (
         opened(tmp_path / "one") as one,
@@ -296,13 +311,15 @@ def test_large_bodies_pass_through_a_little_at_a_time(tmp_path: Path) -> None:
 
 
 class FullBlobs(MemoryBlobs):
-    """Takes no body; counts those that are brought."""
+    """Takes no body, the first at once, others a while later; counts those that are brought."""
 
     brought = 0
 
     @contextmanager
     def draft(self) -> Generator[Any]:
         self.brought += 1
+        if self.brought > 1:
+            threading.Event().wait(0.3)
         raise Full("no room left", "free some")
         yield
 

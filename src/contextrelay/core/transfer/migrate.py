@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from contextrelay.core.artifacts.bodies import where
 from contextrelay.core.schema import BODIES, RESTORE, Kind, walk_logs
 from contextrelay.core.stores import Stores
-from contextrelay.core.transfer.store_lock import MIGRATING, lock_to_fill, unlock
+from contextrelay.core.transfer.store_lock import lock_to_fill, migrating, unlock
 from contextrelay.errors import Broken, Invalid
 from contextrelay.limits import (
     CHUNK_BYTES,
@@ -79,7 +79,7 @@ def migrate(
     """
     if source.ledger.locked_by() != UNLOCKED:
         raise locked()
-    token = lock_to_fill(target, MIGRATING)
+    token = lock_to_fill(target, migrating(source))
     if source.ledger.locked_by() == token:
         unlock(target, token)
         raise Invalid("FROM and TO are the same store", "name another as TO")

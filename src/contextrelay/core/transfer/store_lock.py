@@ -6,6 +6,7 @@ writes. It is kept in the ledger, so a crash leaves it there.
 
 from __future__ import annotations
 
+import hashlib
 import time
 
 from contextrelay.core.schema import RESTORE, Kind, walk_logs
@@ -19,12 +20,19 @@ LOOKING = b"looking:"
 FILLING = b"filling:"
 """The store was empty when it was locked: all that is in it was written by a restore."""
 MIGRATING = b"migrating:"
-"""The store was empty when it was locked: all that is in it was written by a migration."""
+"""The same, by a migration; a hash of where it comes from follows."""
 
 _UNFINISHED = {
     FILLING: ("restore", "relay restore FILE"),
-    MIGRATING: ("migration", "relay migrate FROM TO"),
+    MIGRATING: ("migration from another store", "relay migrate with the FROM that it began with"),
 }
+
+
+def migrating(source: Stores) -> bytes:
+    """The word of a migration from a store: no other one is copied over what this one began."""
+    home = source.engine.home
+    place = source.engine.address if home is None else str(home.resolve())
+    return MIGRATING + hashlib.sha256(place.encode()).hexdigest()[:16].encode() + b":"
 
 
 def lock_to_fill(stores: Stores, word: bytes) -> bytes:
@@ -79,7 +87,8 @@ def _refuse_content(stores: Stores) -> None:
     if any(log != RESTORE for log in stores.ledger.logs("", "", 2)):
         raise Conflict(
             "the store is not empty",
-            "fill a new one: relay --store FOLDER restore FILE, relay migrate FROM FOLDER",
+            "fill a new one: relay --store ADDRESS restore FILE, relay migrate FROM ADDRESS; a "
+            "migration goes on only into what --keep-locked left locked",
             place=stores.engine.address,
         )
 
@@ -89,6 +98,7 @@ def _refuse_unfinished(stores: Stores, found: bytes) -> None:
         if found.startswith(word):
             raise Conflict(
                 f"a {name} into this store is not finished",
-                f"finish it: {again}; or give it up: relay restore --abandon",
+                f"finish it: {again}; or give it up: "
+                f"relay --store {stores.engine.address} restore --abandon",
                 place=stores.engine.address,
             )

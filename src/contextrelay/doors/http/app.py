@@ -145,7 +145,9 @@ class App:
         place: Place | None = None
         begun = door.metrics.begin()
         try:
-            exchange.origin = door.guard.origin(scope["headers"], scope["scheme"])
+            exchange.origin = door.guard.origin(
+                scope["headers"], scope["scheme"], scope.get("server")
+            )
             found = door.paths.find(exchange.segments())
             place = None
             if found is not None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from contextrelay import Forbidden
+from contextrelay.doors.http.server.hosts import Misdirected, guard
 from tests.doors.http.serving import Served, serving
 
 PUBLIC = "https://relay.example.com"
@@ -54,6 +56,21 @@ def test_a_name_that_a_rebound_page_could_have_is_refused(served: Served, host: 
 
     assert status(served, host=host) == 421
     assert httpx2.get(f"{served.url}/pull/{ref}", headers={"host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("address", ["10.1.2.3", "fd00::7"])
+def test_the_address_that_a_probe_called_is_this_server(address: str) -> None:
+    """Promise Z2. Kubernetes and Prometheus call a server by the number of its machine."""
+    names = guard("0.0.0.0", 8787, PUBLIC)
+    host = f"[{address}]:8787" if ":" in address else f"{address}:8787"
+
+    assert names.origin([(b"host", host.encode())], "http", (address, 8787)) == PUBLIC
+    for came_to in ((address, 8788), ("10.9.9.9", 8787), ("/run/relay.sock", None), None):
+        with pytest.raises(Misdirected):
+            names.origin([(b"host", host.encode())], "http", came_to)
+    evil = [(b"host", host.encode()), (b"origin", b"http://evil.example")]
+    with pytest.raises(Forbidden):
+        names.origin(evil, "http", (address, 8787))
 
 
 def test_an_origin_has_to_be_that_of_the_request_itself(served: Served) -> None:

@@ -4,7 +4,9 @@ A page in a browser can send requests to any address, and its own name may be ma
 rebinding). That it cannot forge these two headers is what keeps it out of a relay on loopback.
 
 Rule: a Host is compared whole, but for the port of a loopback name, which ssh, docker and proxies
-change; an Origin is that of the very request, or the public URL's.
+change. The address to which a connection came is always ours: probes and scrapers call by it, and
+no page has a number as its name but the one that is there. An Origin is that of the very request,
+or the public URL's.
 """
 
 from __future__ import annotations
@@ -39,14 +41,21 @@ class Guard(Struct, frozen=True):
         """Whether a Host, in lower case, names this server."""
         return host in self.hosts or _LOOPBACK.fullmatch(host) is not None
 
-    def origin(self, headers: list[tuple[bytes, bytes]], scheme: str) -> str:
+    def origin(
+        self,
+        headers: list[tuple[bytes, bytes]],
+        scheme: str,
+        came_to: tuple[str, int | None] | None = None,
+    ) -> str:
         """The address of this server as the client calls it, without a slash at the end.
+
+        `came_to` is the address and port of this machine to which the connection was made.
 
         Raises:
             Misdirected: the Host is not one of ours; Forbidden: the Origin is not that of the Host.
         """
         host, origin = _only(headers, b"host"), _only(headers, b"origin")
-        if host is None or not self.is_ours(host.encode("latin-1")):
+        if host is None or not (host == _spelled(came_to) or self.is_ours(host.encode("latin-1"))):
             raise Misdirected(
                 f"this is not the server {(host or '')[:200]!r}",
                 "call it by the name it was started with, or start it with --allow-host",
@@ -59,6 +68,14 @@ class Guard(Struct, frozen=True):
                 "--public-url",
             )
         return self.public_url or own
+
+
+def _spelled(came_to: tuple[str, int | None] | None) -> str | None:
+    """An address of this machine as a Host header has it; None for a socket in a folder."""
+    if came_to is None or came_to[1] is None:
+        return None
+    address, port = came_to
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _only(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:
