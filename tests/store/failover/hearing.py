@@ -21,7 +21,8 @@ class Hearing:
         self._news = threading.Condition()
         self._wrong: RelayError | None = None
         self._stopped = False
-        threading.Thread(target=self._run, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
     def all(self, count: int) -> list[Heard]:
         """What was heard, once it is so much."""
@@ -34,7 +35,9 @@ class Hearing:
             return list(self._heard)
 
     def stop(self) -> None:
+        """End it before its relay is closed."""
         self._stopped = True
+        self._thread.join(WAIT_S_MAX)
 
     def _run(self) -> None:
         while not self._stopped:
@@ -49,7 +52,7 @@ class Hearing:
                 return
 
     def _hear(self, after: int) -> None:
-        for each in self._relay.subscribe(self._channel, after=after, timeout_s=1):
+        for each in self._relay.subscribe(self._channel, after=after, timeout_s=0.5):
             with self._news:
                 self._heard.append((each.seq, each.ref or each.message))
                 self._news.notify_all()

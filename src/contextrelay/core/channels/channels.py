@@ -26,7 +26,6 @@ from contextrelay.errors import (
     RelayError,
     TooLarge,
     Unavailable,
-    Unconfirmed,
 )
 from contextrelay.limits import (
     CHANNEL_CHARS_MAX,
@@ -259,11 +258,12 @@ def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
 def _stay(ledger: Ledger, log: str, facts: list[Fact]) -> bool:
     """Whether facts are still there once they were confirmed: a fail-over takes back what was not.
 
-    Else a listener would have heard it, and would miss what gets its number. While replicas are
-    away nothing is confirmed; then what is there is shown.
+    Else a listener would have heard it, and would miss what gets its number.
+
+    Raises:
+        Unconfirmed: replicas are away, so nobody knows.
     """
-    with suppress(Unconfirmed, Unavailable):
-        ledger.confirm(log)
+    ledger.confirm(log)
     return ledger.read(log, facts[0].seq - 1, len(facts)) == facts
 
 

@@ -23,7 +23,7 @@ from contextrelay.core.schema import channel_log, full_log
 from contextrelay.core.stores import Stores
 from contextrelay.doors.http.streams.follower import Follower
 from contextrelay.doors.http.streams.tails import Encoder, Tail, notices_of
-from contextrelay.errors import Broken, RelayError, Unavailable
+from contextrelay.errors import Broken, RelayError, Unavailable, Unconfirmed
 from contextrelay.limits import (
     LISTENERS_MAX,
     LOOK_EVERY_S,
@@ -285,7 +285,7 @@ class Hub:
             return self._stores.ledger.last(watch.log)
         try:
             return _page_of(watch.space, watch.channel, after, TAIL_SIGNALS_MAX)
-        except Unavailable:
+        except (Unavailable, Unconfirmed):
             raise
         except RelayError as error:
             # What is wrong with one channel keeps no news from the others.
