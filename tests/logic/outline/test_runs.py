@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.logic.outline.drawing import outlined
 
 PYTHON_TRACES = """\
@@ -48,6 +50,80 @@ TypeError: n is nothing
 
 Node.js v20.20.2
 """
+
+FAILURES = """\
+=================================== FAILURES ===================================
+_____________________________ test_total_is_right ______________________________
+
+prices = [1, 2, 3]
+
+    def test_total_is_right(prices):
+        \"\"\"The total.\"\"\"
+>       assert total(prices) == 6
+E       assert 5 == 6
+E        +  where 5 = total([1, 2, 3])
+
+test_shop.py:15: AssertionError
+______________________________ TestShop.test_name ______________________________
+
+self = <test_shop.TestShop object at 0x7f65b1899210>
+
+    def test_name(self):
+>       assert {"a": 1, "b": [1, 2]} == {"a": 1, "b": [1, 3]}
+E       AssertionError: assert {'a': 1, 'b': [1, 2]} == {'a': 1, 'b': [1, 3]}
+E         Omitting 1 identical items, use -vv to show
+
+test_shop.py:20: AssertionError
+=========================== short test summary info ============================
+FAILED test_shop.py::test_total_is_right - assert 5 == 6
+FAILED test_shop.py::TestShop::test_name - AssertionError: assert {'a': 1, 'b...
+"""
+BANNER = """\
+============================= test session starts ==============================
+platform linux -- Python 3.11.7, pytest-9.2.0, pluggy-1.7.0
+rootdir: /srv/shop
+collected 4 items
+"""
+PYTEST_RUNS = {
+    "plain": f"""{BANNER}
+test_shop.py FF..                                                        [100%]
+
+{FAILURES}========================= 2 failed, 2 passed in 0.24s ==========================
+""",
+    "-v": f"""{BANNER}
+test_shop.py::test_total_is_right FAILED                                 [ 25%]
+test_shop.py::TestShop::test_name FAILED                                 [ 50%]
+test_shop.py::test_ok PASSED                                             [ 75%]
+test_shop.py::test_ok2 PASSED                                            [100%]
+
+{FAILURES}========================= 2 failed, 2 passed in 0.24s ==========================
+""",
+    "-q": f"""\
+FF..                                                                     [100%]
+{FAILURES}2 failed, 2 passed in 0.24s
+""",
+}
+
+
+@pytest.mark.parametrize("mode", PYTEST_RUNS)
+@pytest.mark.parametrize("name", ["", "real.out", "real.txt"])
+def test_a_run_of_tests_is_no_code(mode: str, name: str) -> None:
+    """Promise L1: also where it shows code, as pytest does."""
+    shape = outlined(PYTEST_RUNS[mode], name)
+
+    assert shape.kind == "tests"
+    assert "2 failed, 2 passed in 0.24s" in shape.text
+    assert "test_shop.py::test_total_is_right - assert 5 == 6" in shape.text
+
+
+def test_a_run_within_code_or_a_document_is_a_part_of_it() -> None:
+    """Promise L1."""
+    run = PYTEST_RUNS["plain"]
+    code = f'import os\nimport re\n\nOUTPUT = """\\\n{run}"""\n\n\ndef read(): ...\n'
+    document = f"# How to test\n\n- `make test`\n\n```\n{run}```\n\n## Then\n\n- land\n"
+
+    assert outlined(code, "").kind == "python"
+    assert outlined(document, "").kind == "markdown"
 
 
 def test_a_trace_is_known_without_a_name() -> None:

@@ -55,6 +55,7 @@ def sniff_text(head: bytes) -> Guess:
         or _diff(text)
         or _email(lines)
         or _headed(rows)
+        or _run(more)
         or _log(rows)
         or (
             _markdown(rows)
@@ -168,6 +169,35 @@ def _email(lines: list[str]) -> Guess | None:
         seen.add((match[1] or "").lower())
     is_mail = "from" in seen and len(seen & _MAIL_HEADERS) >= 3
     return ("email", "message/rfc822") if is_mail else None
+
+
+# Lines by which pytest, unittest, go, cargo, jest and TAP say where they are.
+_RUN_LINE = re.compile(
+    r"""(?:
+        =+[ ](?:test[ ]session[ ]starts|FAILURES|ERRORS|X?PASSES|XFAILURES|warnings[ ]summary
+            |short[ ]test[ ]summary[ ]info|\d+[ ][a-z]+[^=]{0,200}[ ]in[ ][\d.]+s\b[^=]{0,40})[ ]=+
+        |(?:FAIL|ERROR):[ ]\w+[ ]\([\w.]+\)
+        |===[ ]RUN[ ]+\S+|---[ ](?:FAIL|PASS|SKIP):[ ]\S+[ ]\([\d.]+s\)
+        |running[ ]\d+[ ]tests?
+        |(?:PASS|FAIL)[ ]{1,2}\S+\.(?:test|spec)\.[cm]?[jt]sx?(?:[ ]\([\d.]+[ ]m?s\))?
+        |TAP[ ]version[ ]\d+
+    )\s*""",
+    re.VERBOSE,
+)
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+# Behind these such a line is quoted.
+_DOCUMENT = ("```", "~~~", "## ")
+
+
+def _run(rows: list[str]) -> Guess | None:
+    """A run of tests, which shows code of theirs; no code or document that has one in it."""
+    for index, row in enumerate(rows):
+        if row.startswith(_DOCUMENT):
+            return None
+        text = _COLOURS.sub("", row) if "\x1b" in row else row
+        if _RUN_LINE.fullmatch(text):
+            return None if language(without_comments(rows[:index])) else ("log", "text/x-log")
+    return None
 
 
 _LOG_LINE = re.compile(
