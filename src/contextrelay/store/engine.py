@@ -28,6 +28,7 @@ from contextrelay.errors import Broken, Full, Invalid
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.durable_files import Reserve
 from contextrelay.store.ledger import LOCK_LOG, ONLY, PLACE_KIND, Ledger, Row, Stale, Write
+from contextrelay.store.server_address import check_server
 
 if TYPE_CHECKING:
     from contextrelay.store.blobs.files import FileBlobs
@@ -149,7 +150,8 @@ def _elsewhere(engine: Engine, blobs: str) -> ObjectBlobs | FileBlobs:
 def _open_alone(address: str) -> Engine:
     scheme, colon, rest = address.partition(":")
     if not address or "\0" in address:
-        raise Invalid(f"{address[:80]!r} is no store address", _KNOWN)
+        what = "has a NUL character" if address else "is empty"
+        raise Invalid(f"the store's address {what}", _KNOWN)
     if not colon or "/" in scheme or (os.name == "nt" and len(scheme) == 1):
         return _embedded(Path(address))
     match scheme:
@@ -234,6 +236,8 @@ def _redis(url: str) -> Engine:
         from contextrelay.store.redis.client import connect
     except ModuleNotFoundError as error:
         raise _not_installed(url, "redis") from error
+    url = url.strip()
+    check_server(url)
     plain, _, query = url.partition("?")
     options = dict(parse_qsl(query))
     prefix = options.pop("prefix", "relay")

@@ -17,16 +17,17 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 from weakref import WeakSet
 
 import psycopg
 from psycopg import Connection, IsolationLevel
-from psycopg.pq import TransactionStatus
+from psycopg.pq import Conninfo, TransactionStatus
 
 from contextrelay.errors import Invalid, RelayError, Unavailable
 from contextrelay.limits import BUSY_MS_MAX, POSTGRES_CONNECTIONS_MAX
 from contextrelay.store.postgres.error_mapping import is_passing, is_undone, translate
+from contextrelay.store.server_address import ENCODE, check_server
 
 Answer = TypeVar("Answer")
 Values = Sequence[object]
@@ -48,6 +49,17 @@ def without_password(url: str) -> str:
     return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
 
 
+def _check(url: str) -> None:
+    check_server(url)
+    if re.search("%(?![0-9A-Fa-f]{2})|%00", url):
+        raise Invalid("the store's address has a % that begins no character", ENCODE)
+
+
+def _options() -> set[str]:
+    """The options that libpq takes in an address."""
+    return {each.keyword.decode() for each in Conninfo.get_defaults()} | {"ssl"}
+
+
 def is_direct(connection: Connection) -> bool:
     """Whether a server answers itself: a pooler between says the number of no process of it."""
     found = connection.execute(b"SELECT pg_backend_pid()").fetchone()
@@ -58,6 +70,8 @@ class Client:
     """A database, and the schema in it that holds a store. Safe to use from many threads."""
 
     def __init__(self, url: str) -> None:
+        url = url.strip()
+        _check(url)
         plain, _, query = url.partition("?")
         options = dict(parse_qsl(query))
         self.prefix = options.pop("prefix", "relay")
@@ -65,7 +79,11 @@ class Client:
             raise Invalid(
                 f"{self.prefix[:60]!r} cannot name a schema", "use small letters, digits and _"
             )
-        self._conninfo = f"{plain}?{urlencode(options)}" if options else plain
+        for name in options.keys() - _options():
+            hint = "leave it out, or see docs/engines.md for the options"
+            raise Invalid(f"the store's address has an unknown option {name[:40]!r}", hint)
+        # libpq takes a + as it is.
+        self._conninfo = f"{plain}?{urlencode(options, quote_via=quote)}" if options else plain
         self.address = without_password(url)
         self._idle: deque[Connection] = deque()
         self._free = threading.BoundedSemaphore(POSTGRES_CONNECTIONS_MAX)

@@ -10,6 +10,7 @@ import psycopg
 from psycopg import errors as foreign
 
 from contextrelay.errors import Broken, Full, Invalid, RelayError, TooLarge, Unavailable
+from contextrelay.store.server_address import ENCODE
 
 WORDS_CHARS_MAX = 300
 
@@ -58,7 +59,8 @@ def translate(
     words = " ".join((error.diag.message_primary or str(error)).split())[:WORDS_CHARS_MAX]
     place = f"{address}: {words}"
     if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:
-        return Invalid("the store's address makes no sense", "see docs/engines.md", place=place)
+        # It quotes what it could not read of the address: nothing of that is shown.
+        return Invalid("the store's address makes no sense", f"see docs/engines.md; {ENCODE}")
     if is_connecting:
         return _cannot_connect(words, place)
     match error:

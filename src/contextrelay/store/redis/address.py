@@ -10,12 +10,15 @@ Other options are those of redis-py: ?ssl_ca_certs=FILE, ?client_name=NAME ...
 
 from __future__ import annotations
 
+import re
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.errors import Invalid
+from contextrelay.store.redis.options import check_options
+from contextrelay.store.server_address import ENCODE, check_server
 
 SENTINEL_PORT = 26_379
 _PLAIN = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss"}
@@ -43,7 +46,7 @@ def parse(url: str) -> Address:
     Raises:
         Invalid: it makes no sense.
     """
-    parts = urlsplit(url)
+    parts = _split(url.strip())
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     durability = options.pop("durability", "fast")
     if durability not in ("fast", "replicated"):
@@ -60,10 +63,13 @@ def parse(url: str) -> Address:
     )
     query = f"?{urlencode(options)}" if options else ""
     scheme = _PLAIN[parts.scheme.removesuffix(_SENTINEL)]
+    check_options(options, is_tls=scheme == "rediss")
     if not parts.scheme.endswith(_SENTINEL):
+        _check_database(parts.path)
         return replace(plain, url=f"{scheme}://{parts.netloc}{parts.path}{query}")
     user, at, hosts = parts.netloc.rpartition("@")
     name, _, database = parts.path.removeprefix("/").partition("/")
+    _check_database(database)
     sentinels = tuple(_host_and_port(each, url) for each in hosts.split(","))
     if not name:
         raise Invalid(
@@ -76,6 +82,22 @@ def parse(url: str) -> Address:
         sentinels=sentinels,
         master=name,
     )
+
+
+def _split(url: str) -> SplitResult:
+    check_server(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # It quotes what it cannot read.
+        raise Invalid("the store's address cannot be read", f"{ENCODE}, %5B for [") from None
+    if "#" in url:
+        raise Invalid("the store's address has a # in it", ENCODE)
+    return parts
+
+
+def _check_database(path: str) -> None:
+    if not re.fullmatch("/?[0-9]{0,9}/?", path):
+        raise Invalid("the database in the store's address is no number", "write redis://host/0")
 
 
 def _host_and_port(text: str, url: str) -> tuple[str, int]:

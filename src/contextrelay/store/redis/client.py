@@ -76,10 +76,7 @@ def connect(url: str) -> Client:
         "health_check_interval": IDLE_S_MAX,
         "max_connections": CONNECTIONS_MAX,
     }
-    try:
-        single = by_sentinels(address, options) if address.sentinels else _at(address, options)
-    except (ValueError, TypeError) as error:
-        raise Invalid(f"{address.shown} is no Redis address: {error}") from error
+    single = by_sentinels(address, options) if address.sentinels else _at(address, options)
     server = Client(single, address, clustered=False)
     try:
         if server.ask("INFO", "cluster").get("cluster_enabled"):
@@ -87,6 +84,12 @@ def connect(url: str) -> Client:
             server = Client(_cluster(address, options), address, clustered=True)
         server.learn_clock()
         server.learn_replicas()
+    except (ValueError, TypeError):  # redis-py looks at some options as it connects.
+        server.close()
+        message = "the store's address has an option with a value that it cannot have"
+        raise Invalid(
+            message, "see docs/engines.md for the options", place=server.address
+        ) from None
     except BaseException:
         server.close()
         raise
