@@ -66,11 +66,16 @@ class Node:
             for name, value in self._settings.items():
                 words += [f"--{name}", value]
             words += ["--replicaof", f"{of.host} {of.port}"] if of else []
-        with (self._folder / "log").open("ab") as log:
-            self._running = self._there(
-                lambda: subprocess.Popen(words, stdout=log, stderr=log, cwd=self._folder)
-            )
-        until(self.is_up, "a server")
+        until(lambda: self._is_running(words), "a server")
+
+    def _is_running(self, words: list[str]) -> bool:
+        """Whether it answers; one whose port was taken, by a client just then, begins again."""
+        if self._running is None or self._running.poll() is not None:
+            with (self._folder / "log").open("ab") as log:
+                self._running = self._there(
+                    lambda: subprocess.Popen(words, stdout=log, stderr=log, cwd=self._folder)
+                )
+        return self.is_up()
 
     def be_sentinel(self, master: Node, password: str = "") -> None:
         lines = [
