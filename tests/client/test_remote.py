@@ -164,10 +164,11 @@ def test_a_capability_that_fails_is_run_once(tmp_path: Path) -> None:
 
 def test_a_gateway_that_does_not_reach_the_server_is_asked_again() -> None:
     gateway = Scripted(reply(502, b"<p>Bad Gateway", "content-type: text/html"))
-    with listening(gateway), Relay(gateway.url) as relay, pytest.raises(Unavailable):
+    with listening(gateway), Relay(gateway.url) as relay, pytest.raises(Unavailable) as failed:
         relay.peek(REF)
 
     assert len(gateway.heads) > 1
+    assert "see that the relay behind it runs" in failed.value.hint
 
 
 def test_blanks_around_a_url_are_no_part_of_it(proxy: Proxy) -> None:

@@ -36,7 +36,10 @@ def from_problem(document: Mapping[str, Any], status: int) -> RelayError:
     )
     details = {name: value for name, value in document.items() if name not in MEMBERS}
     known = status if status in _KEY_STATUSES else None
-    return kind(message, str(document.get("hint") or ""), details, known)
+    hint = str(document.get("hint") or "")
+    if not document and status >= 500:
+        hint = "what answered may be a proxy: see that the relay behind it runs, and try again"
+    return kind(message, hint, details, known)
 
 
 _KEY_STATUSES = {401: errors.Forbidden, 402: errors.Full, 403: errors.Forbidden}
