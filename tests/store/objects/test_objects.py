@@ -137,6 +137,22 @@ def test_a_server_that_stays_away_is_unavailable_and_leaves_nothing_half_stored(
     assert list(blobs.walk()) == []
 
 
+def test_a_server_that_says_nothing_is_given_up_after_a_while(
+    flaky: FlakyServer, s3: S3Server, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise G2: not after as many tries as one that answers gets, each at full length."""
+    monkeypatch.setitem(objects._CLIENT, "read_timeout", "300ms")  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(objects, "AGAIN_S_MAX", 0.5)
+    blobs = ObjectBlobs(place.replace(str(s3.port), str(flaky.port)), MemoryBlobs())
+    keep(blobs, "aa11", BODY)
+
+    flaky.fail(1_000, "slow")
+    with pytest.raises(Unavailable):
+        list(blobs.read("aa11", 0, len(BODY)))
+
+    assert 1 <= flaky.failed <= 4
+
+
 def test_trouble_is_said_with_the_next_step(s3: S3Server, place: str) -> None:
     nobody = ObjectBlobs(place.replace(str(s3.port), str(free_port())), MemoryBlobs())
     no_bucket = ObjectBlobs(place.replace("relay/", "nowhere/"), MemoryBlobs())

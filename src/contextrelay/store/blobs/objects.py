@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import timedelta
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qsl
 
@@ -39,10 +40,12 @@ Answer = TypeVar("Answer")
 _list: Callable[..., Any] = cast(Any, obstore).list
 
 BATCH = 1_000
-PUT_AGAIN_S_MAX = 30.0
+AGAIN_S_MAX = 15
+"""Nothing is asked again that had no answer for so long: a caller waits for it."""
 _REFUSED = (foreign.PermissionDeniedError, foreign.UnauthenticatedError)
 WORDS_CHARS_MAX = 300
-_CLIENT = {"timeout": "60 seconds", "connect_timeout": "5 seconds"}
+# A server that takes a request and then says nothing is known by the read timeout.
+_CLIENT = {"timeout": "60 seconds", "connect_timeout": "5 seconds", "read_timeout": "10 seconds"}
 
 
 def without_options(url: str) -> str:
@@ -67,7 +70,10 @@ class ObjectBlobs:
             self._store: Any = cast(Any, from_url)(
                 plain,
                 client_options=client,
-                retry_config={"max_retries": OBJECT_RETRIES_MAX},
+                retry_config={
+                    "max_retries": OBJECT_RETRIES_MAX,
+                    "retry_timeout": timedelta(seconds=AGAIN_S_MAX),
+                },
                 **options,
             )
         except (foreign.BaseError, ValueError, TypeError) as error:
@@ -182,7 +188,7 @@ class ObjectBlobs:
                 )
                 return
             except Unavailable as error:
-                is_late = time.monotonic() - began_s > PUT_AGAIN_S_MAX
+                is_late = time.monotonic() - began_s > AGAIN_S_MAX
                 if attempt == OBJECT_RETRIES_MAX or is_late or not _was_cut(error.__cause__):
                     raise
             time.sleep(0.05 * 2**attempt)
@@ -235,13 +241,16 @@ class ObjectBlobs:
     def _bytes(self, path: str, start: int, stop: int, chunk_bytes: int) -> Iterator[bytes]:
         """The bytes start:stop of an object, asked for again from where a reply was cut."""
         for attempt in range(OBJECT_RETRIES_MAX + 1):
+            asked_s = time.monotonic()
             try:
                 for chunk in self._stream(path, start, stop, chunk_bytes):
                     start += len(chunk)
                     yield chunk
+                    asked_s = time.monotonic()
                 return
             except Unavailable:
-                if attempt == OBJECT_RETRIES_MAX:
+                is_late = time.monotonic() - asked_s > AGAIN_S_MAX
+                if attempt == OBJECT_RETRIES_MAX or is_late:
                     raise
                 time.sleep(0.05 * 2**attempt)
 
