@@ -152,6 +152,25 @@ def test_rows_that_end_in_an_old_way_are_rows() -> None:
     assert answer.matches[0].text == "row 1: id=8, size=large"
 
 
+def test_in_xml_and_yaml_too_a_record_comes_with_what_identifies_its_parents() -> None:
+    """Promise L3: and with the place that it has among others of its name."""
+    order = '<order id="o{0}"><customer name="cust{0}"><no>{0}</no><to><c>City{0}</c></to>'
+    orders = "".join(f"{order.format(n)}</customer></order>\n" for n in range(60))
+    match = found(f"<orders>\n{orders}</orders>", "City42", "text", "application/xml").matches[0]
+    assert match.pointer == "/orders/order[43]/customer/to"
+    assert match.text.startswith(f'{match.pointer} (name "cust42", id "o42"): <to>')
+
+    parts = "".join(f"<d><id> a{n} </id><at><zip>{7000 + n}</zip></at></d>" for n in range(60))
+    answer = found(f"<all>{parts}</all>", "7021", "text", "application/xml")
+    assert answer.matches[0].text == '/all/d[22]/at (id "a21"): <at><zip>7021</zip></at>'
+
+    for indent in ("  ", ""):
+        item = f"{indent}- env:\n{indent}    KEY: key%s\n{indent}  name: 'svc%s' # a name\n"
+        services = "".join(item % (n, n) for n in range(60))
+        answer = found(f"services:\n{services}", "key42", "text", "application/yaml")
+        assert answer.matches[0].text == '/services/42/env (name "svc42"): env: KEY: key42'
+
+
 def test_the_lines_of_a_cell_stay_apart() -> None:
     answer = found('id,note\n7,"line one\nline two"\n8,x\n', ("line two", "note"), "csv")
 

@@ -10,21 +10,15 @@ from typing import Any, cast
 
 import msgspec
 
-from contextrelay.limits import GREP_RECORD_BYTES_MAX
 from contextrelay.logic.document.pointer import escape
 from contextrelay.logic.grep.gathered import Search, score_of
-from contextrelay.logic.grep.shown_object import compact, short, shown_object
+from contextrelay.logic.grep.identity import identity
+from contextrelay.logic.grep.shown_object import compact, shown_object
 from contextrelay.logic.grep.tree import Format, Node, delimiter_of
 from contextrelay.logic.tokens import count_tokens
 
-_IDENTIFIES = re.compile(
-    r"(?:^|[_.-])(?:id|ids|uuid|guid|key|name|title|email|sku|code|number|ref|slug)$"
-    r"|[a-z](?:Id|ID|Name|Key|Number)$",
-    re.IGNORECASE,
-)
 _LINE_END = re.compile(r"\r?\n|\r")
-_PARENTS_MAX = 3
-_VALUE_CHARS = 60
+_PARENTS_MAX, _LOOKED_AT_MAX = 3, 8
 _MATCHED_CHARS = 240
 _WHOLE_TRIES = 4
 _WITHIN, _REST_TOKENS_MIN = " in ", 12
@@ -43,12 +37,15 @@ class Showing:
         format: Format,
     ) -> None:
         self._searches = searches
-        self._body, self._nodes, self._format = body, nodes, format
+        self._body, self._nodes = body, nodes
+        self._format: Format = format
+        self._numbers: list[int] = []
+        self._counts: dict[tuple[int, str], int] = {}
         self._delimiter = delimiter_of(body[:4_000].decode("latin-1"))
         self._header = self._cells(nodes[1]) if format == "table" and len(nodes) > 1 else []
 
     def pointer(self, index: int) -> str:
-        """Where a record is: of JSON by RFC 6901, of others alike."""
+        """Where a record is: of JSON by RFC 6901, of XML as in XPath, of others as of JSON."""
         parts: list[str] = []
         node = self._nodes[index]
         while node.parent >= 0:
@@ -56,9 +53,19 @@ class Showing:
             if self._format == "json lines" and node.parent == 0:
                 break
             label = _decoded(node.label)
-            parts.append(label if self._format == "xml" else escape(label))
-            node = self._nodes[node.parent]
+            parts.append(label + self._number(index) if self._format == "xml" else escape(label))
+            index, node = node.parent, self._nodes[node.parent]
         return "".join(f"/{part}" for part in reversed(parts))
+
+    def _number(self, index: int) -> str:
+        """Which of several of its name an element is in the one that it is in, as in XPath."""
+        if not self._numbers:
+            for each in self._nodes:
+                key = each.parent, each.label
+                self._counts[key] = number = self._counts.get(key, 0) + 1
+                self._numbers.append(number)
+        node = self._nodes[index]
+        return f"[{self._numbers[index]}]" * (self._counts[node.parent, node.label] > 1)
 
     def text(self, index: int, chars_max: int, tokens_max: int | None = None) -> str:
         """A record with its pointer and what identifies those that it is in.
@@ -125,31 +132,17 @@ class Showing:
         return shown_object(cast("Any", value), self._searches, fits, without)
 
     def _parents(self, index: int) -> str:
-        """What identifies the records that this one is in."""
+        """What identifies the nearest records that this one is in, but for the outermost."""
         said: list[str] = []
-        at = self._nodes[index].parent
-        while at >= 0 and len(said) < _PARENTS_MAX:
+        at, looked_at = self._nodes[index].parent, 0
+        outermost = 1 if self._format == "xml" else 0
+        while at > outermost and len(said) < _PARENTS_MAX and looked_at < _LOOKED_AT_MAX:
             node = self._nodes[at]
-            if node.is_record and at and self._format in ("json", "json lines"):
-                said += self._identity(node)
+            if node.is_record:
+                said += identity(self._body, self._nodes, at, self._format)
+                looked_at += 1
             at = node.parent
         return f" ({', '.join(said[:_PARENTS_MAX])})" if said else ""
-
-    def _identity(self, node: Node) -> list[str]:
-        raw = self._body[node.body : node.stop]
-        if len(raw) > 4 * GREP_RECORD_BYTES_MAX:
-            return []
-        try:
-            value = msgspec.json.decode(raw)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return []
-        members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-        plain = {
-            key: each
-            for key, each in members.items()
-            if isinstance(each, str | int) and _IDENTIFIES.search(key)
-        }
-        return [f"{key} {short(each, _VALUE_CHARS)}" for key, each in list(plain.items())[:2]]
 
     def _block(self, node: Node, chars_max: int) -> str:
         """A part of YAML or XML: its lines, those that match first where it is long."""

@@ -127,7 +127,10 @@ _YAML_LINE = re.compile(r"([ ]*)((?:- )*)([^\s#:][^\n:]{0,200}?(?=:(?:\s|$)))?")
 
 
 def _yaml(text: str) -> list[Node]:
-    """By indent: a key or a dash with what is indented further below it."""
+    """By indent: a key or a dash with what is indented further below it.
+
+    On the stack are columns twice, and one more for a dash, with the node that begins there.
+    """
     nodes = [Node(0, len(text), -1, "", 0, True)]
     stack: list[tuple[int, int]] = [(-1, 0)]
     counts: dict[int, int] = {}
@@ -137,7 +140,8 @@ def _yaml(text: str) -> list[Node]:
         if match.end(2) >= stop or text[match.end(2)] == "#":
             continue
         indent = len(match[1])
-        while stack[-1][0] >= indent:
+        # A dash may stand right below the key whose list it is in.
+        while stack[-1][0] >= 2 * indent + bool(match[2]):
             nodes[stack.pop()[1]].stop = start
         for dash in range(len(match[2]) // 2):
             parent = stack[-1][1]
@@ -145,12 +149,12 @@ def _yaml(text: str) -> list[Node]:
             counts[parent] = number + 1
             at = start + indent + 2 * dash
             nodes.append(Node(at, stop, parent, str(number), at + 2, True))
-            stack.append((indent + 2 * dash, len(nodes) - 1))
+            stack.append((2 * (indent + 2 * dash) + 1, len(nodes) - 1))
         if match[3] is not None and text[match.end(3) + 1 : stop].strip() in ("", "|", ">"):
             column = indent + len(match[2])
             at = match.start(3)
             nodes.append(Node(at, stop, stack[-1][1], match[3], stop, True))
-            stack.append((column, len(nodes) - 1))
+            stack.append((2 * column, len(nodes) - 1))
         if len(nodes) > GREP_NODES_MAX:
             raise TooMany(_MANY)
     while stack:
