@@ -184,7 +184,7 @@ _RUN_LINE = re.compile(
     )\s*""",
     re.VERBOSE,
 )
-_COLOURS = re.compile(r"\x1b\[[\d;]*m")
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
 # Behind these such a line is quoted.
 _DOCUMENT = ("```", "~~~", "## ")
 
@@ -194,7 +194,7 @@ def _run(rows: list[str]) -> Guess | None:
     for index, row in enumerate(rows):
         if row.startswith(_DOCUMENT):
             return None
-        text = _COLOURS.sub("", row) if "\x1b" in row else row
+        text = COLOURS.sub("", row) if "\x1b" in row else row
         if _RUN_LINE.fullmatch(text):
             return None if language(without_comments(rows[:index])) else ("log", "text/x-log")
     return None

@@ -67,7 +67,7 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
     if kind == "text" and source.media_type == "text/plain" and _says_nothing(source.name):
         kind, media_type = sniff_text(head)
         source = source.read_as(media_type)
-    if kind in ("text", "log", "tool_output") and (run := _by(source, "log.test_run")):
+    if kind in ("text", "log", "tool_output") and (run := _by(source, "test_run")):
         return run
     if kind == "text" and is_timed(source.short_lines):
         kind = "log"  # Its first lines do not show it.
