@@ -1,4 +1,7 @@
-"""How a record that matches is shown: its pointer, what identifies its parents, and its members."""
+"""How a record that matches is shown: its pointer, what identifies its parents, and its members.
+
+Rule: the record is shown as it is, and what comes with it is defused: nobody asked for that.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from contextrelay.logic.grep.identity import identity
 from contextrelay.logic.grep.shown_object import compact, shown_object
 from contextrelay.logic.grep.tree import Format, Node, delimiter_of
 from contextrelay.logic.tokens import count_tokens
+from contextrelay.logic.untrusted.defuse import defuse
 
 _LINE_END = re.compile(r"\r?\n|\r")
 _PARENTS_MAX, _LOOKED_AT_MAX = 3, 8
@@ -42,7 +46,8 @@ class Showing:
         self._numbers: list[int] = []
         self._counts: dict[tuple[int, str], int] = {}
         self._delimiter = delimiter_of(body[:4_000].decode("latin-1"))
-        self._header = self._cells(nodes[1]) if format == "table" and len(nodes) > 1 else []
+        header = self._cells(nodes[1]) if format == "table" and len(nodes) > 1 else []
+        self._header = [name[:_MATCHED_CHARS] for name in header]
 
     def pointer(self, index: int) -> str:
         """Where a record is: of JSON by RFC 6901, of XML as in XPath, of others as of JSON."""
@@ -98,7 +103,7 @@ class Showing:
             return ""
         raw = self._body[node.body : node.stop]
         rest = self._object(raw, 0, tokens_max, without=_decoded(label))
-        return _WITHIN + rest if len(rest) > 2 else ""
+        return _WITHIN + defuse(rest).text if len(rest) > 2 else ""
 
     def _near_first(self, texts: Sequence[str]) -> list[int]:
         """Those that match, the best first, then the others by how near they are to one."""
@@ -142,7 +147,7 @@ class Showing:
                 said += identity(self._body, self._nodes, at, self._format)
                 looked_at += 1
             at = node.parent
-        return f" ({', '.join(said[:_PARENTS_MAX])})" if said else ""
+        return defuse(f" ({', '.join(said[:_PARENTS_MAX])})").text if said else ""
 
     def _block(self, node: Node, chars_max: int) -> str:
         """A part of YAML or XML: its lines, those that match first where it is long."""
@@ -167,7 +172,7 @@ class Showing:
             f"{name}={cell[:_MATCHED_CHARS]}" for name, cell in zip(names, cells, strict=False)
         ]
         if sum(map(len, parts)) + 2 * len(parts) <= chars_max:
-            return ", ".join(parts)
+            return ", ".join(map(self._defused, names, parts))
         left = chars_max
         kept: list[int] = []
         for at in self._near_first(parts):
@@ -175,7 +180,12 @@ class Showing:
                 kept.append(at)
                 left -= len(parts[at]) + 2
         missing = len(parts) - len(kept)
-        return ", ".join(parts[at] for at in sorted(kept)) + (f", …{missing} more" * bool(missing))
+        shown = (self._defused(names[at], parts[at]) for at in sorted(kept))
+        return ", ".join(shown) + (f", …{missing} more" * bool(missing))
+
+    def _defused(self, name: str, part: str) -> str:
+        """A cell with the name of its column; that is left as it is where it was asked for."""
+        return part if self._matched(name) else defuse(name).text + part[len(name) :]
 
     def _cells(self, node: Node) -> list[str]:
         """The cells of a row; of one with several lines, these in one."""
