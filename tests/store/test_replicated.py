@@ -277,6 +277,17 @@ def test_an_address_that_makes_no_sense_is_refused(url: str) -> None:
         redis_client.connect(url)
 
 
+def test_a_replica_is_named_as_such(pair: tuple[Node, Node]) -> None:
+    ledger = RedisLedger(url_of(pair[1], "fast"))
+
+    with pytest.raises(Unavailable) as refused:
+        ledger.commit(Write("a", (b"1",)))
+
+    ledger.close()
+    assert "it is a replica" in refused.value.message
+    assert "master" in refused.value.hint
+
+
 # Sentinels
 
 
@@ -288,6 +299,28 @@ def test_sentinels_that_know_no_such_master_are_said(servers: Servers) -> None:
         RedisLedger(url)
 
     assert "another" in str(unknown.value)
+    assert "no master of that name" in unknown.value.message
+    assert "name after /" in unknown.value.hint
+
+
+def test_sentinels_that_refuse_us_or_do_not_answer_are_said(tmp_path: Path) -> None:
+    sentinel, nobody = Node(tmp_path / "sentinel"), Node(tmp_path / "nobody")
+    try:
+        sentinel.be_sentinel(nobody)
+        sentinel.ask("ACL", "SETUSER", "default", ">right")
+
+        with pytest.raises(Unavailable) as refused:
+            redis_client.connect(
+                f"redis+sentinel://127.0.0.1:{sentinel.port}/{NAME}?sentinel_password=wrong"
+            )
+        with pytest.raises(Unavailable) as away:
+            redis_client.connect(f"redis+sentinel://127.0.0.1:{nobody.port}/{NAME}")
+    finally:
+        sentinel.kill()
+
+    assert "sentinel_password" in refused.value.hint
+    assert "sentinels do not answer" in away.value.message
+    assert "<" not in f"{refused.value}{away.value}"
 
 
 def test_a_replica_that_a_sentinel_takes_for_the_master_is_not_read(
@@ -348,8 +381,10 @@ def test_a_store_is_reached_over_tls_with_a_checked_certificate(
 
         with Relay(f"{address}&ssl_ca_certs={certificate}") as relay:
             assert relay.pull(relay.push("over TLS").ref) == b"over TLS"
-        with pytest.raises(Unavailable, match=r"(?i)certificate"):
+        with pytest.raises(Unavailable, match=r"(?i)certificate") as unknown:
             Relay(address)
+
+    assert "ssl_ca_certs" in unknown.value.hint
 
 
 def make_certificate(folder: Path) -> Path:

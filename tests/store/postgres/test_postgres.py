@@ -397,6 +397,20 @@ def test_a_missing_database_and_missing_rights_say_what_to_do(
     assert "right" not in str(forbidden.value)
 
 
+def test_a_server_without_tls_and_a_missing_certificate_are_said(servers: Servers) -> None:
+    with pytest.raises(Unavailable) as plain:
+        PostgresLedger(f"{servers.postgres()}?sslmode=require")
+    with pytest.raises(Unavailable) as unknown:
+        PostgresLedger(f"{servers.postgres()}?sslmode=verify-full&sslrootcert=/nowhere.pem")
+
+    with pytest.raises(Unavailable, match="nobody knows the host"):
+        PostgresLedger("postgresql://nobody.invalid/relay")
+
+    assert "no TLS" in plain.value.message
+    assert "sslmode" in plain.value.hint
+    assert unknown.value.hint != "check that a server listens at its address, then try again"
+
+
 def test_a_wrong_password_is_refused(servers: Servers) -> None:
     with pytest.raises(Unavailable) as refused:
         PostgresLedger(servers.postgres().replace("relay@", f"{STRANGER}:wrong@"))

@@ -109,6 +109,22 @@ def translate(
 
 
 def _cannot_connect(words: str, place: str) -> RelayError:
+    if "does not support SSL" in words:
+        return Unavailable(
+            "the store's server offers no TLS, and the address asks for it",
+            "set ssl = on in its postgresql.conf, or leave out sslmode",
+            place=place,
+        )
+    if "certificate" in words:
+        return Unavailable(
+            "no TLS with the store's server: a certificate is missing, or is from nobody known",
+            "check ?sslrootcert=FILE, and ?sslcert= and ?sslkey= where it asks for ours",
+            place=place,
+        )
+    if "resolve host" in words:
+        return Unavailable(
+            "nobody knows the host in the store's address", "check its name", place=place
+        )
     if "does not exist" in words and "database" in words:
         return Unavailable(
             "the store's server has no such database", "make it: createdb NAME", place=place

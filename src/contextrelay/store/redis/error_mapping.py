@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from redis import exceptions as foreign
+from redis.sentinel import MasterNotFoundError
 
 from contextrelay.errors import Broken, Full, RelayError, Unavailable, Unconfirmed
 
@@ -70,6 +71,21 @@ def ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
         if isinstance(error, foreign.MaxConnectionsError):
             hint = f"fewer threads; at most {CONNECTIONS_MAX} connections to it at a time"
         return Unavailable(f"the store's server refuses us: {words}", hint, place=address)
+    if isinstance(error, MasterNotFoundError):
+        return _no_master(str(error), address)
+    if isinstance(error, foreign.ReadOnlyError) or "READONLY" in words:
+        return Unavailable(
+            "the store's server takes no writes: it is a replica",
+            "give the address of its master, or of its sentinels; during a fail-over, try again",
+            place=address,
+        )
+    if isinstance(error, foreign.ConnectionError) and ("SSL" in words or "certificate" in words):
+        return Unavailable(
+            "the store's server speaks no TLS with us",
+            "rediss:// needs a server with TLS at that port, and ?ssl_ca_certs=FILE where its "
+            "certificate is from nobody known",
+            place=f"{address}: {words}",
+        )
     if isinstance(error, foreign.ConnectionError | foreign.TimeoutError | OSError):
         # These words name the server and its port.
         hint = "check that a server listens at its address, then try again"
@@ -80,6 +96,20 @@ def ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
         return Unavailable(message, "try again in a moment", place=address)
     message = f"the store's server refused a command: {words}"
     return Broken(message, "look for another use of these keys", place=address)
+
+
+def _no_master(words: str, address: str) -> Unavailable:
+    """Say why sentinels name no master; which of them failed, and how, stands after their repr."""
+    if "AuthenticationError" in words or "NoPermissionError" in words:
+        message = "the sentinels refuse us"
+        hint = "check ?sentinel_password= in its address: the one before @ is that of the servers"
+    elif " : <" in words:
+        message = "no master was found: sentinels do not answer, or know none of that name"
+        hint = "check that they listen there, and the name after / in its address; then try again"
+    else:
+        message = "the sentinels know no master of that name, or it is down"
+        hint = "check the name after / in its address: SENTINEL MASTERS lists those they know"
+    return Unavailable(message, hint, place=address)
 
 
 def unconfirmed(address: str, replicas: int) -> Unconfirmed:
