@@ -75,14 +75,13 @@ def records(wanted: Wanted, body: bytes) -> Records:
         return Records(None)
     if format == "table" and b"\n" not in body:
         body = body.replace(b"\r", b"\n")  # Lines that end in an old way.
-    text = body.decode("latin-1")
-    try:
-        nodes = nodes_of(text, format)
-    except TooMany as error:
-        return Records(None, why=str(error))
     places = _places(wanted, body, format)
     if places is None:
         return Records(None, why=f"more than {GREP_PLACES_MAX:,} matches")
+    try:
+        nodes = nodes_of(body.decode("latin-1"), format)
+    except TooMany as error:
+        return Records(None, why=str(error))
     holders = _holders(nodes, _with_lines(places, body), len(wanted.patterns), format)
     if not holders:
         return Records(None)
