@@ -240,6 +240,7 @@ LATE_IMPORTS: dict[str, tuple[str, ...]] = {
         "contextrelay.store.postgres.blobs",
         "contextrelay.store.postgres.ledger",
         "contextrelay.store.redis.client",
+        "contextrelay.store.redis.eviction",
     ),
     "store/ledger/sqlite_read_only.py": ("tempfile",),
 }

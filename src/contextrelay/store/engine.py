@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
@@ -51,6 +52,8 @@ class Engine(Struct, frozen=True):
     """Whether nothing can be written here: reads work, and are not counted."""
     is_shared: bool = False
     """Whether processes of other machines may use it, too."""
+    advise: Callable[[], list[str]] = list
+    """What its server had better be set to: no problem yet, and the next step after "; "."""
 
     def close(self) -> None:
         self.ledger.close()
@@ -234,6 +237,7 @@ def _redis(url: str) -> Engine:
         from contextrelay.store.blobs.redis import RedisBlobs
         from contextrelay.store.ledger.redis import RedisLedger
         from contextrelay.store.redis.client import connect
+        from contextrelay.store.redis.eviction import evicting_later
     except ModuleNotFoundError as error:
         raise _not_installed(url, "redis") from error
     url = url.strip()
@@ -243,7 +247,13 @@ def _redis(url: str) -> Engine:
     prefix = options.pop("prefix", "relay")
     client = connect(f"{plain}?{urlencode(options)}" if options else plain)
     shown = client.address + ("" if prefix == "relay" else f"?prefix={prefix}")
-    return Engine(shown, RedisLedger(client, prefix), RedisBlobs(client, prefix), is_shared=True)
+    return Engine(
+        shown,
+        RedisLedger(client, prefix),
+        RedisBlobs(client, prefix),
+        is_shared=True,
+        advise=lambda: evicting_later(client),
+    )
 
 
 def _postgres(url: str) -> Engine:

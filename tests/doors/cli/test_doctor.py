@@ -201,6 +201,17 @@ def test_an_engine_that_forgets_or_has_another_time_is_a_failure(
     assert "clock" in late["told"]
 
 
+def test_an_engine_that_would_forget_with_a_limit_is_a_hint(shell: Shell, servers: Servers) -> None:
+    server = servers.start(**{"maxmemory-policy": "allkeys-lru"})
+
+    done = shell.run("--json", "--store", f"redis://127.0.0.1:{server.port}", "doctor")
+
+    (hint,) = (each for each in decode(done.stdout) if each["what"] == "settings")
+    assert (done.returncode, hint["state"]) == (0, "hint")
+    assert "allkeys-lru" in hint["told"]
+    assert "noeviction" in hint["next_step"]
+
+
 def test_a_replicated_store_without_a_replica_is_a_failure(shell: Shell, servers: Servers) -> None:
     """Promises U2, G2."""
     (failed,) = failures(shell, f"{servers.single()}?durability=replicated")

@@ -72,6 +72,7 @@ from contextrelay.store.ledger.redis_scripts import (
     WRITE,
 )
 from contextrelay.store.redis.client import Client, Command, Word, connect
+from contextrelay.store.redis.eviction import evicting
 from contextrelay.store.redis.index import LATE, LATE_MS, Index
 from contextrelay.store.redis.notifications import Hints
 
@@ -251,20 +252,10 @@ class RedisLedger(_RowReads):
         return nullcontext()
 
     def check(self) -> list[str]:
-        """Whether a server may forget keys by itself, and its clock.
-
-        Of ours only those have a time to go by which a write is done once (GUARD).
-        """
-        found = self.client.ask("INFO", "memory")
-        nodes = [found] if "maxmemory" in found else list(found.values())
-        evicting = [
-            f"the store's server may delete what is stored: maxmemory-policy is {policy}; set it "
-            "with CONFIG SET maxmemory-policy noeviction"
-            for policy in {node.get("maxmemory_policy", "") for node in nodes if node["maxmemory"]}
-            if policy.startswith(("allkeys", "volatile") if self.client.is_guarded else "allkeys")
-        ]
+        """Whether a server may forget keys by itself, and its clock."""
+        problems = evicting(self.client)
         self.client.learn_clock()
-        return evicting + clock_problems(self.client.now_ms())
+        return problems + clock_problems(self.client.now_ms())
 
     def close(self) -> None:
         """Stop listening and close the client, also for the blobs that share it."""

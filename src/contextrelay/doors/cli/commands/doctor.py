@@ -105,6 +105,9 @@ def _integrity(console: Looked) -> Iterator[Finding]:
         )
     if not problems:
         yield Finding("integrity", "ok", "the ledger's own check finds nothing")
+    for advice in console.relay.transport.stores.engine.advise():
+        text, _, next_step = advice.rpartition("; ")
+        yield Finding("settings", "hint", text, next_step)
 
 
 def _bodies(console: Looked) -> Iterator[Finding]:
