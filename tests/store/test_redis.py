@@ -296,6 +296,16 @@ def test_an_address_that_makes_no_sense_is_invalid() -> None:
         connect("redis://host:port/0?db=many")
 
 
+def test_a_server_without_tls_and_an_unknown_host_are_said(servers: Servers) -> None:
+    with pytest.raises(Unavailable) as plain:
+        connect(servers.single().replace("redis:", "rediss:") + "?socket_timeout=0.2")
+    with pytest.raises(Unavailable) as unknown:
+        connect("redis://nobody.invalid/0")
+
+    assert "with TLS" in plain.value.hint
+    assert "nobody knows the host" in unknown.value.message
+
+
 def test_a_password_is_not_part_of_a_shown_address() -> None:
     assert without_password("rediss://me:secret@h:1/2?password=p") == "rediss://h:1/2"
     assert without_password("valkey://:secret@[::1]") == "valkey://[::1]:6379"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from socket import gaierror
+
 from redis import exceptions as foreign
 from redis.sentinel import MasterNotFoundError
 
@@ -90,6 +92,10 @@ def ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
         # These words name the server and its port.
         hint = "check that a server listens at its address, then try again"
         message = f"the store's server does not answer{done}"
+        if isinstance(error.__context__, gaierror):
+            message, hint = "nobody knows the host in the store's address", "check its name"
+        elif isinstance(error, foreign.TimeoutError) and address.startswith(("rediss", "valkeys")):
+            hint = "check that a server with TLS listens at its address, then try again"
         return Unavailable(message, hint, place=f"{address}: {words}")
     if isinstance(error, (*_NOT_NOW, Unsure)) or words.startswith(_NOT_NOW_WORDS):
         message = f"the store's server cannot answer now: {words}"
