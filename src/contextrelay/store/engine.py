@@ -246,6 +246,11 @@ def _redis(url: str) -> Engine:
     options = dict(parse_qsl(query))
     prefix = options.pop("prefix", "relay")
     client = connect(f"{plain}?{urlencode(options)}" if options else plain)
+    try:
+        _refuse_newer(client.ask("GET", f"{prefix}:schema"), client.address)
+    except BaseException:
+        client.close()
+        raise
     shown = client.address + ("" if prefix == "relay" else f"?prefix={prefix}")
     return Engine(
         shown,
@@ -254,6 +259,16 @@ def _redis(url: str) -> Engine:
         is_shared=True,
         advise=lambda: evicting_later(client),
     )
+
+
+def _refuse_newer(version: bytes | None, address: str) -> None:
+    """A store on Redis of schema 1 says nothing of it; a later one will."""
+    if version is not None and version != b"1":
+        raise Broken(
+            f"the store has schema {version.decode(errors='replace')[:20]}; this version knows 1",
+            "upgrade with: pip install --upgrade contextrelay",
+            place=address,
+        )
 
 
 def _postgres(url: str) -> Engine:
