@@ -114,3 +114,13 @@ def test_a_hostile_file_is_read_in_time_that_grows_with_it(part: str) -> None:
     read(part[:SIZE])
     read(part[:SIZE], "x")
     assert time.process_time() - started < S_MAX
+
+
+def test_a_class_behind_hundreds_of_functions_keeps_its_methods() -> None:
+    """Promise L1: classes with their methods before a hundred functions."""
+    functions = "".join(f"def work_{number}(a):\n    return a\n\n" for number in range(400))
+    body = f"{functions}class Late:\n    def one(self): pass\n    def two(self): pass\n"
+    text = outlined(body, "late.py").text
+
+    assert "class Late:1201, one, two" in text
+    assert "work_99" in text

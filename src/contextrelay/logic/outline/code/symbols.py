@@ -41,6 +41,7 @@ class Symbol(Struct, frozen=True):
 # Above this many functions in a row they share a line.
 _OWN_LINES_MAX = 12
 _FIRST_MEMBERS = 4
+_MANY, _CLASSES_KEPT_MAX = 100, 4
 _FIRST_IMPORTS = 8
 _RANKS = {"declaration": 2, "constant": 3, "macro": 6}
 _JOINING = ("function", "type")
@@ -77,8 +78,10 @@ def drawn(
             Piece(1 + (index >= _FIRST_IMPORTS), (quoted(name, 60),), JOINED)
             for index, name in enumerate(names[:OUTLINE_PIECES_MAX])
         ]
-    is_long = sum(not each.is_member for each in symbols) > _OWN_LINES_MAX
-    pieces += _definitions(symbols[:OUTLINE_PIECES_MAX], is_long)
+    own = [each for each in symbols if not each.is_member]
+    # A few classes keep their methods where a hundred functions are named.
+    is_kept = len(own) > _MANY and sum(each.kind == "class" for each in own) <= _CLASSES_KEPT_MAX
+    pieces += _definitions(symbols[:OUTLINE_PIECES_MAX], len(own) > _OWN_LINES_MAX, is_kept)
     first = next((each for each in symbols if each.kind not in _RANKS), None)
     step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
     left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
@@ -90,7 +93,7 @@ def drawn(
     return Drawn(language.lower(), pieces, step, left_out, named)
 
 
-def _definitions(symbols: Sequence[Symbol], is_long: bool) -> Iterable[Piece]:
+def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Iterable[Piece]:
     """Members stand on the line of their owner; in a long file, so do all of a kind in a row.
 
     What others use comes before helpers; many helpers in a row are counted, with their lines.
@@ -106,6 +109,7 @@ def _definitions(symbols: Sequence[Symbol], is_long: bool) -> Iterable[Piece]:
             members += 1
             # Public members before private ones, the first of each owner before the rest.
             rank = 2 + (members > _FIRST_MEMBERS) + 2 * each.is_private
+            rank = 0 if is_kept and rank == 2 and previous == "class" else rank
             yield Piece(rank, (each.name, name, short, rich), JOINED)
             continue
         if index in runs:
@@ -118,7 +122,7 @@ def _definitions(symbols: Sequence[Symbol], is_long: bool) -> Iterable[Piece]:
             label = each.kind + " " if glue == OWN_LINE else ""
             yield Piece(5, tuple(f"{label}{form}" for form in (each.name, name, short)), glue)
             continue
-        rank = _RANKS.get(each.kind, 1)
+        rank = 0 if is_kept and each.kind == "class" else _RANKS.get(each.kind, 1)
         joins = each.kind in _RANKS or (is_long and each.kind in _JOINING)
         forms = [each.name if joins else name, name, short, rich]
         if joins and previous == each.kind and not members:
