@@ -262,6 +262,8 @@ def test_a_kill_in_the_middle_of_an_update_loses_nothing(tmp_path: Path, moment:
 ASKING = """
 import sys
 from contextrelay import Relay
+from contextrelay.core.search import search
+search.SEARCH_CATCH_UP_S = 60  # However busy the machine is.
 relay = Relay(sys.argv[1])
 for index in range(20):
     ref = relay.push(f"needle {sys.argv[2]} of {index}").ref
