@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from contextrelay import Relay, Unconfirmed
 from contextrelay.errors import Invalid, Unavailable
+from contextrelay.model.signal import Signal
 from contextrelay.store.ledger import Fact, Row, Write
 from contextrelay.store.ledger.redis import RedisLedger
 from contextrelay.store.redis import client as redis_client
@@ -339,6 +340,17 @@ def test_a_replica_that_a_sentinel_takes_for_the_master_is_not_read(
         sentinel.kill()
 
 
+def hear(relay: Relay, count: int) -> list[Signal]:
+    """So many signals of the channel; goes on where no replica was there to confirm them."""
+    said: list[Signal] = []
+    while len(said) < count:
+        after = said[-1].seq if said else 0
+        with suppress(Unconfirmed):
+            for each in islice(relay.subscribe("news", after=after), count - len(said)):
+                said.append(each)  # noqa: PERF402 (what came before an error stays)
+    return said
+
+
 @rig
 def test_a_store_behind_sentinels_and_a_password_outlives_its_master() -> None:
     """Promises G2, S4."""
@@ -349,7 +361,7 @@ def test_a_store_behind_sentinels_and_a_password_outlives_its_master() -> None:
             body = b"x" * 100_000
             ref = thread.put(body).ref
             with ThreadPoolExecutor(1) as pool:
-                heard = pool.submit(lambda: list(islice(relay.subscribe("news", after=0), 2)))
+                heard = pool.submit(hear, relay, 2)
                 relay.publish("news", "before")
                 try:
                     watched.fail_over()
