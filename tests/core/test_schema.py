@@ -76,7 +76,7 @@ def test_a_store_in_use_holds_nothing_but_what_the_schema_names() -> None:
     relay.transport.ask(PutSent(task, Sent(thread=task, after=1, key=None)))
     stores = stores_of(relay)
     sessions = LedgerSessions(stores.ledger)
-    sessions.put_blocks("one", {"b1": b"{}"})
+    sessions.put_blocks("one", {"b1": b"{}"}, clock.at_ms, ttl_s=60)
     sessions.put("one", {}, (), clock.at_ms, ttl_s=60)
     found = kinds_in(stores.ledger)
     for _ in range(3):

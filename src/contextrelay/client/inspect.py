@@ -1,4 +1,4 @@
-"""Looks: one piece of an artifact, as the tools for models ask for it."""
+"""One look into a ref: a piece of an artifact, as the tools for models ask for it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,9 @@ _REDIS = ("redis", "valkey")
 class Sessions(Protocol):
     """Where sessions are kept."""
 
-    def put_blocks(self, session: str, blocks: Mapping[str, bytes]) -> None: ...
+    def put_blocks(
+        self, session: str, blocks: Mapping[str, bytes], now_ms: int, ttl_s: int
+    ) -> None: ...
 
     def put(
         self, session: str, fields: dict[str, str], gone: Iterable[str], now_ms: int, ttl_s: int
@@ -55,7 +57,7 @@ class DistributedContextStore:
         self._sessions: Sessions = LedgerSessions(self._engine.ledger)
         if redis_url.startswith(_REDIS):
             client = cast("RedisLedger", self._engine.ledger).client
-            self._sessions = _RedisSessions(client, ttl)
+            self._sessions = _RedisSessions(client)
         self.ttl = ttl
 
     def store_session(self, session: ContextPackage) -> None:
@@ -69,8 +71,9 @@ class DistributedContextStore:
         }
         gone = set(self._block_ids(session.session_id)) - {block.id for block in session.blocks}
         # Blocks first: a session that is there names no block that is not.
-        self._sessions.put_blocks(session.session_id, _bodies(session.blocks))
-        self._sessions.put(session.session_id, fields, sorted(gone), _now_ms(), self.ttl)
+        now_ms = _now_ms()
+        self._sessions.put_blocks(session.session_id, _bodies(session.blocks), now_ms, self.ttl)
+        self._sessions.put(session.session_id, fields, sorted(gone), now_ms, self.ttl)
 
     def retrieve_session(self, session_id: str) -> ContextPackage | None:
         """A session with its blocks; None if there is none, or it has expired.
@@ -102,8 +105,9 @@ class DistributedContextStore:
 
     def update_block(self, session_id: str, block: ContextBlock) -> None:
         """Store one block of a session again, without the others."""
-        self._sessions.put_blocks(session_id, _bodies([block]))
-        self._sessions.keep(session_id, _now_ms(), self.ttl)
+        now_ms = _now_ms()
+        self._sessions.put_blocks(session_id, _bodies([block]), now_ms, self.ttl)
+        self._sessions.keep(session_id, now_ms, self.ttl)
 
     def delete_session(self, session_id: str) -> None:
         """Delete a session and its blocks."""
@@ -124,13 +128,14 @@ def _now_ms() -> int:
 class _RedisSessions:
     """The article's keys; the server itself lets them expire."""
 
-    def __init__(self, client: Client, ttl_s: int) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._ttl_s = ttl_s
 
-    def put_blocks(self, session: str, blocks: Mapping[str, bytes]) -> None:
+    def put_blocks(
+        self, session: str, blocks: Mapping[str, bytes], now_ms: int, ttl_s: int
+    ) -> None:
         commands = [
-            ("SET", _block(session, key), body, "EX", self._ttl_s) for key, body in blocks.items()
+            ("SET", _block(session, key), body, "EX", ttl_s) for key, body in blocks.items()
         ]
         for start in range(0, len(commands), _BATCH):
             self._client.settle_all(commands[start : start + _BATCH])

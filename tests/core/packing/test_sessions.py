@@ -23,7 +23,7 @@ def test_a_session_goes_with_the_sweep_after_its_time_unless_it_is_kept() -> Non
     ledger = stores_of(relay).ledger
     sessions = LedgerSessions(ledger)
     for name in ("ends", "stays"):
-        sessions.put_blocks(name, {"b1": b"{}"})
+        sessions.put_blocks(name, {"b1": b"{}"}, clock.at_ms, ttl_s=60)
         sessions.put(name, FIELDS, (), clock.at_ms, ttl_s=60)
     clock.pass_ms(50_000)
     sessions.keep("stays", clock.at_ms, ttl_s=60)
@@ -36,6 +36,18 @@ def test_a_session_goes_with_the_sweep_after_its_time_unless_it_is_kept() -> Non
     assert ledger.logs(SESSIONS, "", 10) == [session_log("stays")]
     assert sessions.find("stays", clock.at_ms) == FIELDS
     assert sessions.blocks("stays", ["b1", "b2"]) == [b"{}"]
+
+
+def test_blocks_without_a_session_go_after_their_time() -> None:
+    """Of who was cut off before the session was stored, or named one that is not there."""
+    ledger = MemoryLedger()
+    sessions = LedgerSessions(ledger)
+    sessions.put_blocks("alone", {"b1": b"{}"}, now_ms=1_000, ttl_s=1)
+
+    assert not sessions.find("alone", 1_500)
+    sessions.put("other", FIELDS, (), now_ms=3_000, ttl_s=1)
+
+    assert ledger.logs(SESSIONS, "", 10) == [session_log("other")]
 
 
 def test_storing_a_session_forgets_those_that_ended() -> None:

@@ -35,7 +35,14 @@ class LedgerSessions:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def put_blocks(self, session: str, blocks: Mapping[str, bytes]) -> None:
+    def put_blocks(
+        self, session: str, blocks: Mapping[str, bytes], now_ms: int, ttl_s: int
+    ) -> None:
+        """Keep blocks; where there is no session, for so long, so that a sweep finds them."""
+        if self.find(session, now_ms) is None:
+            head = self._ledger.last(session_log(session))
+            with suppress(Stale):  # Another stores it just now.
+                self._write(session, Entry({}, now_ms + ttl_s * 1000), (), expect=head)
         rows = [Row(Kind.BLOCK, key, body) for key, body in blocks.items()]
         for start in range(0, len(rows), PAGE_ROWS_MAX):
             page = tuple(rows[start : start + PAGE_ROWS_MAX])
@@ -64,6 +71,7 @@ class LedgerSessions:
         raise Conflict(f"session {session} is written by many at once", "try it again")
 
     def find(self, session: str, now_ms: int) -> dict[str, str] | None:
+        """The fields of a session; none in it where only blocks were kept so far."""
         entry = _entry(self._ledger, session_log(session))
         return entry.fields if entry and entry.until_ms > now_ms else None
 

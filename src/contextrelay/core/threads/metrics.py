@@ -1,4 +1,4 @@
-"""Uses: how often a thread used capabilities, and the figures that its state shows."""
+"""Metrics of a thread: how often it used capabilities, and the figures that its state shows."""
 
 from __future__ import annotations
 

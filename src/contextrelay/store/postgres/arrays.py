@@ -13,9 +13,8 @@ from psycopg import adapters
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
-_HEAD = Struct(
-    ">iiIii"
-)  # Dimensions, whether there are NULLs, type of entries, count, first index.
+# Dimensions, whether there are NULLs, type of entries, count, first index.
+_HEAD = Struct(">iiIii")
 _LENGTH = Struct(">i")
 _INT = Struct(">ii")
 _BIGINT = Struct(">iq")
