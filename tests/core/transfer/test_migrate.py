@@ -206,6 +206,22 @@ def test_a_migration_that_was_killed_goes_on(servers: Servers, shell: Shell) -> 
         assert everything(theirs) == everything(ours)
 
 
+def test_a_migration_that_is_interrupted_says_how_it_goes_on(shell: Shell) -> None:
+    """Promise G3."""
+    source, target = shell.home / "store", shell.home / "to"
+    with Relay(source) as relay:
+        relay.push_many([os.urandom(100_000) for _ in range(300)])
+    words = [*RELAY, "migrate", str(source), str(target)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, env=shell.env) as cut_off:
+        assert cut_off.stderr is not None
+        assert cut_off.stderr.readline().startswith(b"pass 1: 0 of ")
+        cut_off.send_signal(signal.SIGINT)
+        said = cut_off.stderr.read().decode()
+
+    assert f"{target} stays locked: the same command goes on" in said
+    assert shell.json("migrate", str(source), str(target))["is_open"]
+
+
 def test_a_source_that_is_written_to_all_the_time_leaves_the_target_locked(tmp_path: Path) -> None:
     """Promise G3."""
     fill(tmp_path / "from")

@@ -51,6 +51,12 @@ def migrate(args: Namespace, console: Console) -> None:
                 check=check_store if args.verify else None,
                 stays_locked=args.keep_locked,
             )
+        except KeyboardInterrupt:
+            console.note(
+                f"{target.engine.address} stays locked: the same command goes on; or give it up: "
+                f"relay --store {target.engine.address} restore --abandon"
+            )
+            raise
         finally:
             target.close()
     finally:
