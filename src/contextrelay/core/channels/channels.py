@@ -20,13 +20,7 @@ from contextrelay.core.answers import answers
 from contextrelay.core.idempotency import answered_before, once_rows, step
 from contextrelay.core.schema import CHANNELS, Kind, channel_log, first_page, walk_logs
 from contextrelay.core.stores import Stores
-from contextrelay.errors import (
-    Broken,
-    Invalid,
-    RelayError,
-    TooLarge,
-    Unavailable,
-)
+from contextrelay.errors import Broken, Invalid, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
     CHANNEL_CHARS_MAX,
     LABEL_CHARS_MAX,
@@ -235,14 +229,17 @@ def _seq_of(ledger: Reads, log: str, body: bytes) -> int | None:
 @answers(ReadSignals)
 def read_signals(stores: Stores, verb: ReadSignals, body: Body) -> SignalPage:
     log = channel_log(check_channel(verb.channel))
-    # The head first: what comes between the two reads is no gap.
-    head = stores.ledger.last(log)
-    if verb.after is None:
-        return SignalPage(signals=[], head=head)
-    after = verb.after if verb.after <= head else 0
-    facts = stores.ledger.read(log, after, verb.limit)
-    if facts and stores.ledger.may_lose and not _stay(stores.ledger, log, facts):
-        return read_signals(stores, verb, body)
+    for _ in range(RETRIES_MAX):
+        # The head first: what comes between the two reads is no gap.
+        head = stores.ledger.last(log)
+        if verb.after is None:
+            return SignalPage(signals=[], head=head)
+        after = verb.after if verb.after <= head else 0
+        facts = stores.ledger.read(log, after, verb.limit)
+        if not (facts and stores.ledger.may_lose) or _stay(stores.ledger, log, facts):
+            break
+    else:
+        raise Unavailable(f"channel {verb.channel} changes faster than it is read", "try again")
     # The last one that is not kept, if any: of none kept, all up to the head.
     missed = facts[0].seq - 1 if facts else head
     gap = None
