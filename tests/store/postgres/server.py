@@ -49,6 +49,8 @@ class PostgresServer:
         if os.geteuid() == 0:
             self._as_user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
             shutil.chown(self._folder, "nobody", "nogroup")
+            if self._bin is not None and not _is_open_to_all(self._bin):
+                self._bin = _copied(self._bin, self._folder)
         self._server: subprocess.Popen[Any] | None = None
         self._run("initdb", "-D", self._home, "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
         (self._folder / "home" / "pg_hba.conf").write_text(RULES)
@@ -109,6 +111,19 @@ class PostgresServer:
             cwd="/",
             **self._as_user,
         )
+
+
+def _is_open_to_all(folder: Path) -> bool:
+    """Whether another user gets there: a clone may be in a folder of root's alone."""
+    return all(each.stat().st_mode & 0o001 for each in (folder, *folder.parents))
+
+
+def _copied(binaries: Path, folder: Path) -> Path:
+    """The binaries of pgserver, with the libraries that they look for next to it."""
+    packages = binaries.parents[2]
+    for part in ("pgserver/pginstall", "pgserver.libs"):
+        shutil.copytree(packages / part, folder / "install" / part, symlinks=True)
+    return folder / "install" / binaries.relative_to(packages)
 
 
 def folder_of_binaries() -> Path | None:
