@@ -13,13 +13,16 @@ from pathlib import Path
 
 FAILED_MAX = 5
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
+CRASHED = Path(".pytest_cache/crashed")
+"""The tests in which a worker of the last run died, a line each."""
 
 
-def last_failed(cache: Path = LAST_FAILED) -> list[str]:
+def last_failed(cache: Path = LAST_FAILED, crashed: Path = CRASHED) -> list[str]:
     """The tests that the last run left as failed, by the ids that pytest takes."""
-    if not cache.exists():
-        return []
-    return [_without_group(test) for test in json.loads(cache.read_text())]
+    failed: list[str] = [*json.loads(cache.read_text())] if cache.exists() else []
+    if crashed.exists():
+        failed += crashed.read_text().splitlines()
+    return [_without_group(test) for test in dict.fromkeys(failed)]
 
 
 def _without_group(test: str) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.again import CRASHED
 from tests.rigs import LENGTH, length, rig
 
 if TYPE_CHECKING:
@@ -114,7 +115,16 @@ class HomeGuard:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not is_worker():
+        CRASHED.unlink(missing_ok=True)
         config.pluginmanager.register(HomeGuard(), "relay-home-guard")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str) -> None:
+    """Name a test whose worker died: another worker runs it, and then it no longer counts."""
+    CRASHED.parent.mkdir(exist_ok=True)
+    with CRASHED.open("a") as names:
+        names.write(f"{crashitem}\n")
 
 
 @pytest.hookimpl(trylast=True)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from itertools import islice
 from pathlib import Path
+from time import sleep
 
 import pytest
 from cryptography import x509
@@ -21,7 +22,6 @@ from cryptography.x509.oid import NameOID
 
 from contextrelay import Relay, Unconfirmed
 from contextrelay.errors import Invalid, Unavailable
-from contextrelay.model.signal import Signal
 from contextrelay.store.ledger import Fact, Row, Write
 from contextrelay.store.ledger.redis import RedisLedger
 from contextrelay.store.redis import client as redis_client
@@ -243,6 +243,27 @@ def test_a_signal_that_a_fail_over_took_back_is_not_heard_and_its_number_is_hear
         third.kill()
 
 
+@pytest.mark.usefixtures("impatient")
+def test_a_subscription_waits_for_the_replicas_that_confirm_its_signals(
+    pair: tuple[Node, Node],
+) -> None:
+    """Promises G2, S4."""
+    master, replica = pair
+    with Relay(url_of(master)) as relay, Relay(url_of(master, "fast")) as plain:
+        replica.kill()
+        plain.publish("news", "said while it was away")
+        with pytest.raises(Unconfirmed):
+            list(relay.subscribe("news", after=0, timeout_s=0.5))
+
+        signals = relay.subscribe("news", after=0, timeout_s=WAIT_S_MAX)
+        with ThreadPoolExecutor(1) as pool:
+            heard = pool.submit(next, signals)
+            sleep(3)
+            replica.start(of=master)
+
+            assert heard.result(2 * WAIT_S_MAX).message == "said while it was away"
+
+
 def is_asked(master: Node) -> bool:
     return int(master.ask("EXISTS", "relay:{c/news}:w")) == 1
 
@@ -340,17 +361,6 @@ def test_a_replica_that_a_sentinel_takes_for_the_master_is_not_read(
         sentinel.kill()
 
 
-def hear(relay: Relay, count: int) -> list[Signal]:
-    """So many signals of the channel; goes on where no replica was there to confirm them."""
-    said: list[Signal] = []
-    while len(said) < count:
-        after = said[-1].seq if said else 0
-        with suppress(Unconfirmed):
-            for each in islice(relay.subscribe("news", after=after), count - len(said)):
-                said.append(each)  # noqa: PERF402 (what came before an error stays)
-    return said
-
-
 @rig
 def test_a_store_behind_sentinels_and_a_password_outlives_its_master() -> None:
     """Promises G2, S4."""
@@ -361,13 +371,12 @@ def test_a_store_behind_sentinels_and_a_password_outlives_its_master() -> None:
             body = b"x" * 100_000
             ref = thread.put(body).ref
             with ThreadPoolExecutor(1) as pool:
-                heard = pool.submit(hear, relay, 2)
+                signals = relay.subscribe("news", after=0, timeout_s=WAIT_S_MAX)
+                heard = pool.submit(lambda: list(islice(signals, 2)))
                 relay.publish("news", "before")
-                try:
-                    watched.fail_over()
-                finally:
-                    relay.publish("news", "after")  # Without it the subscription would never end.
-                said = heard.result(WAIT_S_MAX)
+                watched.fail_over()
+                relay.publish("news", "after")
+                said = heard.result(2 * WAIT_S_MAX)
 
             assert [(each.seq, each.message) for each in said] == [(1, "before"), (2, "after")]
             assert relay.pull(ref) == body

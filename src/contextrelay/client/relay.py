@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from contextrelay.client.content import Content, as_body
@@ -28,7 +30,7 @@ from contextrelay.client.thread import AsyncThread, Thread
 from contextrelay.client.transport.address import is_server, server_at
 from contextrelay.client.transport.local import AsyncLocal, Local, open_stores
 from contextrelay.core.schema import channel_log
-from contextrelay.errors import Gone, Invalid
+from contextrelay.errors import Gone, Invalid, Unconfirmed
 from contextrelay.limits import CHUNK_BYTES, REPLY_S_DEFAULT, WAIT_S_DEFAULT
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import is_ref
@@ -47,6 +49,8 @@ Item = Content | tuple[Content, Mapping[str, Any]]
 """A body, or a body with the options that `push` would take."""
 OnGap = Callable[[int, int], object]
 """What is called with the first and the last seq of signals that are no longer kept."""
+CONFIRMED_AGAIN_S = 0.1
+"""How long after signals that no replica has are they asked for again."""
 
 
 class _Verbs:
@@ -192,10 +196,11 @@ class _Verbs:
 
         Ends after `timeout_s` without one. Where some are no longer kept, `on_gap(first, last)` is
         called and reading goes on behind them. "Now" is the call, on `AsyncRelay` when reading
-        begins.
+        begins. While replicas that have to confirm signals are away, it waits for them.
 
         Raises:
             Gone: some are no longer kept, and there is no `on_gap`.
+            Unconfirmed: replicas stayed away for all of `timeout_s`.
         """
         place = after
         if place is None:
@@ -284,12 +289,28 @@ class AsyncRelay(_Verbs):
 
 
 def _wait(channel: str, after: int | None, timeout_s: float | None) -> Flow[SignalPage]:
-    page: SignalPage = yield build(verbs.ReadSignals, (channel, after), {})
+    ends_s = math.inf if timeout_s is None else monotonic() + timeout_s
+    page: SignalPage = yield from _read_confirmed(channel, after, ends_s)
     if page.signals or page.gap:
         return page
     place = page.head if after is None else after
     yield Wait(channel_log(channel), place, timeout_s)
-    return (yield build(verbs.ReadSignals, (channel, place), {}))
+    return (yield from _read_confirmed(channel, place, ends_s))
+
+
+def _read_confirmed(channel: str, after: int | None, ends_s: float) -> Flow[SignalPage]:
+    """Read signals; those that no replica has yet may be taken back, so wait for one to say so.
+
+    Raises:
+        Unconfirmed: none did in time.
+    """
+    while True:
+        try:
+            return (yield build(verbs.ReadSignals, (channel, after), {}))
+        except Unconfirmed:
+            if monotonic() + CONFIRMED_AGAIN_S > ends_s:
+                raise
+            yield Work(lambda: sleep(CONFIRMED_AGAIN_S))
 
 
 def _behind_gap(channel: str, page: SignalPage, place: int, on_gap: OnGap | None) -> int:

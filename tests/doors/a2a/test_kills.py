@@ -41,6 +41,7 @@ def begun(web: httpx2.Client, agent: str, kill: Callable[[], None], pieces: int)
     """Stream a task, and kill the server after some pieces; the task with the words that came."""
     said = ""
     task: Document = {}
+    is_killed = False
     with (
         suppress(httpx2.HTTPError),
         web.stream("POST", f"/a2a/{agent}/message:stream", json=message("go")) as response,
@@ -50,8 +51,9 @@ def begun(web: httpx2.Client, agent: str, kill: Callable[[], None], pieces: int)
             if "artifactUpdate" in each:
                 said += each["artifactUpdate"]["artifact"]["parts"][0]["text"]
                 pieces -= 1
-            if pieces <= 0:
+            if pieces <= 0 and not is_killed:
                 kill()
+                is_killed = True
     return {"id": task["id"], "said": said}
 
 
