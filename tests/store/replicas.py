@@ -172,12 +172,21 @@ class Watched:
         )
 
     def fail_over(self) -> None:
-        """Kill the master, wait for another, and let it come back as a replica of that."""
+        """Kill the master, wait for another, and let it come back as a replica of that.
+
+        Not before all sentinels agree: one that is behind may choose again, and what comes back has
+        nothing at first.
+        """
         dead = self.master()
         dead.kill()
-        until(lambda: self.master() is not dead, "another master")
+        until(lambda: self._all_follow_another_than(dead), "another master")
         dead.start(of=self.master())
         until(lambda: self.connected(self.master()) == len(self.nodes) - 1, "all replicas")
+
+    def _all_follow_another_than(self, dead: Node) -> bool:
+        said = [each.ask("SENTINEL", "MASTER", NAME) for each in self.sentinels]
+        places = {(each[b"ip"], each[b"port"], each[b"flags"]) for each in said}
+        return len(places) == 1 and self.master() is not dead and said[0][b"flags"] == b"master"
 
     def stop(self) -> None:
         for node in (*self.sentinels, *self.nodes):

@@ -290,12 +290,15 @@ class AsyncRelay(_Verbs):
 
 def _wait(channel: str, after: int | None, timeout_s: float | None) -> Flow[SignalPage]:
     ends_s = math.inf if timeout_s is None else monotonic() + timeout_s
-    page: SignalPage = yield from _read_confirmed(channel, after, ends_s)
-    if page.signals or page.gap:
-        return page
-    place = page.head if after is None else after
-    yield Wait(channel_log(channel), place, timeout_s)
-    return (yield from _read_confirmed(channel, place, ends_s))
+    place, comes = after, True
+    while True:
+        page: SignalPage = yield from _read_confirmed(channel, place, ends_s)
+        if page.signals or page.gap or not comes:
+            return page
+        # What came may have been taken back by a fail-over: then it waits on.
+        place = page.head if place is None else place
+        left_s = None if timeout_s is None else ends_s - monotonic()
+        comes = yield Wait(channel_log(channel), place, left_s)
 
 
 def _read_confirmed(channel: str, after: int | None, ends_s: float) -> Flow[SignalPage]:
