@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from msgspec.json import decode, encode
 
 from contextrelay import AsyncRelay, Invalid, Refused, Relay
-from contextrelay.core.answers import ANSWERS, answers
+from contextrelay.core.registry import ANSWERS, answers
 from contextrelay.core.stores import Stores
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.http.openapi.openapi import document

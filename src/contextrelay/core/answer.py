@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
 
-from contextrelay.core.answers import ANSWERS
+from contextrelay.core.registry import ANSWERS
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError
 from contextrelay.model.artifact import Artifact

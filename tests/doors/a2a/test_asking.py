@@ -65,6 +65,13 @@ def test_the_command_line_sends_and_streams(agents: Served, shell: Shell) -> Non
     assert len(shell.json("artifact", "list")) >= 1
 
 
+@pytest.mark.parametrize("option", ["--stream", "--json"])
+def test_a_task_that_failed_fails_the_command(agents: Served, shell: Shell, option: str) -> None:
+    """Promise M2."""
+    assert shell.run("a2a", "send", f"{agents.url}/a2a/fails", "go", option).returncode == 1
+    assert shell.run("a2a", "send", f"{agents.url}/a2a/counts", "go", option).returncode == 0
+
+
 def test_the_next_message_in_a_thread_goes_on_with_the_task(agents: Served, relay: Relay) -> None:
     """Promise M2."""
     thread = relay.new_thread("asking")

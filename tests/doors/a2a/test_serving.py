@@ -268,6 +268,10 @@ def test_tasks_are_listed_by_context_and_state_newest_first_page_by_page(
     query = {"contextId": "listed", "status": "TASK_STATE_FAILED"}
     assert web.get("/a2a/echo/tasks", params=query).json()["tasks"] == []
     assert web.get("/a2a/echo/tasks", params={"pageSize": 101}).status_code == 400
+    for wrong in ("nonsense", "|nonsense", f"{made[0]}|{made[0]}"):
+        refused = web.get("/a2a/echo/tasks", params={"pageToken": wrong})
+        assert refused.status_code == 400
+        assert "nextPageToken" in refused.text
 
 
 def test_tasks_behind_those_that_are_looked_through_at_once_are_on_later_pages(

@@ -18,7 +18,7 @@ from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.core.access.quotas import PUSHED
-from contextrelay.core.answers import answers
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import KEYS, Kind, first_page, key_counters, key_log, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Forbidden, Invalid, NotFound

@@ -13,10 +13,10 @@ from itertools import islice
 
 from contextrelay.core.accounting.savings_breakdown import by_day, by_name
 from contextrelay.core.accounting.usage import spending_of
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import Weights, weight
 from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import savings_counters
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, state_of, weights_of

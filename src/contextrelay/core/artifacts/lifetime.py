@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import unindex_write
 from contextrelay.core.artifacts.records import (
@@ -26,6 +25,7 @@ from contextrelay.core.artifacts.records import (
     tombstone_row,
 )
 from contextrelay.core.idempotency import answered_before, once_rows
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import Kind, artifact_log
 from contextrelay.core.stores import Stores, commit_each, with_reserve
 from contextrelay.errors import Conflict, Gone

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import opener
 from contextrelay.core.artifacts.lifetime import extend
 from contextrelay.core.artifacts.records import live
+from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Unavailable
 from contextrelay.model.artifact import Artifact, in_ms

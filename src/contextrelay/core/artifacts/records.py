@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import Entry, entries
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     ARTIFACTS,
     LAST_USED,

@@ -18,13 +18,13 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.lifetime import extend
 from contextrelay.core.artifacts.records import live
 from contextrelay.core.capabilities import http_fetch, registry, result_cache, retrieval
 from contextrelay.core.capabilities.registry import Call, Registered, Result, without_paths
 from contextrelay.core.idempotency import keep_reply, reply_before, step
 from contextrelay.core.push.push import push_with_events, pushed_before
+from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event

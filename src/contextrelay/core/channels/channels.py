@@ -16,8 +16,8 @@ from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.answers import answers
 from contextrelay.core.idempotency import answered_before, once_rows, step
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import CHANNELS, Kind, channel_log, first_page, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Invalid, RelayError, TooLarge, Unavailable

@@ -12,13 +12,13 @@ from itertools import islice
 
 from msgspec import convert
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find as find_artifact
 from contextrelay.core.artifacts.records import is_over
 from contextrelay.core.inspect.bounded import records_within_bounds
 from contextrelay.core.inspect.slice import source_at, source_of
+from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.errors import Invalid

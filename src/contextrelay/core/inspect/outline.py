@@ -16,10 +16,10 @@ from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import looked_key, read_body
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import look_by_lines, look_within_bounds
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, Sealed, Unavailable

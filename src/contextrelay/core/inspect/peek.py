@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.records import live
+from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import Body, Peek

@@ -11,11 +11,11 @@ from msgspec import DecodeError
 from msgspec.msgpack import Decoder, encode
 from msgspec.structs import replace
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import compare_within_bounds, take_within_bounds
 from contextrelay.core.inspect.outline import known_tokens, refuse_sealed
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, TooLarge, Unavailable

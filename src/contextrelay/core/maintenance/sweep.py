@@ -13,7 +13,6 @@ from itertools import islice
 from msgspec.structs import replace
 
 from contextrelay.core.access.tenants import space_of
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import Entry, entries_before, trim_added, unindex_write
 from contextrelay.core.artifacts.holds import is_put
@@ -22,6 +21,7 @@ from contextrelay.core.artifacts.records import find, find_tombstone, is_over
 from contextrelay.core.capabilities import result_cache
 from contextrelay.core.channels.retention import apply_retention
 from contextrelay.core.packing.sessions import forget_ended
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,

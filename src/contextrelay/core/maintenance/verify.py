@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import DecodeError, convert
 
 from contextrelay.core.access.tenants import views
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import entries, is_indexed
 from contextrelay.core.artifacts.holds import held
@@ -19,6 +18,7 @@ from contextrelay.core.artifacts.records import (
     lease,
 )
 from contextrelay.core.channels.channels import decoded
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,

@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec import convert, to_builtins
 
-from contextrelay.core.answers import answers
 from contextrelay.core.packing.pack import EACH_TOKENS, Agent, candidates, relevance_of
 from contextrelay.core.push.push import push_many
+from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.patch import patched_before
 from contextrelay.core.threads.state import change_by

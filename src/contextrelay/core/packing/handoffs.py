@@ -18,7 +18,6 @@ from msgspec import DecodeError, Struct, ValidationError, convert, field, to_bui
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import Entry, entries
 from contextrelay.core.artifacts.records import find, is_over, live
@@ -27,6 +26,7 @@ from contextrelay.core.idempotency import step
 from contextrelay.core.inspect.outline import looked_into, outlined_within
 from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, of_version
 from contextrelay.core.push.push import push_with_events, pushed_before
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import Kind, artifact_log, first_page, thread_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open

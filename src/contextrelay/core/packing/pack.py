@@ -16,11 +16,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.core.accounting.pull_rates import rates
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import described_each, is_over
 from contextrelay.core.inspect.outline import digested_within, looked_into, outlined_within
+from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record, state_of
 from contextrelay.errors import Broken, Invalid

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.catalog import index_writes
 from contextrelay.core.artifacts.incoming import (
     Incoming,
@@ -37,6 +36,7 @@ from contextrelay.core.channels.channels import (
 from contextrelay.core.idempotency import may_go_on
 from contextrelay.core.push.pieces import pieces_of
 from contextrelay.core.push.retry import find_pushed, let_go
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Invalid, RelayError, Unavailable

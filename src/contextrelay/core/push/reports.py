@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextrelay.core.answers import answers
 from contextrelay.core.idempotency import step
 from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events, pushed_before
+from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import check_own_event
 from contextrelay.core.threads.patch import new_event

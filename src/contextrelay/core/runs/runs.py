@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextrelay.core.answers import answers
 from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events
+from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.patch import new_event
 from contextrelay.limits import EVENT_BYTES_MAX

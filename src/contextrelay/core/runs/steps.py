@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.records import live
 from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import Kind, thread_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live

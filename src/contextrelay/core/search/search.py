@@ -15,9 +15,9 @@ from itertools import islice
 from msgspec.json import decode
 
 from contextrelay.core.access.visibility import VisibleReads
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find_readable, is_over, live
+from contextrelay.core.registry import answers
 from contextrelay.core.search.exact import exact_hits
 from contextrelay.core.search.hits import HitList, Place, Seen, left_out
 from contextrelay.core.search.index_sync import (

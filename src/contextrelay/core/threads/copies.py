@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.holds import held, hold_writes
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import thread_log, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record

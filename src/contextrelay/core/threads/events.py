@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
 
-from contextrelay.core.answers import answers
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import Kind, thread_index, thread_log, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record

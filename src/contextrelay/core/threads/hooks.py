@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.json import decode, encode
 
-from contextrelay.core.answers import answers
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import Kind, thread_index, thread_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record

@@ -5,7 +5,7 @@ Rule: a filter reads records alone; the state of a thread, which takes longer, o
 
 from __future__ import annotations
 
-from contextrelay.core.answers import answers
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import THREAD_NAMES, Kind, thread_index
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record

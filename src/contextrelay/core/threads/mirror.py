@@ -15,9 +15,9 @@ from typing import Any, cast
 
 from msgspec.json import encode
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.holds import listed, unexpired
+from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import history
 from contextrelay.core.threads.head import state_of

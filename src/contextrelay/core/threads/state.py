@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Raw, to_builtins
 from msgspec.json import encode
 
-from contextrelay.core.answers import answers
+from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import past_state, state_at, state_of
 from contextrelay.core.threads.patch import change, patched_before, try_change, unpatched

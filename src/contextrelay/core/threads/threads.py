@@ -15,11 +15,11 @@ from typing import Any
 from msgspec.json import decode, encode
 from msgspec.structs import asdict, replace
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.holds import held, hold_writes, is_held, listed, unhold_write
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find, place_key
 from contextrelay.core.idempotency import answered_before, once_rows, step
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     LAST_USED,
     THREAD_NAMES,

@@ -18,8 +18,8 @@ from msgspec import DecodeError, Struct
 from msgspec import msgpack as codec
 from msgspec.structs import replace
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import BLOB_NAME, where
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import BODIES, RESTORE, row_pages, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.core.transfer.store_lock import FILLING, LOOKING, clear, lock_to_fill, unlock

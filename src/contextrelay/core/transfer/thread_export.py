@@ -15,13 +15,13 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
-from contextrelay.core.answers import answers
 from contextrelay.core.artifacts.bodies import chunks_in, is_in_parts
 from contextrelay.core.artifacts.holds import held, held_row, unexpired
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import artifact_row
 from contextrelay.core.idempotency import may_go_on, other_request, step
 from contextrelay.core.push.push import push
+from contextrelay.core.registry import answers
 from contextrelay.core.schema import Kind, artifact_log, thread_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import history

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from functools import partial
@@ -35,6 +36,8 @@ from contextrelay.wire.verbs import AddEvent
 Document = dict[str, Any]
 Call = Callable[["Visit", Any], Awaitable[Document]]
 Stream = Callable[["Visit", Any], AsyncIterator[Document]]
+PAGE_BEGINS = re.compile(r"[0-9T:.-]{19,29}Z \S{1,100}")
+"""The time of a task's status, and its id."""
 
 
 class Visit(Struct, frozen=True):
@@ -135,7 +138,7 @@ async def list_tasks(visit: Visit, asked: ListTasks) -> Document:
     """Tasks, those with the newest status first; of very many, those that were begun last."""
     since = _moment(asked.status_timestamp_after)
     state = "" if asked.status == "TASK_STATE_UNSPECIFIED" else asked.status
-    place, _, last = asked.page_token.partition("|")
+    place, last = _page_of(asked.page_token)
     window = await visit.service.tasks.window(visit.local, place)
     found = [
         each
@@ -161,6 +164,16 @@ async def list_tasks(visit: Visit, asked: ListTasks) -> Document:
         "pageSize": asked.page_size,
         "totalSize": len(found),
     }
+
+
+def _page_of(token: str) -> tuple[str, str]:
+    """Where the tasks of a page are looked for, and behind which they begin."""
+    place, bar, last = token.partition("|")
+    if token and not (bar and (not last or PAGE_BEGINS.fullmatch(last))):
+        raise ProtocolError(
+            "InvalidParams", f"{token[:40]!r} is no page token", "take the nextPageToken of a page"
+        )
+    return place, last
 
 
 def _moment(text: str) -> datetime | None:

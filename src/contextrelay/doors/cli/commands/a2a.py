@@ -9,11 +9,12 @@ from contextrelay.client.a2a.peer import Peer
 from contextrelay.doors.cli import display, thread_argument
 from contextrelay.doors.cli.console import Console
 from contextrelay.doors.cli.parser import arg, by, takes, thread_option
-from contextrelay.errors import Invalid
+from contextrelay.errors import Invalid, RelayError
 from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.wire.a2a import AgentAnswer
 
 _URL = arg("url", metavar="URL", help="of the agent, or of its card")
+ENDED_BADLY = ("failed", "rejected", "canceled")
 
 
 @takes(_URL)
@@ -49,7 +50,7 @@ def a2a_send(args: Namespace, console: Console) -> None:
 
     Refs travel as refs where the agent knows them and can reach the server of --store, else whole.
     An agent that answered in this thread before is sent the same context. A token for it is taken
-    from RELAY_A2A_TOKEN.
+    from RELAY_A2A_TOKEN. Exit 1 if the task failed, was refused or cancelled.
     """
     text = b"".join(display.read_body("-")).decode() if args.text == "-" else args.text
     if not text.strip() and not args.ref:
@@ -74,5 +75,7 @@ def a2a_send(args: Namespace, console: Console) -> None:
 def _note(console: Console, answer: AgentAnswer) -> None:
     stored = ", ".join(display.short(ref) for ref in answer.refs) or "nothing"
     console.note(f"{display.clean(answer.agent)}: {display.clean(answer.state)}; stored: {stored}")
+    if answer.state in ENDED_BADLY:
+        console.exit_code = RelayError.exit_code
     if answer.state == "input-required":
         console.note("it waits for you: send the next message in the same thread")

@@ -1,4 +1,4 @@
-"""Answers: which function answers which verb. Each file of core registers its own here.
+"""Registry: which function answers which verb. Each file of core registers its own here.
 
 `answer.py` imports those files and asks their functions, so no file below it imports it.
 """
