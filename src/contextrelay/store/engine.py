@@ -25,7 +25,7 @@ from urllib.parse import parse_qsl, urlencode
 from msgspec import Struct
 from msgspec.structs import replace
 
-from contextrelay.errors import Broken, Full, Invalid
+from contextrelay.errors import Broken, Full, Invalid, RelayError
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.durable_files import Reserve
 from contextrelay.store.ledger import LOCK_LOG, ONLY, PLACE_KIND, Ledger, Row, Stale, Write
@@ -115,12 +115,35 @@ def _settle(engine: Engine, blobs: str) -> bytes:
 
 
 def _with_blobs(engine: Engine, place: str, asked: str) -> Engine:
-    if asked and without_secrets(asked) != place:
+    wanted = without_secrets(asked) if asked else place
+    if wanted.partition("?")[0] != place.partition("?")[0]:
         raise Invalid(
             f"the large bodies of this store are in {place.partition('?')[0]}",
             "leave out --blobs and RELAY_BLOBS, or give that place",
         )
-    return replace(engine, blobs=_elsewhere(engine, asked or place))
+    blobs = _elsewhere(engine, asked or place)
+    if wanted != place:
+        _move(engine, place, wanted, blobs)
+    return replace(engine, blobs=blobs)
+
+
+def _move(engine: Engine, old: str, new: str, blobs: Blobs) -> None:
+    """Write down that the place of a store's blobs is reached in another way: at a new endpoint.
+
+    Raises:
+        Invalid: there are none, and where they were there are some, or nobody knows.
+    """
+    if next(blobs.walk(), None) is None:
+        try:
+            is_lost = next(_elsewhere(engine, old).walk(), None) is not None
+        except RelayError:
+            is_lost = True
+        if is_lost:
+            raise Invalid(
+                f"no large bodies of this store are in {new}",
+                f"copy them there first, or give the place of before: {old}",
+            )
+    engine.ledger.commit(Write(LOCK_LOG, rows=(Row(PLACE_KIND, ONLY, new.encode()),)))
 
 
 def without_secrets(blobs: str) -> str:

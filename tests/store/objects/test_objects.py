@@ -212,6 +212,39 @@ def test_a_store_with_large_bodies_does_not_change_their_place(tmp_path: Path, p
         Relay(tmp_path / "store", blobs=place)
 
 
+def test_an_object_store_may_move_to_another_endpoint_with_its_objects(
+    tmp_path: Path, s3: S3Server, place: str
+) -> None:
+    """Promise G2."""
+    body = b"large" * 100_000
+    with Relay(tmp_path, blobs=place) as relay:
+        ref = relay.push(body).ref
+    empty = S3Server()
+    try:
+        with pytest.raises(Invalid, match=f"127.0.0.1%3A{empty.port}") as nothing:
+            Relay(tmp_path, blobs=place.replace(str(s3.port), str(empty.port)))
+    finally:
+        empty.end()
+    assert f"127.0.0.1%3A{s3.port}" in nothing.value.hint
+
+    with FlakyServer(s3.port) as moved:
+        with Relay(tmp_path, blobs=place.replace(str(s3.port), str(moved.port))) as relay:
+            assert relay.pull(ref) == body
+        with Relay(tmp_path) as relay:
+            assert relay.pull(ref) == body
+    with pytest.raises(Unavailable), Relay(tmp_path) as relay:
+        relay.pull(ref)
+    with Relay(tmp_path, blobs=place) as relay:
+        assert relay.pull(ref) == body
+
+
+def test_a_place_without_objects_may_move_before_there_are_any(tmp_path: Path, place: str) -> None:
+    Relay(tmp_path, blobs=place).close()
+
+    with Relay(tmp_path, blobs=place.replace("us-east-1", "us-east-2")) as relay:
+        assert relay.push("small").size_bytes == 5
+
+
 def test_large_bodies_may_be_in_another_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
