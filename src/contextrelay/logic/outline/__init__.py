@@ -20,7 +20,7 @@ from contextrelay.model.inspect import Shape
 # Each kind's modules, tried in this order: their function `draw` returns None for what they cannot
 # read. Plain text comes last, and reads everything.
 _MODULES: dict[ArtifactType, tuple[str, ...]] = {
-    "json": ("notebook", "json"),
+    "json": ("json.notebook", "json.document"),
     "code": ("code.python", "code.by_line"),
     "markdown": ("markdown",),
     "log": ("log.lines",),

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from contextrelay.limits import OUTLINE_PIECES_MAX
 from contextrelay.logic.content.source import Source
-from contextrelay.logic.outline.json import read
+from contextrelay.logic.outline.json.document import read
 from contextrelay.logic.outline.layout import Drawn, Piece, quoted
 
 _KINDS_SHOWN_MAX = 8

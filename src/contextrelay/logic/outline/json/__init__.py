@@ -1,0 +1,1 @@
+"""JSON documents, lines of them, and notebooks: their shape."""
