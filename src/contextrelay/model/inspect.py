@@ -76,7 +76,7 @@ class Looked(Struct, frozen=True, kw_only=True):
     """How outlines were drawn then (`DRAWN_BY`): what was drawn otherwise is drawn again."""
 
 
-DRAWN_BY = 2
+DRAWN_BY = 3
 """Counted up where outlines change."""
 
 

@@ -312,6 +312,24 @@ def test_short_values_are_shown_and_not_their_types() -> None:
     assert 'name = "relay", version = "1.2.3", private = true' in text
 
 
+def test_a_small_object_is_shown_with_its_values() -> None:
+    """Promise L1."""
+    package = {
+        "name": "shop",
+        "engines": {"node": ">=18"},
+        "files": ["dist", "src"],
+        "bin": {"shop": "bin/shop.js", "more": [{"at": 1}]},
+        "dependencies": {f"left-pad-{letter}": "^1.0.0" for letter in "abcdefghijklmnopqrst"},
+        "long": ["y" * 99] * 9,
+    }
+    text = outlined(json.dumps(package), "package.json").text
+
+    assert 'engines = {node: ">=18"}, files = ["dist", "src"]' in text
+    assert 'bin = {shop: "bin/shop.js", more: [{at: 1}]}' in text
+    assert 'dependencies: map of 20 keys: left-pad-a = "^1.0.0", left-pad-b' in text
+    assert "engines: {node}" in outlined(json.dumps(package), "package.json", 60).text
+
+
 def test_fields_that_have_no_room_are_named_at_the_end() -> None:
     """Promise L1: every field has its name in 500 tokens, however deep it is."""
     deep = {

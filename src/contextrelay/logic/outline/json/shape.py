@@ -6,6 +6,7 @@ that an array of a thousand records is described once.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import chain, islice
@@ -18,6 +19,8 @@ from contextrelay.logic.outline.json.values import (
     TYPES,
     arrays_of,
     has_nested,
+    in_short,
+    map_forms,
     objects_of,
     scalars,
     shown_name,
@@ -27,7 +30,9 @@ from contextrelay.logic.outline.layout import JOINED, Piece, families
 # An object with more keys than this, all alike in what they hold, is a map.
 _MAP_KEYS_MIN = 12
 _MAP_KEYS_SHOWN = 20
+_MAP_KEYS_TRIED = 2_000
 _DEPTH_MAX = 40
+_FIELD = re.compile(r"[A-Za-z_]*+")
 
 
 class Shape:
@@ -80,7 +85,14 @@ class Shape:
             if len(values) < len(objects):
                 name += "?"
             if has_nested(values):
-                nested.append((name, values))
+                short = in_short(values[0]) if len(values) == 1 else None
+                if short is None:
+                    nested.append((name, values))
+                    continue
+                self.names.update((key, None) for key in short.names)
+                forms = tuple(f"{name}{form}" for form in short.forms)
+                self.add(depth, *_indented(forms, depth, glue), glue=glue)
+                glue = JOINED
                 continue
             self._scalar(name, values, depth, glue)
             glue = JOINED
@@ -90,9 +102,13 @@ class Shape:
     def _map(
         self, objects: Sequence[dict[str, Any]], columns: dict[str, Sequence[Any]], depth: int
     ) -> bool:
-        """Describe an object as a map, if all its values are objects of like shape."""
+        """Describe an object as a map, if all its values are objects of like shape, or are no
+        objects and its keys are no names of fields."""
         values = list(chain.from_iterable(each.values() for each in objects))
         held = objects_of(values)
+        if len(objects) == 1 and _is_map_of_scalars(objects[0]):
+            self.add(depth, *(f"{' ' * depth}{form}" for form in map_forms(objects[0])))
+            return True
         if len(held) < len(values) or not _alike(held):
             return False
         self.add(depth, f"{' ' * depth}map of {len(columns)} keys:")
@@ -117,7 +133,9 @@ class Shape:
             rest = [value for value in values if type(value) not in (dict, list)]
             kinds = "|".join(TYPES.get(each, "?") for each in Counter(map(type, rest)))
             name += f" ({kinds} or)"
-        if objects:
+        if len(objects) == 1 and _is_map_of_scalars(objects[0]):
+            self.add(depth, *(f"{' ' * depth}{name}: {form}" for form in map_forms(objects[0])))
+        elif objects:
             is_large = len(objects) == 1 and len(objects[0]) > 3
             counted = f" ({len(objects[0])} keys)" if is_large else ""
             self.add(depth, f"{' ' * depth}{name}: {{}}{counted}")
@@ -126,9 +144,8 @@ class Shape:
             self._array(name, arrays, depth)
 
     def _scalar(self, name: str, values: Sequence[Any], depth: int, glue: str) -> None:
-        indent = " " * depth if glue == "\n" else ""
-        forms = ("", *scalars(values))
-        self.add(depth, *(f"{indent}{name}{form}" for form in forms), glue=glue)
+        forms = tuple(f"{name}{form}" for form in ("", *scalars(values)))
+        self.add(depth, *_indented(forms, depth, glue), glue=glue)
 
     def _array(self, name: str, arrays: Sequence[list[Any]], depth: int) -> None:
         sizes = {len(each) for each in arrays}
@@ -159,6 +176,11 @@ class Shape:
         self.pieces.append(Piece(rank, forms, glue))
 
 
+def _indented(forms: tuple[str, ...], depth: int, glue: str) -> tuple[str, ...]:
+    """Forms as they stand at a depth: what begins a line is indented."""
+    return tuple(f"{' ' * depth}{form}" for form in forms) if glue == "\n" else forms
+
+
 def _columns(objects: Sequence[dict[str, Any]]) -> dict[str, Sequence[Any]]:
     """The values of each key, in one pass: keys times objects may be far more than there is."""
     keys = tuple(objects[0]) if objects else ()
@@ -169,6 +191,17 @@ def _columns(objects: Sequence[dict[str, Any]]) -> dict[str, Sequence[Any]]:
         for key, value in each.items():
             columns[key].append(value)
     return dict(columns)
+
+
+def _is_map_of_scalars(held: dict[str, Any]) -> bool:
+    """Whether an object maps names of any kind, as of packages, to values of one type."""
+    values = list(held.values())
+    if len(held) < _MAP_KEYS_MIN or len(set(map(type, values))) > 1 or has_nested(values):
+        return False
+    if all(map(_FIELD.fullmatch, held)):
+        return False
+    some = list(islice(held, _MAP_KEYS_TRIED))
+    return len(families(some)) > len(some) // 2
 
 
 def _alike(values: Sequence[dict[str, Any]]) -> bool:

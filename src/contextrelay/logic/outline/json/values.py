@@ -6,11 +6,17 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, cast
+
+from msgspec import Struct
 
 from contextrelay.logic.outline.layout import quoted
 
 SAMPLES = 3
+# What a small object or array is at most.
+_SHORT_CHARS, _SHORT_ENTRIES, _SHORT_DEPTH = 100, 8, 3
+_MAP_ENTRIES = (3, 20, 100)
 _SAMPLE_CHARS = 60
 
 
@@ -62,6 +68,58 @@ TYPES: dict[type, str] = {
     dict: "object",
     list: "array",
 }
+
+
+class Short(Struct, frozen=True):
+    """A small object or array: what it is by its names alone and with its values."""
+
+    forms: tuple[str, str]
+    names: list[str]
+
+
+def in_short(value: dict[str, Any] | list[Any]) -> Short | None:
+    """An object or array that fits into a few words; None for a larger one."""
+    names: dict[str, None] = {}
+    written = _written(value, _SHORT_DEPTH, names)
+    if written is None or len(written) > _SHORT_CHARS:
+        return None
+    listed = ", ".join(map(shown_name, names))
+    of = f" of {{{listed}}}" if names else ""
+    brief = f": {{{listed}}}" if isinstance(value, dict) else f": [{len(value)}]{of}"
+    return Short((brief, f" = {written}"), [key for key in names if PLAIN_KEY.fullmatch(key)])
+
+
+def _written(value: Any, depth: int, names: dict[str, None]) -> str | None:
+    """A value as it is written, if it is short; its names are added to those that are known."""
+    if not isinstance(value, dict | list):
+        return sample(value) if len(str(value)) <= _SAMPLE_CHARS else None
+    held = cast("dict[str, Any] | list[Any]", value)
+    if len(held) > _SHORT_ENTRIES or not depth:
+        return None
+    parts: list[str] = []
+    for key, each in held.items() if isinstance(held, dict) else ((None, each) for each in held):
+        text = _written(each, depth - 1, names)
+        if text is None:
+            return None
+        if key is not None:
+            names[key] = None
+        parts.append(text if key is None else f"{shown_name(key)}: {text}")
+    joined = ", ".join(parts)
+    return f"{{{joined}}}" if isinstance(held, dict) else f"[{joined}]"
+
+
+def map_forms(held: dict[str, Any]) -> list[str]:
+    """A map from names to values that are no objects: some of the names, more, and with values."""
+    head = f"map of {len(held)} keys: "
+    some = list(islice(held.items(), _MAP_ENTRIES[-1]))
+    pairs = [f"{shown_name(key)}{scalars([value])[0]}" for key, value in some]
+    # By the first value a reader sees what they are.
+    listed = [pairs[0], *(shown_name(key) for key, _ in some[1:])]
+    forms = [head + ", ".join(listed[:count]) for count in _MAP_ENTRIES]
+    counted = [len(held) - min(len(some), count) for count in _MAP_ENTRIES]
+    forms.append(head + ", ".join(pairs))
+    counted.append(len(held) - len(some))
+    return [f"{form} +{left}" if left else form for form, left in zip(forms, counted, strict=True)]
 
 
 def _details(values: Sequence[Any], counts: Counter[type]) -> Iterator[str]:
