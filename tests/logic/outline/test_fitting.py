@@ -199,3 +199,16 @@ def test_code_that_overruns_parsers_ends_no_process(code: str) -> None:
     )
 
     assert (done.returncode, done.stdout) == (0, "python\n"), done.stderr[-500:]
+
+
+def test_the_digest_of_settings_shows_their_sections_before_lines() -> None:
+    """Promise L6: where the shape shows most, it has most of the room."""
+    words = [f"{first}{second}{third}" for first in "abcd" for second in "efgh" for third in "ijk"]
+    body = "".join(f"[{word}]\nname = 1\nsize = 2\n" for word in words).encode()
+    source = Source.of(body, "application/toml", "a.toml", len(body))
+
+    made = digest(source, "text", 300)
+
+    assert made.tokens <= 300
+    assert sum(f"[{word}]:" in made.text or f" {word}" in made.text for word in words) > 40
+    assert "1: [aei]" in made.text

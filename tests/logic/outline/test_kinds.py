@@ -248,7 +248,35 @@ def test_sections_that_repeat_are_shown_once_with_their_keys() -> None:
     text = outlined(body, "a.toml").text
 
     assert "600 sections, 1200 keys" in text
-    assert "[package] x600, lines 1-2397, name, version" in text
+    assert '[package] x600, lines 1-2397, name = "p0" …, version = "0" …' in text
+
+
+def test_sections_below_one_name_are_one_kind_where_they_are_many() -> None:
+    """Promise L1: thousands of sections, whatever their names are, take a few lines."""
+    words = [f"{first}{second}" for first in "abcdefgh" for second in "ijklmnop"]
+    numbered = "".join(f"[part.p{n}]\nsize = {n}\n" for n in range(3_000))
+    named = "".join(f'[package.{word}]\nversion = "1"\n' for word in words)
+    between = "".join(f"[job.{word}.run]\nsteps = 1\n" for word in words)
+
+    text = outlined(f"title = 1\n{numbered}{named}{between}[tool]\nat = 1\n", "a.toml").text
+
+    assert "[part.p0] .. [part.p2999] x3000, lines 2-6000, size = 0 …" in text
+    assert "[package.*] (ai, aj, ak, " in text
+    assert "x64, lines 6002-6128, version" in text
+    assert "[job.ai.run] .. [job.hp.run] x64, lines 6130-6256, steps" in text
+    assert "[tool]:6258, at = 1" in text
+
+
+def test_short_values_of_settings_are_shown() -> None:
+    """Promise L1: also of arrays with a line for each entry, and below the second level."""
+    toml = outlined('[a]\nwords = [\n  "one",\n  "two",\n]\n' + "# ….\n" * 99, "a.toml").text
+    yaml = outlined(
+        "on:\n  push:\n    branches: [main]\n    tags:\n      - v1\n      - v2\n" + "# ….\n" * 99,
+        "a.yaml",
+    ).text
+
+    assert 'words = ["one", "two"]' in toml
+    assert "push:2, branches: [main], tags: [v1, v2]" in yaml
 
 
 def test_what_is_in_a_comment_is_no_element() -> None:

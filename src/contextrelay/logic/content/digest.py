@@ -12,7 +12,7 @@ from contextrelay.limits import DIGEST_LINES_MAX
 from contextrelay.logic.content.error_lines import error_lines
 from contextrelay.logic.content.shown_lines import choose_lines, ends_first, with_marks
 from contextrelay.logic.content.source import Source
-from contextrelay.logic.outline import outline
+from contextrelay.logic.outline import drawn_of, outline
 from contextrelay.logic.tokens import count_tokens, cut_to_tokens
 from contextrelay.logic.untrusted.defuse import defuse
 from contextrelay.model.artifact import ArtifactType
@@ -32,6 +32,8 @@ _OUTLINE_SHARES: dict[ArtifactType, float] = {
     "html": 0.7,
     "log": 0.7,
 }
+# Texts that are known by how they are drawn.
+_DRAWN_SHARES = {"settings": 0.8, "yaml": 0.8, "xml": 0.8, "log": 0.7}
 
 
 class Digest(Struct, frozen=True):
@@ -57,7 +59,8 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
     # In code and documents such words are no news.
     errors = error_lines(source.text, DIGEST_LINES_MAX) if kind in _WITH_ERRORS else []
     errors = [index for index in errors if index < len(source.lines)]
-    outline_tokens = round(tokens_max * _OUTLINE_SHARES.get(kind, 0.4))
+    share = _OUTLINE_SHARES.get(kind) or _DRAWN_SHARES.get(drawn_of(source, kind).kind, 0.4)
+    outline_tokens = round(tokens_max * share)
     if errors and tokens_max < _SMALL_TOKENS:
         # An error has its place in any case, before the shape.
         error = "\n".join(with_marks(source.short_lines[: errors[0] + 1], errors[:1]))

@@ -39,9 +39,7 @@ _OUTPUT_LINES_MAX = 20_000
 
 def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
     """Outline a body within a number of tokens."""
-    drawn = source.drawn.get(kind)
-    if drawn is None:
-        drawn = source.drawn[kind] = _draw(source, kind)
+    drawn = drawn_of(source, kind)
     fitted = fit(drawn, tokens_max)
     way, _, value = drawn.next.removeprefix("--").partition(" ")
     return Shape(
@@ -53,6 +51,13 @@ def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS
         value=value,
         patterns=fitted.patterns,
     )
+
+
+def drawn_of(source: Source, kind: ArtifactType) -> Drawn:
+    """The pieces of an outline, made once."""
+    if kind not in source.drawn:
+        source.drawn[kind] = _draw(source, kind)
+    return source.drawn[kind]
 
 
 def _draw(source: Source, kind: ArtifactType) -> Drawn:

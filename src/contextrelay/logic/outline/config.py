@@ -6,7 +6,9 @@ No parser: a few lines of YAML can mean gigabytes, and a key with its line is wh
 from __future__ import annotations
 
 import re
-from itertools import chain
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain, islice
 
 from msgspec import Struct
 
@@ -17,9 +19,24 @@ from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 _SECTION = re.compile(r"\s*\[{1,2}([^\[\]]{1,120})\]{1,2}\s*(?:[#;].*)?")
 _KEY = re.compile(r"([A-Za-z0-9_.\"'/-]{1,80})\s*[=:]\s*(.*)")
 _YAML_KEY = re.compile(r"( *)(?:- )?([A-Za-z0-9_.\"'/$@-][\w .\"'/$@-]{0,80}?):(?: (.*))?")
+_ENTRIES_MAX = 12
+# So many levels of YAML have lines of their own.
+_LINED_DEPTHS = 2
 _DIGITS = re.compile(r"\d+")
 # Up to so many sections each is shown by its own name.
 _SECTIONS_MIN = 40
+# Of a kind are so many below one name.
+_CHILDREN_MIN = 8
+_LEAF = re.compile(r"(?<=\S)([.:/ ])(?:\"[^\"\n]*\"|[^.:/ \"\n]+)$", re.MULTILINE)
+_MIDDLE = re.compile(
+    r"^([^.:/ \n]+[.:/ ])[^\n]+([.:/ ](?:\"[^\"\n]*\"|[^.:/ \"\n]+))$", re.MULTILINE
+)
+# How many names of a kind are shown, with more room more.
+_NAMES_SHOWN = (3, 20, 100)
+_KEYS_MIN = 20
+_ARRAY_LINES = 12
+# A short piece of each value comes before more of one.
+_VALUE_CHARS = (30, 80)
 _SETTINGS = ("application/toml", "text/x-java-properties")
 _NAMES = (".ini", ".cfg", ".conf", ".env", ".properties", ".toml")
 
@@ -34,86 +51,194 @@ def draw(source: Source) -> Drawn | None:
     return None
 
 
+class _Key(Struct):
+    """A key of YAML, where it is, and what stands behind it or, as a list of words, below it."""
+
+    indent: int
+    line: int
+    name: str
+    value: str
+    entries: list[str] = []
+
+    def shown(self, chars_max: int) -> str:
+        listed = f"[{', '.join(self.entries)}]" if self.entries else ""
+        return quoted(self.value or listed, chars_max)
+
+
 def _yaml(source: Source) -> Drawn | None:
-    found: list[tuple[int, int, str, str]] = []
+    found: list[_Key] = []
     indents: set[int] = set()
     left_out = 0
     for number, line in enumerate(source.short_lines, 1):
-        if line.lstrip().startswith("#"):
+        text = line.strip()
+        if not text or text[0] == "#":
             continue
         match = _YAML_KEY.fullmatch(line.rstrip())
-        if match:
-            indents.add(len(match[1]))
-            if len(found) < OUTLINE_PIECES_MAX:
-                found.append((len(match[1]), number, match[2], (match[3] or "").strip()))
-            else:
-                left_out += 1
+        if match is None:
+            last = found[-1] if found else None
+            if last and not last.value and text[0] == "-" and len(last.entries) < _ENTRIES_MAX:
+                last.entries.append(text[1:].strip())
+            continue
+        indents.add(len(match[1]))
+        if len(found) < OUTLINE_PIECES_MAX:
+            found.append(_Key(len(match[1]), number, match[2], (match[3] or "").strip()))
+        else:
+            left_out += 1
     if not found:
         return None
     depths = sorted(indents)[:4]
     documents = sum(line.startswith("---") for line in source.short_lines)
     several = f", {documents} documents" if documents > 1 else ""
     pieces = [Piece(0, (f"YAML, {source.measure()}{several}",))]
-    here: set[str] = set()
-    for indent, number, key, value in found:
-        if indent not in depths:
-            continue
-        rank = 1 + depths.index(indent)
-        label = f"{' ' * (rank - 1)}{quoted(key, 60)}"
-        if rank <= 2:
-            here.clear()
-            short = f"{label}:{number}"
-            rich = f"{label}: {quoted(value, 40)}:{number}" if value else short
-            pieces.append(Piece(rank, (label, short, rich)))
-        elif key not in here:
-            here.add(key)
-            pieces.append(Piece(rank, (quoted(key, 60),), JOINED))
-    names = dict.fromkeys(key for indent, _, key, _ in sorted(found) if indent in depths)
-    after = f"--lines {found[0][1]}:{found[0][1] + 40}"
+    kept = [each for each in found if each.indent in depths]
+    pieces += _yaml_pieces(kept, {indent: 1 + at for at, indent in enumerate(depths)})
+    names = dict.fromkeys(each.name for each in sorted(kept, key=lambda each: each.indent))
+    after = f"--lines {found[0].line}:{found[0].line + 40}"
     return Drawn("yaml", pieces, after, left_out, names)
 
 
-class _Section(Struct):
-    """A section, or several of the same name: where the first and the last are, and their keys."""
+def _yaml_pieces(keys: Sequence[_Key], ranks: dict[int, int]) -> Iterator[Piece]:
+    """Keys of the first two depths with their lines, those below them once each."""
+    parents = list(accumulate(ranks[each.indent] <= _LINED_DEPTHS for each in keys))
+    below = list(zip(parents, (each.name for each in keys), strict=True))
+    counts = Counter(below)
+    seen: set[tuple[int, str]] = set()
+    for each, place in zip(keys, below, strict=True):
+        rank = ranks[each.indent]
+        name = quoted(each.name, 60)
+        if rank <= _LINED_DEPTHS:
+            label = f"{' ' * (rank - 1)}{name}"
+            short = f"{label}:{each.line}"
+            value = each.shown(40)
+            rich = f"{label}: {value}:{each.line}" if value else short
+            yield Piece(rank, (label, short, rich))
+        elif place not in seen:
+            seen.add(place)
+            value = each.shown(30) if counts[place] == 1 else ""
+            yield Piece(rank, (name, f"{name}: {value}") if value else (name,), JOINED)
 
-    name: str
+
+class _Section(Struct):
+    """A section, or several of a kind: their names, where the first and the last are, keys."""
+
+    label: str
     first: int
-    last: int
-    keys: dict[str, str]
-    count: int = 1
+    last: int = 0
+    count: int = 0
+    names: dict[str, None] = {}
+    last_name: str = ""
+    keys: dict[str, str] = {}
+    varying: set[str] = set()
+    """Keys that have other values in other sections."""
+
+    def heading(self) -> tuple[str, ...]:
+        """What stands for it, from the shortest to the richest."""
+        name = quoted(self.label if len(self.names) > 1 else self.last_name, 100)
+        if self.count <= 1:
+            return (f"[{name}]:{self.first}",)
+        where = f"x{self.count}, lines {self.first}-{self.last}"
+        if len(self.names) <= 1:
+            return (f"[{name}] {where}",)
+        if not self.label.endswith("*"):
+            first = quoted(next(iter(self.names)), 100)
+            return (f"[{first}] .. [{quoted(self.last_name, 100)}] {where}",)
+        names = [quoted(_leaf(each), 60) for each in self.names]
+        some = [f"({', '.join(names[:count])} …) " for count in _NAMES_SHOWN]
+        return tuple(f"[{name}] {listed}{where}" for listed in ("", *some))
 
 
 def _sections(source: Source) -> Drawn | None:
+    lines = source.short_lines
+    headers = _headers(lines)
+    labels = _labels(list(headers.values()))
     found: dict[str, _Section] = {}
-    current = found[""] = _Section("", 0, 0, {}, 0)
-    sections = keys = 0
-    for number, line in enumerate(source.short_lines, 1):
-        text = line.strip()
-        if not text or text[0] in "#;":
-            continue
-        if match := _SECTION.fullmatch(line):
-            sections += 1
-            # Sections that differ in a number are of one kind.
-            label = _DIGITS.sub("#", match[1]) if sections > _SECTIONS_MIN else match[1]
-            current = found.get(label) or _Section(match[1], number, number, {}, 0)
+    current = found[""] = _Section("", 0)
+    keys = 0
+    for number, line in enumerate(lines, 1):
+        name = headers.get(number)
+        if name is not None:
+            label = labels.get(name, name)
+            current = found.get(label) or _Section(label, number)
             if label in found or len(found) < OUTLINE_PIECES_MAX:
                 found[label] = current
-            current.count, current.last = current.count + 1, number
-        elif not line[0].isspace() and (match := _KEY.match(text)):
+            current.count, current.last, current.last_name = current.count + 1, number, name
+            if len(current.names) < _NAMES_SHOWN[-1]:
+                current.names[name] = None
+        elif line and not line[0].isspace() and line[0] not in "#;" and (match := _KEY.match(line)):
             keys += 1
             if len(current.keys) < OUTLINE_PIECES_MAX:
-                current.keys.setdefault(match[1], match[2])
-    if not sections and not keys:
+                value = match[2].rstrip()
+                if value == "[":
+                    value = _array(lines[number : number + _ARRAY_LINES])
+                if current.keys.setdefault(match[1], value) != value:
+                    current.varying.add(match[1])
+    if not headers and not keys:
         return None
-    pieces = [Piece(0, (f"settings, {sections} sections, {keys} keys, {source.measure()}",))]
+    measure = f"{len(headers)} sections, {keys} keys, {source.measure()}"
+    pieces = [Piece(0, (f"settings, {measure}",))]
+    # All sections come before more keys of one.
+    keys_each = max(_KEYS_MIN, OUTLINE_PIECES_MAX // len(found) - 1)
+    left_out = 0
     for each in found.values():
-        times = f" x{each.count}, lines {each.first}-{each.last}" if each.count > 1 else ""
-        if each.name:
-            pieces.append(Piece(1, (f"[{quoted(each.name, 100)}]{times or f':{each.first}'}",)))
-        for index, (key, value) in enumerate(each.keys.items()):
-            forms = (key, f"{key} = {quoted(value, 40)}") if each.count <= 1 else (key,)
-            glue = JOINED if each.name or index else "\n"
-            pieces.append(Piece(2, forms, glue))
-    left_out = max(0, len(pieces) - OUTLINE_PIECES_MAX)
+        # Where sections are many, those that have no others of their kind give way to names.
+        rank = 2 if labels and each.count == 1 else 1
+        if each.label:
+            pieces.append(Piece(rank, each.heading()))
+        pieces += _keys(each, rank + 1, keys_each)
+        left_out += max(0, len(each.keys) - keys_each)
     names = dict.fromkeys(chain.from_iterable(each.keys for each in found.values()))
-    return Drawn("settings", pieces[:OUTLINE_PIECES_MAX], "--lines 1:41", left_out, names)
+    names.update(dict.fromkeys(chain.from_iterable(each.names for each in found.values())))
+    return Drawn("settings", pieces, "--lines 1:41", left_out, names, min(1, len(labels)))
+
+
+def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[Piece]:
+    for index, (key, value) in enumerate(islice(section.keys.items(), keys_max)):
+        more = " …" if key in section.varying else ""
+        glue = JOINED if section.label or index else "\n"
+        shown = dict.fromkeys(quoted(value, chars) for chars in _VALUE_CHARS if value)
+        yield Piece(rank, (key, *(f"{key} = {each}{more}" for each in shown)), glue)
+
+
+def _headers(lines: Sequence[str]) -> dict[int, str]:
+    """The names of sections by their lines."""
+    return {
+        number: match[1]
+        for number, line in enumerate(lines, 1)
+        if "[" in line and "]" in line and (match := _SECTION.fullmatch(line))
+    }
+
+
+def _labels(names: Sequence[str]) -> dict[str, str]:
+    """Where sections are many, by what those of a kind are known: names that differ in numbers
+    alone, and many that are below the same one."""
+    if len(names) <= _SECTIONS_MIN:
+        return {}
+    distinct = list(dict.fromkeys(names))
+    labels = dict(zip(distinct, _masked(distinct, _DIGITS, "#"), strict=True))
+    for pattern, by in ((_LEAF, r"\1*"), (_MIDDLE, r"\1*\2")):
+        counts = Counter(labels.values())
+        lone = [name for name, label in labels.items() if counts[label] < _CHILDREN_MIN]
+        others = _masked([labels[name] for name in lone], pattern, by)
+        counts = Counter(others)
+        found = zip(lone, others, strict=True)
+        labels.update((name, other) for name, other in found if counts[other] >= _CHILDREN_MIN)
+    return labels
+
+
+def _masked(names: Sequence[str], pattern: re.Pattern[str], by: str) -> list[str]:
+    """Names with what varies replaced: all at once, which takes a third of the time."""
+    return pattern.sub(by, "\n".join(names)).split("\n") if names else []
+
+
+def _leaf(name: str) -> str:
+    """The last part of a name."""
+    match = _LEAF.search(name)
+    return name[match.end(1) :] if match is not None else name
+
+
+def _array(lines: Sequence[str]) -> str:
+    """An array whose entries have lines of their own, as one would write it on one."""
+    entries = [line.strip() for line in lines]
+    end = next((at for at, text in enumerate(entries) if text.startswith("]")), None)
+    joined = " ".join(entries[:end])
+    return f"[{joined} …" if end is None else f"[{joined.rstrip(',')}]"
