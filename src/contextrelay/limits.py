@@ -84,6 +84,8 @@ OUTLINE_LINES_MAX = 500_000
 OUTLINE_TAGS_MAX = 200_000
 # Of lines of a log that differ in more than digits; as much more is looked at for errors.
 OUTLINE_SHAPES_CHARS_MAX = 5_000_000
+# Lines that may be frames of a trace; from the next one on traces are not looked for.
+OUTLINE_FRAMES_MAX = 30_000
 
 # Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so much
 # time of a processor; then a part is, for less; then lines. A pack looks so long in all.

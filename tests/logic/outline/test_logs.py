@@ -60,7 +60,7 @@ def test_messages_that_differ_in_numbers_are_one_kind_and_long_ones_keep_their_e
     assert "and this is where it went wrong in the end" in text
 
 
-def test_an_exception_is_shown_with_its_type_and_last_frame() -> None:
+def test_an_exception_is_shown_with_its_type_and_last_own_frame() -> None:
     """Promise L1."""
     java = (
         "java.io.IOException: Broken pipe\n\tat sun.nio.Socket.write(Socket.java:47)\n"
@@ -75,7 +75,7 @@ def test_an_exception_is_shown_with_its_type_and_last_frame() -> None:
     lines[80:80] = ["2026-01-05 10:00:00 ERROR api: failed again", python]
     text = outlined("\n".join(lines), "a.log").text
 
-    assert "java.io.IOException: Broken pipe, at sun.nio.Socket.write(Socket.java:47)" in text
+    assert "java.io.IOException: Broken pipe, at a.B.c(B.java:1)" in text
     assert "KeyError: 'x', at b.py:9 in go" in text
     assert text.count("java.io.IOException: Broken pipe") == 1
 

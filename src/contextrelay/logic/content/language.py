@@ -42,6 +42,23 @@ def without_comments(rows: list[str]) -> list[str]:
     return kept
 
 
+_TRACE = "Traceback (most recent call last):"
+
+
+def without_traces(rows: list[str]) -> list[str]:
+    """Rows that are not the code which a trace quotes."""
+    if not any(_TRACE in row for row in rows):
+        return rows
+    kept: list[str] = []
+    margin = -1
+    for row in rows:
+        is_within = 0 <= margin < len(row) and row[margin].isspace()
+        if not is_within:
+            margin = row.find(_TRACE)
+            kept.append(row)
+    return kept
+
+
 # What a typical line of any of these languages begins with; few other lines do.
 _CODE_START = re.compile(
     r"\s*(?:[@#}]|alter|async|bool|char|class|const|create|def|drop|export|extern|fn|from|func|if|impl"

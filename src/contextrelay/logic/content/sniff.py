@@ -12,7 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from contextrelay.limits import HEAD_BYTES_MAX
-from contextrelay.logic.content.language import Guess, language, shebang, without_comments
+from contextrelay.logic.content.language import (
+    Guess,
+    language,
+    shebang,
+    without_comments,
+    without_traces,
+)
 
 _MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), ("image", "image/png")),
@@ -47,7 +53,7 @@ def sniff_text(head: bytes) -> Guess:
     # The last line of a cut text is not whole.
     more = [line for line in (lines[:-1] if is_cut else lines) if line.strip()]
     rows = more[:_LINES_MAX]
-    bare = without_comments(more)
+    bare = without_traces(without_comments(more))
     return (
         _json(text, rows, is_cut)
         or shebang(lines[0])

@@ -10,7 +10,7 @@ import re
 from contextrelay.limits import OUTLINE_PIECES_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, quoted
-from contextrelay.logic.outline.log.exceptions import Kind, exceptions
+from contextrelay.logic.outline.log.exceptions import drawn, exceptions
 
 _RULE = re.compile(r"\s*([=\-~^*#_.])\1{2,}\s*")
 # What was taken is not given back (`++`, `*+`): with two ways to read a row of digits, a heading of
@@ -31,10 +31,11 @@ def draw(source: Source) -> Drawn:
     else:
         shown, short, long = _paragraphs(lines), 70, 200
         start, stop = 1, min(len(lines), 40) + 1
-    traced = exceptions(lines)[:OUTLINE_PIECES_MAX]
+    traces = exceptions(source)
+    traced = traces.kinds
     if traced:
         start, stop = max(1, traced[0].line - 5), traced[0].line + 6
-    pieces = [Piece(0, (f"text, {source.measure()}",)), *map(_exception, traced)]
+    pieces = [Piece(0, (f"text, {source.measure()}",)), *drawn(traces)]
     for index, (line, text) in enumerate(shown[:OUTLINE_PIECES_MAX]):
         rank = 2 if shown is not headings and index > 2 else 1
         pieces.append(
@@ -42,14 +43,6 @@ def draw(source: Source) -> Drawn:
         )
     left_out = max(0, len(shown) - OUTLINE_PIECES_MAX)
     return Drawn("text", pieces, f"--lines {start}:{stop}" if lines else "", left_out)
-
-
-def _exception(each: Kind) -> Piece:
-    """What was raised or thrown, with where if there is room."""
-    times = f" x{each.count}" if each.count > 1 else ""
-    what = f"{each.type}: {quoted(each.message, 160)}" if each.message else each.type
-    text = f"exception {each.line}{times}: {what}"
-    return Piece(1, (text, f"{text}, at {quoted(each.frame)}"))
 
 
 def _headings(lines: list[str]) -> list[tuple[int, str]]:

@@ -20,7 +20,7 @@ from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_SHAPES_CHARS_MAX
 from contextrelay.logic.content.error_lines import is_error_line, is_warning_line
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, quoted
-from contextrelay.logic.outline.log.exceptions import exceptions
+from contextrelay.logic.outline.log.exceptions import drawn, exceptions, is_shown
 from contextrelay.logic.outline.log.format import ERRORS, Format, format_of
 from contextrelay.logic.outline.log.times import span
 
@@ -47,7 +47,6 @@ _KINDS_SHOWN_MAX = 200
 _WHOLE_MAX, _HALF_MAX, _HALF_CHARS = 3, 8, 120
 # More kinds of trouble than this are put together by more than their numbers.
 _TROUBLE_KINDS_MAX = 40
-_CAUSED = "Caused by: "
 _RANK_FIRST, _RANK_MORE, _RANK_PLAIN, _RANK_NEXT = 1, 2, 3, 4
 
 
@@ -67,25 +66,20 @@ def draw(source: Source) -> Drawn | None:
         counts = ", ".join(f"{name} {count}" for name, count in gathered.levels.most_common())
         pieces.append(Piece(0, (f"levels: {counts}",)))
     errors = _by_kind(gathered.errors)
-    traced = exceptions(lines)[:OUTLINE_PIECES_MAX]
-    types = {each.line: each.type for each in traced}
+    traces = exceptions(source)
+    heads = {each.line: each for each in traces.kinds}
     # A line that only says what was thrown is shown with its frame, and not twice.
     shown = [
         each
         for each in errors
-        if not each.text.removeprefix(_CAUSED).startswith(types.get(each.line, "\n"))
+        if each.line not in traces.frames and not is_shown(heads.get(each.line), each.text)
     ]
     pieces += _trouble("error", errors, shown, lines, shared)
-    for each in traced:
-        times_ = f" x{each.count}" if each.count > 1 else ""
-        head = f"exception {each.line}{times_}: {each.type}"
-        short = f"{head}: {quoted(each.message, 60)}" if each.message else head
-        full = f"{head}: {quoted(each.message, 160)}" if each.message else head
-        at = f", at {quoted(each.frame)}"
-        pieces.append(Piece(1, (short, short + at, full + at)))
+    pieces += drawn(traces)
     warnings = _by_kind(gathered.warnings)
     pieces += _trouble("warning", warnings, warnings)
-    plain = _merged(_by_kind(gathered.plain))
+    plain = [each for each in gathered.plain if each.line not in traces.frames]
+    plain = _merged(_by_kind(plain))
     plain.sort(key=lambda each: (-each.count, each.line))
     unread = f" ({gathered.unread} lines were not looked at)" if gathered.unread else ""
     if plain or unread:
