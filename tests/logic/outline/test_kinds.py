@@ -155,7 +155,7 @@ def test_a_diff_is_outlined_by_files_hunks_and_counts() -> None:
 
     assert "2 files, 3 hunks, +4 -2" in text
     assert "all in src/" in text
-    assert "a.py +3 -2:1 (@1 def f():; @12)" in text
+    assert "a.py +3 -2:1 (1-3 def f():, 12)" in text
     assert "b.py new +1 -0" in text
 
 

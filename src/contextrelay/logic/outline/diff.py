@@ -1,4 +1,4 @@
-"""Diffs: files with lines added and removed, and where their hunks are."""
+"""Diffs: files with lines added and removed, and which lines their hunks are."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@ ?(.*)")
 _COMMIT = re.compile(r"(?:commit|From) ([0-9a-f]{7,40})\b")
+_HUNKS_SHOWN = 6
 _SUBJECT = re.compile(r"Subject: (?:\[PATCH[^\]]*\] )?(.*)")
 
 
@@ -21,8 +22,8 @@ class _File(Struct, gc=False):
     line: int
     added: int = 0
     removed: int = 0
-    hunks: list[tuple[str, str]] = []
-    """Where in the new file, and what it is in."""
+    hunks: list[tuple[str, int, str]] = []
+    """Where it begins in the new file, how many lines it has there, and what it is in."""
     status: str = ""
 
 
@@ -59,14 +60,24 @@ def draw(source: Source) -> Drawn | None:
 
 
 def _forms(each: _File, name: str) -> tuple[str, ...]:
-    """A file by name and size of its change, then with its line, then with its hunks."""
+    """A file by name and size of its change, with its line, then the lines of its hunks."""
     name = quoted(name, 80)
     status = f" {each.status}" if each.status else ""
     short = f"{name}{status} +{each.added} -{each.removed}"
-    hunks = "; ".join(f"@{start} {quoted(inside, 40)}".rstrip() for start, inside in each.hunks[:6])
-    more = f"; {len(each.hunks) - 6} more" if len(each.hunks) > 6 else ""
     where = f"{short}:{each.line}"
-    return name, short, where, f"{where} ({hunks}{more})" if hunks else where
+    if not each.hunks:
+        return name, short, where
+    shown = [(_range(start, count), inside) for start, count, inside in each.hunks[:_HUNKS_SHOWN]]
+    left = len(each.hunks) - len(shown)
+    more = f", {left} more" if left else ""
+    ranges = ", ".join(lines for lines, _ in shown)
+    inside = ", ".join(f"{lines} {quoted(inside, 40)}".rstrip() for lines, inside in shown)
+    return name, short, where, f"{where} ({ranges}{more})", f"{where} ({inside}{more})"
+
+
+def _range(start: str, count: int) -> str:
+    """The lines of a hunk, the last of them included; where it is if it has none."""
+    return f"{start}-{int(start) + count - 1}" if count > 1 else start
 
 
 def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
@@ -99,7 +110,7 @@ def _read(lines: list[str]) -> tuple[list[_File], list[str]]:
             old_left = int(hunk[2] or 1)
             new_left = int(hunk[4] or 1)
             file = files[-1]
-            file.hunks.append((hunk[3], hunk[5]))
+            file.hunks.append((hunk[3], new_left, hunk[5]))
         else:
             _header(files, commits, number, line)
     return files, commits
