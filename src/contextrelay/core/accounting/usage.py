@@ -101,7 +101,7 @@ class _Touched:
         self.artifact: Artifact | None = None
         self.pulls = self.pulls_whole = self.pulled_bytes = 0
         # How often each length of the preview was shown.
-        self.previews: Counter[int | None] = Counter()
+        self.previews: dict[int | None, int] = {}
 
 
 class _Look(Struct, frozen=True):
@@ -146,7 +146,7 @@ class Spending:
             touched = self._touch(artifact.ref)
             if touched is not None:
                 touched.artifact = artifact
-                touched.previews[shown_chars] += 1
+                touched.previews[shown_chars] = touched.previews.get(shown_chars, 0) + 1
 
     def pulled(self, artifact: Artifact, size_bytes: int) -> None:
         with self._lock:
@@ -263,7 +263,7 @@ class Spending:
         return Row(Kind.READ, ONLY, _MEASURED if basis == "measured" else str(tokens).encode())
 
     def _counted(self, each: _Touched, artifact: Artifact) -> Counter[str]:
-        counted: Counter[str] = Counter(answers=each.previews.total(), pulls=each.pulls)
+        counted: Counter[str] = Counter(answers=sum(each.previews.values()), pulls=each.pulls)
         for shown_chars, times in each.previews.items():
             tokens, basis = _tokens(artifact.preview.text[:shown_chars])
             counted[f"sent_{basis}"] += times * tokens
