@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def test_at_most_a_hundred_threads_are_listed(client: Any) -> None:
     listed = client.thread_list()
 
     # The newest first; of a millisecond in any order, which may also decide who is left out.
-    times = [each["created_at"] for each in listed]
+    times = [datetime.fromisoformat(each["created_at"]) for each in listed]
     assert len(listed) == 100
     assert times == sorted(times, reverse=True)
     assert {each["thread_id"] for each in listed} >= set(made[10:])
