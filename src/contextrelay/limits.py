@@ -81,6 +81,7 @@ OUTLINE_PIECES_MAX = 4_000
 OUTLINE_LINE_CHARS_MAX = 2_000
 # More lines, or tags of a page, than these are not looked at, and the outline says so.
 OUTLINE_LINES_MAX = 500_000
+OUTLINE_STATEMENTS_MAX = 500_000
 OUTLINE_TAGS_MAX = 200_000
 # Of lines of a log that differ in more than digits; as much more is looked at for errors.
 OUTLINE_SHAPES_CHARS_MAX = 5_000_000

@@ -102,7 +102,7 @@ static int price(Order *order, int tax)
     ("name", "lines"),
     [
         ("a.js", ["imports: node:fs", "class Cart extends Basket:4, add(item):5"]),
-        ("a.js", ["function total:9, hidden():13"]),
+        ("a.js", ["function total(cart, tax):9", "function hidden():13"]),
         ("a.ts", ["imports: ./money", "interface Order<T>:3"]),
         ("a.ts", ["class Shop implements Place:6", "open(day: string): void:8", "type Id:10"]),
         (
@@ -117,7 +117,10 @@ static int price(Order *order, int tax)
         ("a.rs", ["impl Order(Priced):7, price(&self, tax: u32) -> u32:8", "open_shop(day: u8)"]),
         ("a.java", ["imports: shop, java.util.List", "class Order<T> extends Base:4"]),
         ("a.java", ["price(int tax):8"]),
-        ("a.c", ["imports: stdio.h", "type Order(order_st):3", "price_of(Order *order):8"]),
+        (
+            "a.c",
+            ["imports: stdio.h", "struct order_st:3", "type Order:3", "price_of(Order *order):8"],
+        ),
         ("a.c", ["price(Order *order, int tax):13"]),
     ],
 )
@@ -139,7 +142,7 @@ def test_an_outline_shows_what_code_imports_and_defines(name: str, lines: list[s
         ("a.go", "Order.Price", (9, 11)),
         ("a.rs", "Order.price", (8, 10)),
         ("a.java", "Order.price", (8, 11)),
-        ("a.c", "price_of", (8, 11)),
+        ("a.c", "price_of", (7, 11)),
         # What has its body, not what announces it.
         ("a.c", "price", (13, 16)),
     ],

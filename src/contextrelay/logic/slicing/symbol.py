@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
+from importlib import import_module
 
 from msgspec import Struct
 
@@ -21,6 +22,8 @@ from contextrelay.logic.slicing.lines import take_lines
 from contextrelay.logic.slicing.source import Source, shown, text_of
 from contextrelay.logic.slicing.span import Span
 
+# Readers of statements, in logic/outline/code.
+_READERS = {"text/javascript": "script", "text/x-typescript": "script", "text/x-c": "c"}
 _SHOWN_MAX = 8
 _COMPARED_MAX = 1_000
 _NAME_CHARS_MAX = 100
@@ -61,10 +64,10 @@ def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
     path = tuple(part for part in re.split(r"\.|::|#|/", wanted.strip().removesuffix("()")) if part)
     known = _definitions(source, text, path)
     found = [each for each in known if each.path[-len(path) :] == path] if path else []
-    # What stands by itself before what is in something else.
-    found.sort(key=lambda each: len(each.path))
+    lines = text.split("\n") if path else []
+    # What has its body before what declares it, what stands by itself before what is in another.
+    found.sort(key=lambda each: (_is_declared(lines, each), len(each.path)))
     if not found and path:
-        lines = text.split("\n")
         is_sql = source.media_type == "application/sql" or (source.name or "").endswith(".sql")
         by = _by_sql if is_sql else _by_lines
         # What has a body comes before what declares it, and what stands by itself before members.
@@ -82,16 +85,23 @@ def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
 
 def _definitions(source: Source, text: str, path: tuple[str, ...]) -> list[_Definition]:
     """What the statements of a file define; nothing where there is no reader for the language."""
-    name = source.name or ""
-    if "python" not in source.media_type and not name.endswith((".py", ".pyi")):
-        return []
-    from contextrelay.logic.outline.code.python import read
+    name, wanted = source.name or "", path[-1] if path else ""
+    if "python" in source.media_type or name.endswith((".py", ".pyi")):
+        from contextrelay.logic.outline.code.python import read
 
-    module = read(text, path[-1] if path else "")
-    if module is None:
+        module = read(text, wanted)
+        if module is None:
+            return []
+        parts_max = max(len(path), _PATH_PARTS)
+        return [_Definition(each.path(parts_max), each.first, each.last) for each in module.nodes]
+    reader = _READERS.get(source.media_type)
+    if reader is None:
         return []
-    parts_max = max(len(path), _PATH_PARTS)
-    return [_Definition(each.path(parts_max), each.first, each.last) for each in module.nodes]
+    code, _ = import_module(f"contextrelay.logic.outline.code.{reader}").read(text, wanted)
+    return [
+        _Definition(tuple(f"{each.owner}.{each.name}".strip(".").split(".")), each.first, each.last)
+        for each in code.found
+    ]
 
 
 def _by_lines(lines: list[str], name: str) -> Iterator[_Definition]:
@@ -152,8 +162,9 @@ def _by_sql(lines: list[str], name: str) -> Iterator[_Definition]:
 
 
 def _is_declared(lines: list[str], found: _Definition) -> bool:
-    line = lines[found.first - 1].rstrip()
-    return found.first == found.last and line.endswith(");")
+    """Whether the body of what is found here stands elsewhere."""
+    last = lines[found.last - 1].rstrip()
+    return last.endswith(";") and ")" in last and not {"{", "}", "="} & set(last)
 
 
 def _last_line(lines: list[str], first: int, steps: Iterator[int]) -> int:

@@ -1,4 +1,4 @@
-"""Code by its lines: what looks like a definition, in any language but Python.
+"""Code by its lines: what looks like a definition, in languages that have no reader of their own.
 
 No grammar: the parsers of tree-sitter take minutes for a few kilobytes of hostile text, and their
 limit of time does not stop them (docs/decisions/0014). Patterns take linear time on anything.
@@ -65,7 +65,6 @@ _DECLARES = re.compile(
     r"[A-Za-z_][\w*& ]{0,100}?[\s*&]([A-Za-z_]\w*)\s?(\([^(){};=]{0,200}\))[^;{}=]{0,80};$"
 )
 _C_BODY = re.compile(r"\s*(?:$|\{|/[/*]|(?:final\s*)?:(?!:)|__attribute__)")
-_BARE_NAME = re.compile(r"([A-Za-z_]\w*)\s*(\([^;]{0,200})$")
 _CONSTANT = re.compile(r"(?:export )?(?:pub )?(?:const|static|var|let) ([A-Z][A-Z0-9_]{2,})\b")
 _SHELL = re.compile(r"(?:function\s+)?([A-Za-z_][\w-]*)\s*\(\)\s*\{?")
 _C_LIKE = re.compile(
@@ -174,9 +173,6 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
         return Symbol("type", match[1], number)
     if is_c and not is_member and (match := _DECLARES.match(text)):
         return Symbol("declaration", match[1], number, _arguments(match[2]))
-    if language == "C" and not is_member and (match := _BARE_NAME.match(text)):
-        # Its type stands on the line before.
-        return Symbol("function", match[1], number, _arguments(match[2]))
     if language in _C_FAMILY and not is_member and (match := _C_LIKE.match(text)):
         is_local = is_c and text.startswith("static ")
         return Symbol("function", match[1], number, _arguments(match[2]), is_local=is_local)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from contextrelay.limits import OUTLINE_PIECES_MAX
 from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.code.brackets import Definition
 from contextrelay.logic.outline.layout import JOINED, OWN_LINE, Drawn, Piece, quoted
 
 
@@ -38,6 +39,27 @@ class Symbol(Struct, frozen=True):
         return is_own and not self.is_member and self.kind in _HELPERS
 
 
+def symbols_of(definitions: Iterable[Definition]) -> list[Symbol]:
+    """Definitions as an outline shows them: what has one name in a row, once."""
+    symbols: list[Symbol] = []
+    before = ("", "")
+    for each in definitions:
+        if before != (each.owner, each.name):
+            is_member = bool(each.owner)
+            symbols.append(
+                Symbol(
+                    each.kind,
+                    each.name,
+                    each.line,
+                    each.signature,
+                    is_member=is_member,
+                    is_local=each.is_local,
+                )
+            )
+        before = each.owner, each.name
+    return symbols
+
+
 # Above this many functions in a row they share a line.
 _OWN_LINES_MAX = 12
 _FIRST_MEMBERS = 4
@@ -57,10 +79,11 @@ def drawn(
     imports: Sequence[str],
     doc: str = "",
     more: Mapping[str, int] | None = None,
+    note: str = "",
 ) -> Drawn:
     """The outline of code: what it is, what it imports, what it defines and where.
 
-    `more` counts symbols that are not given, by kind.
+    `more` counts symbols that are not given, by kind; `note` says how far it was read.
     """
     counts = Counter("method" if each.is_member else each.kind for each in symbols)
     counts.update(more or {})
@@ -68,7 +91,8 @@ def drawn(
         f"{count} {kind if count == 1 else _PLURAL.get(kind, kind + 's')}"
         for kind, count in counts.items()
     )
-    pieces = [Piece(0, (f"{language}, {source.measure()}{': ' if counted else ''}{counted}",))]
+    measure = source.measure() + (f", {note}" if note else "")
+    pieces = [Piece(0, (f"{language}, {measure}{': ' if counted else ''}{counted}",))]
     if doc:
         pieces.append(Piece(3, (quoted(doc, 60), quoted(doc, 160))))
     names = list(dict.fromkeys(imports))

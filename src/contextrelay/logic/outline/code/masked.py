@@ -1,0 +1,231 @@
+"""Code without what is none: comments, strings, templates, regular expressions, directives.
+
+What is left has the same lines, and its brackets are brackets. A short string without signs stays,
+because imports are such.
+
+Rule: every alternative matches whatever follows its first character, so that nothing is read twice:
+time grows with the text, whatever is in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+_STRING = r'"(?:[^"\\\n]++|\\.)*+"?|' + r"'(?:[^'\\\n]++|\\.)*+'?"
+_COMMENT = r"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//(?:[^\n\\]++|\\(?:\r?\n)?)*+"
+_PLAIN = re.compile(r"(['\"])[\w./@:+~$ -]{0,120}\1")
+
+
+class Directive(Struct, frozen=True, gc=False):
+    """What C has on a line of its own: `define`, `include`, and what stands behind it."""
+
+    word: str
+    text: str
+    line: int
+    last: int
+
+
+# -- JavaScript and TypeScript
+
+_SCRIPT = re.compile(
+    rf"{_STRING}|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*+|/|"
+    r"`(?:[^`\\$]++|\\.|\$(?!\{)|\$\{[^{}`'\"/]*+\})*+`?",
+    re.DOTALL,
+)
+_IN_TEXT = re.compile(r"`|\\.|\$\{", re.DOTALL)
+_IN_EXPRESSION = re.compile(
+    rf"[`{{}}]|{_STRING}|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*+|/", re.DOTALL
+)
+_EXPRESSION = re.compile(r"/(?:[^/\\\[\n]++|\\.?|\[(?:[^\]\\\n]++|\\.?)*+\]?)*+(?:/\w*+)?")
+# After these a slash begins a regular expression; after anything else it divides.
+_BEFORE_EXPRESSION = frozenset("(,=:[!&|?{};+-*%~^")
+_WORDS_BEFORE = re.compile(r"return|typeof|case|in|of|delete|void|throw|new|do|else|yield")
+_LAST_WORD = re.compile(r"\w*\Z")
+# So much is read of what may be a regular expression and is not closed in its line.
+_EXPRESSION_CHARS_MAX = 200
+
+
+def masked_script(text: str) -> str:
+    """JavaScript or TypeScript without comments and what stands in quotes."""
+    return "".join(_script_parts(text))
+
+
+def _script_parts(text: str) -> Iterator[str]:
+    at, is_sound = 0, True
+    while at < len(text):
+        for token in _SCRIPT.finditer(text, at):
+            start, end = token.span()
+            sign = text[start]
+            yield text[at:start]
+            at = end
+            if sign == "/":
+                if end - start > 1:
+                    yield " " + "\n" * text.count("\n", start, end)
+                    continue
+                found = _expression_end(text, start)
+                if found:
+                    at = found
+                    yield "0"
+                    break
+                yield "/"
+            elif sign != "`":
+                yield _string(token[0])
+            elif (end - start > 1 and text[end - 1] == "`") or not is_sound:
+                yield '""' + "\n" * text.count("\n", start, end)
+            else:
+                found = _template_end(text, start + 1)
+                is_sound = found > 0
+                at = found or end
+                yield '""' + "\n" * text.count("\n", start, at)
+                break
+        else:
+            yield text[at:]
+            return
+
+
+def _string(string: str) -> str:
+    if len(string) <= 120 and _PLAIN.fullmatch(string):
+        return string
+    return '""' + "\n" * string.count("\n")
+
+
+def _expression_end(text: str, start: int) -> int:
+    """Where a regular expression ends that begins here; 0 if a slash divides."""
+    at = start - 1
+    while at >= 0 and text[at] in " \t\r\n":
+        at -= 1
+    before = text[at] if at >= 0 else ";"
+    if before in _BEFORE_EXPRESSION:
+        if text.startswith("/>", start) or (before in "+-" and text[at - 1 : at] == before):
+            return 0
+    elif before == ">":
+        if text[at - 1 : at] != "=":
+            return 0
+    elif not _WORDS_BEFORE.fullmatch(_last_word(text, at)):
+        return 0
+    found = _EXPRESSION.match(text, start)
+    assert found is not None
+    end = found.end()
+    is_closed = "/" in text[max(start + 1, end - 12) : end]
+    return end if is_closed or end - start > _EXPRESSION_CHARS_MAX else 0
+
+
+def _last_word(text: str, at: int) -> str:
+    found = _LAST_WORD.search(text, max(0, at - 8), at + 1)
+    return found[0] if found else ""
+
+
+def _template_end(text: str, start: int) -> int:
+    """Where a template ends that begins before this, with all that is within it; 0 if nowhere."""
+    # Each open template has how many braces are open in its expression, -1 where it is in its text.
+    open_braces = [-1]
+    at = start
+    while open_braces:
+        token = (_IN_TEXT if open_braces[-1] < 0 else _IN_EXPRESSION).search(text, at)
+        if token is None:
+            return 0
+        at = token.end()
+        sign = token[0]
+        if sign == "`" and open_braces[-1] < 0:
+            open_braces.pop()
+        elif sign == "`":
+            open_braces.append(-1)
+        elif sign in ("{", "${"):
+            open_braces[-1] += 1
+        elif sign == "}":
+            open_braces[-1] -= 1
+        elif sign == "/":
+            at = _expression_end(text, at - 1) or at
+    return at
+
+
+# -- C
+
+_C = re.compile(
+    rf"{_STRING}|{_COMMENT}|/"
+    rf"|\#(?:[^\n\\/]++|\\(?:\r?\n)?|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*+|/)*+",
+    re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"#[ \t]*+([a-z_]*+)[ \t]*+([^\n]{0,300})")
+_BRANCHES_MAX = 20
+
+
+def masked_c(text: str) -> tuple[str, list[Directive]]:
+    """C without comments, strings and directives; and the directives.
+
+    Of branches by `#if` the first is left where braces that it opens are closed behind it.
+    """
+    directives: list[Directive] = []
+    branches = _Branches()
+    counted = line = 0
+    kept: list[str] = branches.kept
+    at = 0
+    for token in _C.finditer(text):
+        start, end = token.span()
+        sign = text[start]
+        kept.append(text[at:start])
+        at = end
+        if sign == "/":
+            kept.append(" " + "\n" * text.count("\n", start, end) if end - start > 1 else "/")
+        elif sign != "#":
+            kept.append(_string(token[0]))
+        else:
+            found = _DIRECTIVE.match(text, start)
+            assert found is not None
+            word = found[1]
+            if word in ("define", "include", "import"):
+                line += text.count("\n", counted, start)
+                counted = start
+                last = line + 1 + text.count("\n", start, end)
+                directives.append(Directive(word, found[2], line + 1, last))
+            elif word in _BRANCH_WORDS:
+                branches.turn(word)
+            kept.append("\n" * text.count("\n", start, end))
+    kept.append(text[at:])
+    branches.drop()
+    return "".join(kept), directives
+
+
+_BRANCH_WORDS = frozenset(("if", "ifdef", "ifndef", "else", "elif", "elifdef", "endif"))
+
+
+class _Branches:
+    """What is kept of code that stands in branches of which a compiler takes one."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self._starts: list[tuple[int, int]] = []
+        """Where each branch begins that is open, and from where it is dropped, or -1."""
+        self._deeper = 0
+
+    def turn(self, word: str) -> None:
+        """A branch begins, another one does, or the last ends."""
+        if word.startswith("if"):
+            if len(self._starts) < _BRANCHES_MAX and not self._deeper:
+                self._starts.append((len(self.kept), -1))
+            else:
+                self._deeper += 1
+        elif self._deeper:
+            self._deeper -= word == "endif"
+        elif self._starts:
+            start, dropped = self._starts[-1]
+            if dropped < 0 and word != "endif" and self._is_open(start):
+                self._starts[-1] = start, len(self.kept)
+            elif word == "endif":
+                self.drop()
+
+    def drop(self) -> None:
+        """End the last branch: what is dropped of it leaves its line ends."""
+        if not self._starts:
+            return
+        _, dropped = self._starts.pop()
+        if dropped >= 0:
+            lines = sum(each.count("\n") for each in self.kept[dropped:])
+            self.kept[dropped:] = ["\n" * lines]
+
+    def _is_open(self, start: int) -> bool:
+        part = self.kept[start:]
+        return sum(each.count("{") - each.count("}") for each in part) != 0

@@ -1,0 +1,386 @@
+"""JavaScript and TypeScript: functions, classes with their methods, types, by statements.
+
+The text is masked first, so that every bracket is one. Then statements are looked at where they
+begin: of the file, of what is wrapped around a whole file, of namespaces, classes and objects with
+a name. What is within a function is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.code.brackets import Code, Definition, in_one_line
+from contextrelay.logic.outline.code.masked import masked_script
+from contextrelay.logic.outline.code.symbols import drawn, symbols_of
+from contextrelay.logic.outline.layout import Drawn
+
+LANGUAGES = {"text/javascript": "JavaScript", "text/x-typescript": "TypeScript"}
+_NAME = r"[^\W\d][\w$]*+|[$][\w$]*+"
+_LEVELS_MAX = 8
+_HEADER_CHARS_MAX = 2_000
+_GAP = re.compile(r"[\s;,]*+")
+_DECORATOR = re.compile(r"@[\w.$]*+[ \t]*+(?=(\()?)")
+_DEFINES = re.compile(
+    r"(?P<export>export\s++)?(?:default\s++)?(?:declare\s++)?(?:abstract\s++)?(?:async\s++)?(?:"
+    rf"function\b\s*+\*?\s*+(?P<function>{_NAME})?(?=\s*+[(<])"
+    rf"|class\b\s*+(?P<class>(?!extends\b|implements\b)(?:{_NAME}))?(?=[\s{{<]|extends\b|implements\b)"
+    rf"|(?P<kind>interface|(?:const\s++)?enum|namespace|module|type)\s++"
+    rf"(?:(?P<type>(?:{_NAME})(?:\.[\w$]++)*+)|['\"][^'\"\n]*+['\"])(?=\s*+[{{<=]|\s++extends\b)"
+    r"|(?P<global>global)(?=\s*+\{)"
+    rf"|(?P<word>const|let|var)\s++(?P<variable>{_NAME})"
+    rf"|(?P<target>(?:{_NAME})(?:\.(?:{_NAME}))*+)(?=\s*+=[^=>])"
+    r")"
+)
+_MEMBER = re.compile(
+    r"(?:(?:public|private|protected|static|abstract|override|readonly|declare|async|accessor|get"
+    rf"|set)\s++(?=[\w$#*\[]))*+\*?\s*+(?P<name>\#?(?:{_NAME}))[?!]?(?=\s*+(?P<sign>[(<=:]))"
+)
+_ANNOTATION = re.compile(r"\s*+[?!]?:(?:[^=\n;(){}]++|=>|\([^()\n]{0,300}\)){1,40}+")
+_ASSIGNS = re.compile(r"\s*+=(?![=>])\s*+|\s*+:\s*+")
+_CHAINED = re.compile(rf"(?P<target>(?:{_NAME})(?:\.(?:{_NAME}))*+)\s*+=(?![=>])\s*+")
+_VALUE = re.compile(
+    r"(?:\(\s*+(?=(?:async\s++)?(?:function|class)\b))?"
+    rf"(?:async\b\s*+)?(?:(?P<function>function)\b\s*+\*?\s*+(?P<named>{_NAME})?"
+    r"|(?P<class>class)\b(?:\s++(?!extends\b)(?P<own>[\w$]++))?"
+    rf"|(?P<arrow>{_NAME})\s*+=>|(?P<generic><[^()=]{{1,200}}>\s*+)?(?P<open>(?=\())"
+    r"|(?P<object>(?=\{)))"
+)
+_ARROW = re.compile(r"\s*+(?::(?:[^=;{}()]++|\{(?:[^{}]++|\{[^{}]*+\})*+\}|\([^()]*+\)){1,20}+)?=>")
+_RUNS = {
+    "body": re.compile(r"[^\n;{}()\[\]]*+"),
+    "class": re.compile(r"[^\n;{}()\[\]]*+"),
+    "object": re.compile(r"[^,{}()\[\]]*+"),
+}
+_GOES_ON = re.compile(r"[ \t]*+[{=.|&?:,()>\[]|\s*+[|&.](?!\.\.)")
+_ENDS_OPEN = ("=", "=>", "+", ",", "&", "|", "?", ":", "<", "extends")
+_LINE_GOES_ON = re.compile(r"\s*+(?:[.?:|&+{>](?!\.\.)|=[^>=]|extends\b|implements\b|=>)")
+_NEXT_NAME = re.compile(r"\s*+[\w$]++\s*+=[^=>]")
+_TO_BRACE = re.compile(r"[^{};]{0,3000}+\{")
+_BODY = re.compile(r"\s*+(?:=>\s*+)?(?=\{)")
+_IMPORT = re.compile(
+    r"import\b\s*+(?:[^'\";]{0,4000}?\bfrom\s*+)?\(?['\"]([^'\"\n]*+)"
+    r"|export\b\s*+(?:\*|\{|type\b)[^'\";=]{0,4000}?\bfrom\s*+['\"]([^'\"\n]*+)"
+)
+_REQUIRED = re.compile(r"[^;\n]{0,300}?\brequire\s*+\(\s*+['\"]([^'\"\n]*+)")
+_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{2,}")
+_BRACE = re.compile(r"\s*+\{")
+_SIGNATURE_END = re.compile(r"[{};=\n]")
+
+
+class _Level(Struct, gc=False):
+    """What is walked through: a body of statements, a class or an object."""
+
+    kind: str
+    owner: Definition | None = None
+
+
+def draw(source: Source) -> Drawn | None:
+    """The outline of a script, None for another language."""
+    language = LANGUAGES.get(source.media_type)
+    if language is None:
+        return None
+    code, imports = read(source.text)
+    return drawn(source, language, symbols_of(code.found), imports, "", code.more, code.note)
+
+
+def read(text: str, wanted: str | None = None) -> tuple[Code, list[str]]:
+    """What a script defines, and what it imports."""
+    walk = _Walk(Code(masked_script(text), wanted))
+    walk.run()
+    return walk.code, walk.imports
+
+
+class _Walk:
+    """Statements one after the other."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.imports: list[str] = []
+        self._text = code.text
+        self._levels = [_Level("body")]
+        self._at = 0
+        self._decorated = -1
+
+    def run(self) -> None:
+        text = self._text
+        if text.startswith("#!"):
+            self._at = text.find("\n") + 1 or len(text)
+        while True:
+            gap = _GAP.match(text, self._at)
+            assert gap is not None
+            self._at = gap.end()
+            if self._at >= len(text) or not self.code.goes_on():
+                break
+            sign = text[self._at]
+            if sign == "}":
+                self._close()
+            elif sign == "@" and (decorator := _DECORATOR.match(text, self._at)):
+                self._decorated = self._at if self._decorated < 0 else self._decorated
+                self._at = max(decorator.end(), (decorator[1] and self._end()) or 0, self._at + 1)
+            else:
+                self._statement()
+                self._decorated = -1
+        self.code.read_to(self._at)
+        for level in self._levels:
+            if level.owner is not None:
+                level.owner.last = self.code.line(self._at)
+
+    def _end(self) -> int:
+        at = self._text.index("(", self._at)
+        return self.code.end(at)
+
+    def _close(self) -> None:
+        self._at += 1
+        if len(self._levels) > 1:
+            level = self._levels.pop()
+            if level.owner is not None:
+                level.owner.last = self.code.line(self._at)
+            if level.kind == "object" and self._levels[-1].kind == "body":
+                self._at = self._rest(self._at)
+
+    def _statement(self) -> None:
+        """Read what begins here, and go to where the next one does."""
+        start, level = self._at, self._levels[-1]
+        if level.kind == "body":
+            found = self._body(start)
+        else:
+            found = self._member(start, level)
+        if self._at > start:
+            return  # Its body is read next.
+        self._at = max(self._rest(start), start + 1)
+        if found is not None:
+            found.last = self.code.line(self._at - (self._text[self._at - 1] == "\n"))
+
+    # -- what begins here
+
+    def _body(self, start: int) -> Definition | None:
+        text = self._text
+        match = _DEFINES.match(text, start)
+        if match is None:
+            self._unnamed(start)
+            return None
+        if match["word"] or match["target"]:
+            return self._assigned(start, match)
+        if match["kind"] or match["global"]:
+            return self._type(start, match)
+        kind = "function" if match["function"] else "class" if match["class"] else ""
+        if not kind:
+            if not match[0].startswith("export"):
+                return None
+            kind = "class" if match[0].rstrip().endswith("class") else "function"
+        name = match[kind] or "default"
+        at = match.end()
+        found = self._keep(kind, name, start, match.start(kind) if match[kind] else start)
+        if kind == "class":
+            self._enter(found, at)
+        else:
+            found.signature = self._arguments(at)
+        return found
+
+    def _unnamed(self, start: int) -> None:
+        """An import, or what is wrapped around the statements of a whole file."""
+        text = self._text
+        if match := _IMPORT.match(text, start):
+            self.imports.append(match[1] or match[2] or "")
+            return
+        is_called = text[start] in "(!+-~)"
+        at = start
+        for _ in range(4):
+            to_brace = _TO_BRACE.match(text, at)
+            if to_brace is None:
+                return
+            brace = to_brace.end() - 1
+            at = self.code.end(brace) or len(text)
+            head = text[start:brace].lstrip(") \n\t").rstrip()
+            is_within = head.count("(") > head.count(")") or text[start] in "!+-~"
+            is_most = is_called or 2 * (at - brace) > len(text)
+            if is_within and is_most and head.endswith((")", "=>")):
+                self._go_in("body", brace, None)
+                return
+
+    def _type(self, start: int, match: re.Match[str]) -> Definition | None:
+        kind = (match["kind"] or "module").split()[-1]
+        name = match["type"]
+        if kind in ("module", "namespace"):
+            brace = _BRACE.match(self._text, match.end())
+            found = self._keep("namespace", name, start, match.start("type")) if name else None
+            if brace:
+                self._go_in("body", brace.end() - 1, found)
+            return found
+        if not name:
+            return None
+        found = self._keep(kind, name, start, match.start("type"))
+        found.signature = self._header(match.end())
+        return found
+
+    def _assigned(self, start: int, match: re.Match[str]) -> Definition | None:
+        """What is given a name: it is a definition if it is a function, a class or an object."""
+        text = self._text
+        group = "variable" if match["word"] else "target"
+        name, named_at, at = match[group], match.start(group), match.end()
+        if match["word"] and (annotation := _ANNOTATION.match(text, at)):
+            at = annotation.end()
+        assigns = _ASSIGNS.match(text, at)
+        if assigns is None or not assigns[0].strip().startswith("="):
+            return None
+        at = assigns.end()
+        for _ in range(4):
+            chained = _CHAINED.match(text, at)
+            if chained is None:
+                break
+            if name == "module.exports":
+                name, named_at = chained["target"], chained.start()
+            at = chained.end()
+        found = self._value(name, start, named_at, at)
+        if found is None and match["word"]:
+            if required := _REQUIRED.match(text, at):
+                self.imports.append(required[1])
+            elif _CONSTANT.fullmatch(name):
+                found = self._keep("constant", name, start, named_at)
+        return found
+
+    def _value(
+        self, name: str, start: int, named_at: int, at: int, owner: str = ""
+    ) -> Definition | None:
+        """A definition if a function, a class or an object with a name stands here."""
+        text = self._text
+        match = _VALUE.match(text, at)
+        if match is None:
+            return None
+        end = match.end()
+        if match["object"] is not None:
+            if not owner and len(self._levels) <= 2:
+                found = Definition("object", name, self.code.line(named_at), self.code.line(start))
+                self._go_in("object", end, found)
+            return None
+        if match["class"]:
+            found = self._keep("class", self._own(name, match["own"]), start, named_at, owner)
+            self._enter(found, end)
+            return found
+        signature = ""
+        if match["open"] is not None:
+            close = self.code.end(end)
+            if not close or not _ARROW.match(text, close):
+                return None
+            signature = in_one_line(text[end : min(close, end + 400)])
+        elif match["function"]:
+            signature = self._arguments(end)
+        else:
+            signature = f"({match['arrow']})"
+        name = self._own(name, match["named"])
+        found = self._keep("function", name, start, named_at, owner)
+        found.signature = signature
+        return found
+
+    def _own(self, name: str, own: str | None) -> str:
+        """What is exported as the whole has the name that it has itself."""
+        return own if own and name in ("module.exports", "exports") else name
+
+    def _member(self, start: int, level: _Level) -> Definition | None:
+        text = self._text
+        match = _MEMBER.match(text, start)
+        if match is None:
+            return None
+        assert level.owner is not None
+        owner = level.owner.name
+        name, named_at, at = match["name"], match.start("name"), match.end()
+        if match["sign"] in "(<":
+            opens = text.find("(", at, at + 200)
+            close = self.code.end(opens) if opens >= 0 else 0
+            if not close:
+                return None
+            if level.kind == "object":
+                if not _BODY.match(text, close):
+                    return None
+                self._own_object(level)
+            found = self._keep("function", name, start, named_at, owner)
+            found.signature = self._arguments(at)
+            return found
+        if level.kind == "class" and (annotation := _ANNOTATION.match(text, at)):
+            at = annotation.end()
+        assigns = _ASSIGNS.match(text, at)
+        if assigns is None:
+            return None
+        kept = len(self.code.found)
+        found = self._value(name, start, named_at, assigns.end(), owner)
+        if found is not None and level.kind == "object":
+            self._own_object(level, kept)
+        return found
+
+    def _own_object(self, level: _Level, at: int | None = None) -> None:
+        """An object is shown if it has functions."""
+        if level.owner is not None and not level.owner.last:
+            level.owner.last = -1
+            found = self.code.found
+            found.insert(len(found) if at is None else at, level.owner)
+
+    # -- where it goes on
+
+    def _keep(self, kind: str, name: str, start: int, named_at: int, owner: str = "") -> Definition:
+        first = self.code.line(self._decorated if self._decorated >= 0 else start)
+        found = Definition(kind, name, self.code.line(named_at), first, owner=owner)
+        self.code.keep(found)
+        return found
+
+    def _enter(self, found: Definition, at: int) -> None:
+        """Read the body of a class next."""
+        brace = self._text.find("{", at, at + _HEADER_CHARS_MAX)
+        for _ in range(4):
+            header = self._text[at:brace]
+            if brace < 0 or header.count("<") <= header.count(">") - header.count("=>"):
+                break
+            end = self.code.end(brace)  # It belongs to a type that the class is given.
+            brace = self._text.find("{", end, at + _HEADER_CHARS_MAX) if end else -1
+        if brace >= 0:
+            found.signature = in_one_line(self._text[at:brace])
+            self._go_in("class", brace, found)
+
+    def _go_in(self, kind: str, brace: int, owner: Definition | None) -> None:
+        if len(self._levels) < _LEVELS_MAX:
+            self._levels.append(_Level(kind, owner))
+            self._at = brace + 1
+
+    def _arguments(self, at: int) -> str:
+        opens = self._text.find("(", at, at + 200)
+        close = self.code.end(opens) if opens >= 0 else 0
+        if not close:
+            return ""
+        end = _SIGNATURE_END.search(self._text, close, close + 200)
+        stop = end.start() if end else close
+        return in_one_line(self._text[at : min(stop, at + 400)]).rstrip(" :")
+
+    def _header(self, at: int) -> str:
+        end = _SIGNATURE_END.search(self._text, at, at + 200)
+        return in_one_line(self._text[at : end.start()]) if end else ""
+
+    def _rest(self, at: int) -> int:
+        """Where the statement ends that goes on here."""
+        text, kind = self._text, self._levels[-1].kind
+        run = _RUNS[kind]
+        while True:
+            match = run.match(text, at)
+            assert match is not None
+            at = match.end()
+            sign = text[at : at + 1]
+            if sign in ("", "}"):
+                return at
+            if sign in ";,":
+                return at + 1
+            if sign == "\n":
+                before = text[max(match.start(), at - 40) : at].rstrip()
+                is_open = before.endswith(_ENDS_OPEN) or _LINE_GOES_ON.match(text, at)
+                if not is_open or (before.endswith(",") and _NEXT_NAME.match(text, at)):
+                    return at + 1
+                at += 1
+            elif sign in ")]":
+                at += 1
+            else:
+                end = self.code.end(at)
+                at = end or at + 1
+                if not self.code.goes_on():
+                    return at
+                if sign == "{" and kind != "object" and not _GOES_ON.match(text, at):
+                    return at

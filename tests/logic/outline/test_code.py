@@ -1,0 +1,219 @@
+"""C, JavaScript and TypeScript by their statements: what is defined, where, and nothing else."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from contextrelay.logic.outline.code import c, script
+from tests.logic.outline.drawing import outlined
+from tests.logic.slicing.sources import Counted
+from tests.rigs import length
+
+SIZE = length(thin=1 << 18, long=1 << 20, full=5_000_000)
+S_MAX = length(thin=5, long=20, full=40)
+"""Of what takes a second or two on an idle machine."""
+
+JAVASCRIPT = """/* class Fake {} function no() {} */
+const shown = `function inside() { ${a ? `class X {` : "}"} }`;
+class Cart extends Basket {
+  static #count = 0;
+  get size() { return 1; }
+  set size(value) {}
+  *items() { yield 1; }
+  async load(options = { deep: true }) { await 1; }
+  onChange = (event) => { this.x = event; };
+  static make = async function () {};
+  static { start(); }
+  constructor() { super(); if (a / b) { run(); } }
+}
+export default function main(a, b) {}
+export const total = async (cart) => cart.sum,
+  rounded = number => number;
+module.exports.open = function () {};
+Cart.prototype.close = function (day) { return /[{]/.test(day); };
+module.exports = { first() {}, second: function () {}, third: (a) => a, fourth: 4 };
+if (x) { function nested() {} }
+describe('a cart', () => { it('opens', () => {}); });
+function outer() { function inner() {} }
+(() => {
+  function wrapped() {}
+})();
+"""
+TYPESCRIPT = """import type { Money } from './money';
+export declare function over(a: string): void;
+export interface Thing<T> extends Base, Other<T> { a(): void }
+export type Fn =
+  | ((a: { b: string }) => { c: number })
+  | null;
+const enum Color { Red }
+declare module 'shop' { export function opened(): void }
+namespace Shop.Door { export class Bell { ring(): void {} } }
+@Injectable({ a: 1 })
+export abstract class Service<T extends { a: 1 } = {}> implements X, Y {
+  @Get('x') find(@Param() id: string): Promise<T> { return run(); }
+  private static async *walk<T>(a: T): AsyncGenerator<T> {}
+  abstract run(): void;
+  handler: (a: string) => void = (a) => {};
+  over(a: string): void;
+  over(a: any) {
+  }
+}
+export const make = <T,>(a: T): { b: T } => ({ b: a });
+function typed(a: T): { x: number } {
+  return 1;
+}
+"""
+C = """#include <stdio.h>
+#define TWICE(a) \\
+  { a; a; }
+int one(int a) { return a; }
+static int two(void) { if (1) { return '{'; } return 0; }
+int old_style(a, b)
+  int a;
+  char *b;
+{
+  return a;
+}
+static const struct foo *
+split_name(struct foo *a,
+           int b)
+{
+}
+struct point { int x, y; };
+enum color { RED, GREEN } paint;
+union both { int a; };
+typedef struct node { struct node *next; } node_t, *node_p;
+typedef int (*callback)(int, void *);
+typedef void (visitor)(struct node *);
+typedef unsigned long number_t;
+typedef enum { A, B } __attribute__((packed)) kind_t;
+static int (*handler_of(int which))(int) { return 0; }
+#ifdef X
+int branch(int a) {
+#else
+int branch(long a) {
+#endif
+  return a;
+}
+extern "C" {
+void inside_c(void) {}
+}
+static const int table[] = { 1, 2, 3 };
+int announced(int a);
+PyMODINIT_FUNC PyInit_x(void) { }
+__attribute__((noreturn)) void die(const char *fmt, ...) { exit(1); }
+char *text = "int fake(int a) {";
+/* int comment(int a) { } */
+main() { }
+"""
+PARTS = (
+    *("/*", "{", "}", "({[", "`${", "'", "=/[", "class A{a(){", "(function(){", "a\n", ";"),
+    *("int f(a) int a;", "#if\n{\n#else\n", "{{\n}", "struct a {", "x y(z) w; ", "const a = ("),
+)
+FILES = {"a.js": JAVASCRIPT, "a.ts": TYPESCRIPT, "a.c": C}
+MEDIA_TYPES = {"a.js": "text/javascript", "a.ts": "text/x-typescript", "a.c": "text/x-c"}
+
+
+DEFINED = {
+    "a.js": """Cart size items load onChange make constructor main total rounded open close first
+        second third outer wrapped""",
+    "a.ts": "over Thing Fn Color opened Bell ring Service find walk run handler make typed",
+    "a.c": """TWICE one two old_style split_name point color both node node_t node_p callback
+        visitor number_t kind_t handler_of branch inside_c announced PyInit_x die main""",
+}
+
+
+@pytest.mark.parametrize(("name", "defined"), DEFINED.items())
+def test_all_that_is_defined_is_shown_and_nothing_else(name: str, defined: str) -> None:
+    """Promise L1: not what stands in comments, strings, templates or the bodies of functions."""
+    module = c if name == "a.c" else script
+    code, _ = module.read(FILES[name])
+    found = {each.name.rpartition(".")[2] for each in code.found}
+
+    assert found - {"exports", "Door"} == set(defined.split())
+    text = outlined(FILES[name], name).text
+    assert all(each in text for each in defined.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol", "lines"),
+    [
+        ("a.js", "Cart", (3, 13)),
+        ("a.js", "Cart.items", (7, 7)),
+        ("a.js", "onChange", (9, 9)),
+        ("a.js", "close", (18, 18)),
+        ("a.js", "wrapped", (24, 24)),
+        ("a.ts", "Fn", (4, 6)),
+        ("a.ts", "Service", (10, 19)),
+        # What has its body, not what announces it.
+        ("a.ts", "Service.over", (17, 18)),
+        ("a.ts", "typed", (21, 23)),
+        ("a.c", "TWICE", (2, 3)),
+        ("a.c", "old_style", (6, 11)),
+        ("a.c", "split_name", (12, 16)),
+        ("a.c", "node_p", (20, 20)),
+        ("a.c", "branch", (27, 32)),
+    ],
+)
+def test_a_symbol_has_all_its_lines(name: str, symbol: str, lines: tuple[int, int]) -> None:
+    """Promise L2."""
+    body = Counted(FILES[name].encode(), "code", MEDIA_TYPES[name], name)
+
+    piece = body.take("symbol", symbol)
+
+    first, last = lines
+    assert piece.text == "".join(FILES[name].splitlines(keepends=True)[first - 1 : last])
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_code_that_never_ends_what_it_begins_is_read_in_one_pass(part: str) -> None:
+    """Promise L1: in time that grows with the text."""
+    text = part * (SIZE // len(part))
+    started = time.process_time()
+
+    for module in (c, script):
+        code, _ = module.read(text)
+        assert len(code.found) <= 20_000
+
+    assert time.process_time() - started < S_MAX
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "(function (root, factory) {\n  factory(root);\n})(this, function (exports) {\n%s});\n",
+        "define(['a', 'b'], function (a, b) {\n%s});\n",
+        "!function () {\n%s}();\n",
+        "const text = `${`${a}`.replace(/[`\"]/g, '')}`;\n%s",
+    ],
+)
+def test_what_is_wrapped_around_a_file_hides_nothing_in_it(wrapped: str) -> None:
+    """Promise L1."""
+    body = (
+        wrapped
+        % "  function open(day) {\n    return day;\n  }\n  class Shop {\n    close() {}\n  }\n"
+    )
+
+    text = outlined(body, "a.js").text
+
+    assert "function open(day)" in text
+    assert "class Shop:" in text
+    assert "close()" in text
+
+
+def test_minified_code_is_no_list_of_its_bodies() -> None:
+    """Promise L1."""
+    body = "var a=function(t){return t.map(function(n){return{x:n,y:function(){return 1}}})};" * 99
+
+    text = outlined(body, "a.min.js").text
+
+    assert "return" not in text
+
+
+def test_code_with_too_many_statements_says_how_far_it_was_read() -> None:
+    """Promise L1: a cut is said."""
+    text = outlined("a();\n" * 300_000, "a.js").text
+
+    assert ", read up to line 250001" in text
