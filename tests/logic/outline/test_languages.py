@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from contextrelay.errors import NotFound
@@ -212,3 +214,37 @@ def test_types_and_declarations_of_c_are_found_and_members_are_none() -> None:
     made = "struct node *make_node(int size) {\n  return 0;\n}\n" + "#define A 1\n" * 300
     assert "function make_node" in outlined(made, "a.c").text
     assert "struct node" not in text
+
+
+def test_functions_that_are_only_named_have_the_lines_between_which_they_are() -> None:
+    """Promise L1: and every class keeps a method, however many there are before it."""
+    functions = "".join(f"def get_part_{n}(a, b):\n    return {n}\n\n" for n in range(80))
+    methods = "".join(f"    def method_{n}(self):\n        pass\n\n" for n in range(40))
+    body = f"class First:\n{methods}{functions}class Last:\n{methods}"
+
+    text = outlined(body, "a.py").text
+
+    assert "functions 122-359: get_part_0" in text
+    assert "class Last:362, method_0, method_1" in text
+
+
+def test_names_that_have_no_room_but_at_the_end_are_listed_by_parts_of_the_text() -> None:
+    """Promise L1."""
+    body = "".join(f"class Some_Kind_Of_Part_{n}:\n    pass\n\n" for n in range(120))
+
+    text = outlined(body, "a.py").text
+
+    assert "class Some_Kind_Of_Part_0:1\n" in text
+    listed = [line.partition(":")[0] for line in text.splitlines() if line.startswith("also ")]
+    assert len(listed) > 1
+    starts = [int(line.removeprefix("also ").partition("-")[0]) for line in listed]
+    assert starts == sorted(starts)
+    assert re.search(r"^and 7\d more 13\d-358$", text, re.MULTILINE)
+
+
+def test_a_function_that_is_defined_in_two_branches_is_shown_once() -> None:
+    """Promise L1."""
+    body = "".join(f"def use_{n}():\n    pass\n\n" for n in range(20))
+    body += "if a:\n    def chosen():\n        pass\nelse:\n    def chosen():\n        pass\n"
+
+    assert outlined(body, "a.py").text.count("chosen") == 1

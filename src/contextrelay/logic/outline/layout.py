@@ -10,7 +10,7 @@ counted, in the text where it was left out and in all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 
 from msgspec import Struct
@@ -53,6 +53,8 @@ class Drawn(Struct, frozen=True):
     """What is to be named at least, at the end where its piece does not fit."""
     kept_rank: int = 0
     """Up to this rank pieces come before names."""
+    places: Mapping[str, int] = {}
+    """The lines of these names: where they are only listed, it is said between which."""
 
 
 class Fitted(Struct, frozen=True):
@@ -76,7 +78,8 @@ def fit(drawn: Drawn, tokens_max: int) -> Fitted:
     while True:
         chosen, also = _choose_and_name(drawn, pieces, budget_tokens, length)
         omitted = max(0, len(pieces) - len(chosen) + left_out - len(also))
-        defused = defuse(_render(pieces, chosen, omitted, also))
+        lines = _list_lines(also, drawn.places) + _unnamed(drawn, chosen, also)
+        defused = defuse(_render(pieces, chosen, omitted, lines))
         tokens = count_tokens(defused.text)
         if tokens <= tokens_max:
             if fitted is None or tokens > fitted.tokens:
@@ -122,18 +125,48 @@ def _choose_and_name(
         text = "\n".join(shown.values())
         there = set(_NAME.findall(text))
         missing = [name for name in names if name not in there and not _is_in(name, text)]
-        also = _listed(missing, budget_tokens - used, length)
+        also = _listed(missing, budget_tokens - used, length, drawn.places)
         worth = len(names) - len(missing) + _LISTED_WORTH * len(also)
         if worth > best[0]:
+            rest = budget_tokens - length("\n".join(("", *_list_lines(also, drawn.places))))
+            if drawn.places:
+                best = (worth, *_filled(drawn, pieces, also, budget_tokens, length))
+                continue
             indexes = [at for at, piece in enumerate(pieces) if piece.rank <= rank_max]
-            rest = budget_tokens - length(OWN_LINE + _list_line(also))
             kept = _choose(ranked, rest, length)
             best = (worth, {indexes[at]: form for at, form in kept.items()}, also)
     return best[1], best[2]
 
 
-def _list_line(names: Sequence[str]) -> str:
-    return _ALSO + _between(names).join(names) if names else ""
+def _filled(
+    drawn: Drawn, pieces: Sequence[Piece], also: list[str], budget_tokens: int, length: Length
+) -> tuple[dict[int, str], list[str]]:
+    """Pieces of all ranks in the room that names leave, and the names that are not in them."""
+    kept: dict[int, str] = {}
+    for _ in range(_TRIES_MAX):
+        lines = _list_lines(also, drawn.places)
+        kept = _choose(pieces, budget_tokens - length("\n".join(("", *lines))), length)
+        there = set(_NAME.findall("\n".join(kept.values())))
+        also = [name for name in also if name not in there]
+    return kept, also
+
+
+_GROUPS_MAX, _GROUP_MIN = 4, 8
+
+
+def _list_lines(names: Sequence[str], places: Mapping[str, int]) -> list[str]:
+    """Names that are only listed; where their lines are known, by parts of the text."""
+    if not names:
+        return []
+    if not places:
+        return [_ALSO + _between(names).join(names)]
+    ordered = sorted(names, key=lambda name: places.get(name, 0))
+    size = max(_GROUP_MIN, -(-len(names) // _GROUPS_MAX))
+    groups = [ordered[at : at + size] for at in range(0, len(ordered), size)]
+    return [
+        f"also {places.get(group[0], 0)}-{places.get(group[-1], 0)}: " + _between(group).join(group)
+        for group in groups
+    ]
 
 
 def _is_in(name: str, text: str) -> bool:
@@ -146,10 +179,22 @@ def _between(names: Sequence[str]) -> str:
     return JOINED if any(" " in name for name in names) else " "
 
 
-def _listed(names: Sequence[str], left: int, length: Length) -> list[str]:
-    """As many of these as there is room for in one line, in their order: the short ones."""
+def _unnamed(drawn: Drawn, chosen: Mapping[int, str], also: Sequence[str]) -> list[str]:
+    """Between which lines names are that have no room at all."""
+    if not drawn.places:
+        return []
+    there = {*_NAME.findall("\n".join(chosen.values())), *also}
+    lines = [drawn.places.get(name, 0) for name in drawn.names if name not in there]
+    return [f"and {len(lines)} more {min(lines)}-{max(lines)}"] if lines else []
+
+
+def _listed(
+    names: Sequence[str], left: int, length: Length, places: Mapping[str, int]
+) -> list[str]:
+    """As many of these as there is room for, in their order: the short ones."""
     between = _between(names)
-    left -= length(OWN_LINE + _ALSO)
+    parts = min(_GROUPS_MAX, -(-len(names) // _GROUP_MIN)) if places else 1
+    left -= parts * length(OWN_LINE + _ALSO + "1000-2000" * bool(places))
     # No name takes less than a token, and to count those of thousands would take long.
     short = sorted(range(len(names)), key=lambda index: len(names[index]))[: 2 * max(0, left)]
     costs = {index: length(between + names[index]) for index in short}
@@ -223,8 +268,7 @@ def _render(
     if missing_here and not also:
         lines[-1] += f" +{missing_here}"
         counted += missing_here
-    if also:
-        lines.append(_list_line(also))
+    lines += also
     if omitted > counted:
         lines.append(f"(+{omitted - counted} more not shown)")
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from contextrelay.limits import OUTLINE_PIECES_MAX
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.code.brackets import Definition
-from contextrelay.logic.outline.layout import JOINED, OWN_LINE, Drawn, Piece, quoted
+from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 
 
 class Symbol(Struct, frozen=True):
@@ -63,12 +63,14 @@ def symbols_of(definitions: Iterable[Definition]) -> list[Symbol]:
 # Above this many functions in a row they share a line.
 _OWN_LINES_MAX = 12
 _FIRST_MEMBERS = 4
+# So many members of an owner come before more of any other.
+_MEMBER_STEPS = (2, 4, 16)
 _MANY, _CLASSES_KEPT_MAX = 100, 4
 _FIRST_IMPORTS = 8
 _RANKS = {"declaration": 2, "constant": 3, "macro": 6}
 _JOINING = ("function", "type")
 _HELPERS = {"function": "helpers", "constant": "private constants", "macro": "private macros"}
-_HELPERS_MIN = 4
+_RUN_MIN = 4
 _PLURAL = {"class": "classes", "property": "properties"}
 
 
@@ -99,7 +101,7 @@ def drawn(
     if names:
         pieces.append(Piece(1, ("imports:",)))
         pieces += [
-            Piece(1 + (index >= _FIRST_IMPORTS), (quoted(name, 60),), JOINED)
+            Piece(1 + 2 * (index >= _FIRST_IMPORTS), (quoted(name, 60),), JOINED)
             for index, name in enumerate(names[:OUTLINE_PIECES_MAX])
         ]
     own = [each for each in symbols if not each.is_member]
@@ -113,64 +115,75 @@ def drawn(
     # In C most functions are for one file alone: they are named after those that are not.
     defined = [each for each in defined if each.is_local or not each.is_helper]
     defined.sort(key=lambda each: each.is_helper)
+    places = {each.name: each.line for each in reversed(defined)}
     named = dict.fromkeys(each.name for each in defined)
-    return Drawn(language.lower(), pieces, step, left_out, named)
+    return Drawn(language.lower(), pieces, step, left_out, named, places=places)
 
 
 def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Iterable[Piece]:
-    """Members stand on the line of their owner; in a long file, so do all of a kind in a row.
-
-    What others use comes before helpers; many helpers in a row are counted, with their lines.
-    """
-    previous = ""
+    """Members stand on the line of their owner; what is short, or many of a kind, shares lines."""
+    joined: list[Symbol] = []
+    owner: Symbol | None = None
     members = 0
-    runs = _runs(symbols)
     for index, each in enumerate(symbols):
-        name = f"{each.name}:{each.line}"
-        short = f"{each.name}{_behind(each.brief or each.signature, 50)}:{each.line}"
-        rich = f"{each.name}{_behind(each.signature, 100)}:{each.line}"
-        if each.is_member:
-            members += 1
-            # Public members before private ones, the first of each owner before the rest.
-            rank = 2 + (members > _FIRST_MEMBERS) + 2 * each.is_private
-            rank = 0 if is_kept and rank == 2 and previous == "class" else rank
-            yield Piece(rank, (each.name, name, short, rich), JOINED)
+        if each.is_member and owner is not None:
+            yield Piece(_member_rank(each, owner, members, is_kept), _forms(each), JOINED)
+            members += not each.is_private and not each.name.startswith("__")
             continue
-        if index in runs:
-            count, last = runs[index]
-            yield Piece(2, (f"{count} {_HELPERS.get(each.kind, 'helpers')} {each.line}-{last}:",))
-        if each.is_helper:
-            is_first = index in runs or previous != "helper" or bool(members)
-            previous, members = "helper", 0
-            glue = JOINED if index in runs or not is_first else OWN_LINE
-            label = each.kind + " " if glue == OWN_LINE else ""
-            yield Piece(5, tuple(f"{label}{form}" for form in (each.name, name, short)), glue)
+        is_owner = index + 1 < len(symbols) and symbols[index + 1].is_member
+        joins = each.kind in _RANKS or each.is_helper or (is_long and each.kind in _JOINING)
+        if joins and not is_owner:
+            joined.append(each)
             continue
+        yield from _joined(joined)
+        joined, owner, members = [], each, 0
         rank = 0 if is_kept and each.kind == "class" else _RANKS.get(each.kind, 1)
-        joins = each.kind in _RANKS or (is_long and each.kind in _JOINING)
-        forms = [each.name if joins else name, name, short, rich]
-        if joins and previous == each.kind and not members:
-            yield Piece(rank, tuple(forms), JOINED)
-            continue
-        if each.doc and not joins:
-            forms.append(f"{rich}  {quoted(each.doc, 80)}")
-        previous, members = each.kind, 0
-        yield Piece(rank, tuple(f"{each.kind} {form}" for form in forms))
+        rank += rank == 1 and each.is_private
+        forms = [f"{each.kind} {form}" for form in _forms(each)[1:]]
+        if each.doc:
+            forms.append(f"{forms[-1]}  {quoted(each.doc, 80)}")
+        yield Piece(5 if each.is_helper else rank, tuple(forms))
+    yield from _joined(joined)
 
 
-def _runs(symbols: Sequence[Symbol]) -> dict[int, tuple[int, int]]:
-    """Many helpers in a row: by where the first is, how many they are and the line of the last."""
-    runs: dict[int, tuple[int, int]] = {}
-    start = count = 0
-    for index, each in enumerate((*symbols, None)):
-        if each is not None and each.is_helper and (not count or symbols[start].kind == each.kind):
-            start = start if count else index
-            count += 1
-            continue
-        if count >= _HELPERS_MIN:
-            runs[start] = count, symbols[index - 1].line
-        start, count = index, int(each is not None and each.is_helper)
-    return runs
+def _member_rank(each: Symbol, owner: Symbol, members: int, is_kept: bool) -> int:
+    """Public members before private ones; the first of each owner before the rest of any."""
+    if each.is_private:
+        return 5
+    if each.name.startswith("__"):
+        return 4  # Most classes have it.
+    if is_kept and owner.kind == "class" and members < _FIRST_MEMBERS:
+        return 0
+    return 2 + sum(members >= each for each in _MEMBER_STEPS) + owner.is_private
+
+
+def _joined(symbols: Sequence[Symbol]) -> Iterable[Piece]:
+    """What shares lines, by kind: what others use before helpers, many with how many they are."""
+    groups: dict[tuple[bool, str], list[Symbol]] = {}
+    for each in {(each.kind, each.name): each for each in reversed(symbols)}.values():
+        groups.setdefault((each.is_helper, each.kind), []).insert(0, each)
+    for (is_helper, kind), group in sorted(groups.items(), key=lambda item: item[0][0]):
+        rank = 5 if is_helper else _RANKS.get(kind, 1)
+        forms = [_forms(each)[: 3 if is_helper else 4] for each in group]
+        if len(group) < _RUN_MIN:
+            first, *forms = (each[kind in _JOINING :] for each in forms)
+            yield Piece(rank, tuple(f"{kind} {form}" for form in first))
+        else:
+            many = f"{len(group)} {_HELPERS[kind]}" if is_helper else _PLURAL.get(kind, kind + "s")
+            places = f"{many} {group[0].line}-{group[-1].line}:"
+            yield Piece(2 if is_helper else rank, (places,))
+        for each in forms:
+            yield Piece(rank, each, JOINED)
+
+
+def _forms(each: Symbol) -> tuple[str, ...]:
+    """The name; with its line; with arguments, too; with their types."""
+    return (
+        each.name,
+        f"{each.name}:{each.line}",
+        f"{each.name}{_behind(each.brief or each.signature, 50)}:{each.line}",
+        f"{each.name}{_behind(each.signature, 100)}:{each.line}",
+    )
 
 
 def _behind(signature: str, chars_max: int) -> str:
