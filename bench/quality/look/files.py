@@ -57,7 +57,7 @@ def collect(which: Which) -> list[File]:
     for kind, paths in pools.items():
         paths.sort(key=str)
         random.Random(f"{kind} 19").shuffle(paths)
-        half = [path for path in paths if _is_held(path) == (which == "held")]
+        half = [path for path in paths if is_held(path) == (which == "held")]
         chosen += list(_readable(kind, half))
     if which == "seen" and DEV.is_dir():
         kind_of = {suffix: kind for kind, suffixes in KINDS.items() for suffix in suffixes}
@@ -67,24 +67,24 @@ def collect(which: Which) -> list[File]:
     return chosen
 
 
-def _is_held(path: Path) -> bool:
+def is_held(path: Path) -> bool:
     """Whether a file is held back: by lot, the same for all files of a folder."""
     group = path.name if _is_given(path) else str(path.parent)
     return random.Random(f"19 {group}").random() < 0.5
 
 
-def _roots() -> list[Path]:
+def roots() -> list[Path]:
     paths = [sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "/usr/include"]
     paths += ["/usr/share", "/usr/lib/node_modules"]
     return [Path(each) for each in paths]
 
 
-def _given() -> list[Path]:
+def given() -> list[Path]:
     return [Path(each) for each in os.environ.get("BENCH_LOOK", "").split(":") if each]
 
 
 def _is_given(path: Path) -> bool:
-    return any(path.is_relative_to(root) for root in _given())
+    return any(path.is_relative_to(root) for root in given())
 
 
 def _pools() -> dict[str, list[Path]]:
@@ -92,7 +92,7 @@ def _pools() -> dict[str, list[Path]]:
     kind_of = {suffix: kind for kind, suffixes in KINDS.items() for suffix in suffixes}
     pools: dict[str, list[Path]] = {kind: [] for kind in KINDS}
     seen: dict[tuple[str, str], int] = {}
-    for root in (*_roots(), *_given()):
+    for root in (*roots(), *given()):
         for folder, names, files in os.walk(root):
             names.sort()
             for name in sorted(files):
@@ -102,7 +102,7 @@ def _pools() -> dict[str, list[Path]]:
                 package = os.path.relpath(folder, root).partition("/")[0]
                 place = (package if package != "." else name, kind)
                 seen[place] = seen.get(place, 0) + 1
-                if seen[place] <= EACH_PACKAGE_MAX or root in _given():
+                if seen[place] <= EACH_PACKAGE_MAX or root in given():
                     pools[kind].append(Path(folder, name))
     return pools
 

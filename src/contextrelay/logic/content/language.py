@@ -36,9 +36,24 @@ def without_comments(rows: list[str]) -> list[str]:
     for row in rows:
         text = row.strip()
         is_within = is_within or text.startswith("/*")
+        if is_within and "*/" in text:
+            is_within = False
+            row = text = text.rpartition("*/")[2].strip()
+            if not text:
+                continue
         if not is_within and not text.startswith("//"):
             kept.append(row)
-        is_within = is_within and "*/" not in text
+    return kept
+
+
+def without_strings(rows: list[str]) -> list[str]:
+    """Rows that are not within a text of several lines between three quotes."""
+    kept: list[str] = []
+    is_within = False
+    for row in rows:
+        if not is_within:
+            kept.append(row)
+        is_within ^= (row.count('"""') + row.count("'''")) % 2 == 1
     return kept
 
 
@@ -59,71 +74,156 @@ def without_traces(rows: list[str]) -> list[str]:
     return kept
 
 
-# What a typical line of any of these languages begins with; few other lines do.
-_CODE_START = re.compile(
-    r"\s*(?:[@#}]|alter|async|bool|char|class|const|create|def|drop|export|extern|fn|from|func|if|impl"
-    r"|import|inline|insert|int|let|long|module|package|private|protected|pub|select|size_t|static"
-    r"|struct|type|u?int\d|unsigned|use|var|void|\w+ \**\w+\(|[(;!]*function"
-    r"|[\w$.]{1,60} = (?:async )?function)",
-    re.IGNORECASE,
+_NOT_C = "def|else|fn|fun|new|return"
+_C_WORDS = r"(?:(?:static|extern|inline|const|unsigned|struct) ){0,3}"
+_WORDS = (
+    r"(?:public|private|protected|internal|open|fileprivate) "
+    r"(?:(?:static|final|abstract|sealed|async|override|readonly|virtual|partial) )*"
 )
-_CODE: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (
-        "text/x-python",
+# What typical lines of a language begin with. Where two have as many of them, the first is it.
+_CODE: dict[str, tuple[str, ...]] = {
+    "text/x-python": (
+        r"\s*(?:async )?def \w+[(\[].*(?:\).*:|[,(\[]$)",
+        r"class \w+(?:\(.*\))?:|if __name__ == |__all__ = ",
+        r"from [\w.]+ import [\w(*]|import [\w.]+(?: as \w+)?(?:, [\w.]+)*$",
+    ),
+    "text/x-c": (
+        r"#\s*(?:include\s*[<\"]|(?:define|ifndef|ifdef|pragma|undef)\s+\w)",
+        r"typedef \w|struct \w+\s*\{?$",
+        rf"{_C_WORDS}(?!{_NOT_C})\w+ \**\w+\((?:void|(?:const |struct )?\w+ \**\w).*[,){{;]$",
+        r"template\s*<|namespace \w+(?:::\w+)* \{$|using namespace ",
+    ),
+    "text/x-rust": (
+        r"\s*(?:pub(?:\(\w+\))? )?(?:unsafe |const |async )*(?:fn \w+[<(]|impl\b.*\{|use [\w:]+::)",
+        r"(?:pub(?:\(\w+\))? )?(?:mod \w+(?:;| \{)|(?:enum|trait) \w.*\{)",
+        r"#!?\[\w+.*\]$|pub struct \w|(?:const|static) [A-Z_\d]+: |\s*match \w.*\{$|\s*let mut ",
+    ),
+    "text/x-go": (
+        r"package \w+$|func (?:\(.*\) )?\w+[(\[]|import (?:\(|\"[^\"]+\")$",
+        r"type \w+ (?:struct|interface) \{|\t\"[\w./-]+\"$|\w+ := ",
+    ),
+    "text/x-java": (
+        r"package [\w.]+;|import (?:static )?[\w.]+(?:\.\*)?;|using [\w.]+;|namespace [\w.]+;?$",
+        rf"\s*{_WORDS}(?:class|interface|enum|struct|record|void|[A-Z]\w*|int|bool(?:ean)?|string)\b",
+    ),
+    "text/javascript": (
+        r"(?:export )?(?:default )?(?:declare |abstract |async )*function\*? ?\w*[(<]",
+        r"(?:export )?(?:default )?(?:declare |abstract )*class \w+.*\{",
+        r"(?:export )?(?:declare )?(?:interface \w+.*\{|type \w+.*[=<]|(?:const )?enum \w+ \{)",
+        r"(?:export )?(?:declare )?(?:const|let|var) [\w{\[$]|import (?:.* from )?['\"]",
+        r"import type |export (?:\{|\*|default\b)|\} from ['\"]|(?:module\.)?exports\b.*=",
+        r"\}\)(?:\(.*\))?;$|\s*const [\w{\[].* = .*[;{(\[]$|[(;!]*function ?\w*\(",
+        r"[\w$.]{1,60} = (?:async )?function\b|['\"]use strict['\"]",
+    ),
+    "text/x-kotlin": (
+        r"package [\w.]+$|import [\w.]+(?:\.\*)?(?: as \w+)?$",
+        r"\s*(?:\w+ )*fun (?:<.*> )?[\w.<>?`]+\(",
+        r"\s*(?:(?:private|internal|override|public|const|protected) )*(?:val \w+|var \w+: \w)",
+        r"(?:(?:data|sealed|open|internal|enum) )*(?:class|object|interface) \w+(?:\(| :|$)",
+        r"(?:plugins|dependencies|kotlin|repositories|android|buildscript) \{$",
+        r"\s+(?:id|alias|implementation|api|testImplementation|kotlin)\(",
+    ),
+    "text/x-scala": (
+        r"package [\w.]+$|import [\w.]+(?:\._|\.\{.*\})?$|\s*(?:override )?def \w+.*=(?: \{)?$",
+        r"(?:case )?(?:class|object) \w+.*(?:\{|\))$|(?:sealed )?trait \w+",
+    ),
+    "text/x-swift": (
+        r"import [A-Z]\w+$|\s*guard .*(?:else \{|,)$",
+        rf"\s*(?:@\w+ )*(?:{_WORDS})?func \w+.*[{{(]$",
+        rf"\s*(?:@\w+ )*(?:{_WORDS})?(?:extension|struct|class|enum|protocol) \w+.*\{{$",
+        r"\s*(?:(?:public|private|static|open) )*(?:let|var) \w+: [A-Z\[].*[^;,]$",
+    ),
+    "text/x-lua": (
+        r"\s*local (?:function )?\w+(?:, \w+)*(?: = |\()|(?:local )?function [\w.:]+\(.*\)$",
+        r"\s*(?:else)?if [^;\[]* then$|\s*(?:for|while) [^;]* do$|return \w+$",
+    ),
+    "text/x-ruby": (
+        r"require(?:_relative)? ['\"]|\s*def (?:self\.)?\w+[?!=]?(?:\(.*\))?$|\s*attr_\w+ :",
+        r"\s*(?:class|module) [A-Z][\w:]*(?: < .*)?$|\s*\w[^;]* do(?: \|.*\|)?$|# frozen_string",
+    ),
+    "text/x-perl": (
+        r"use \w+(?:::\w+)*\b.*;|\s*(?:my|our) [$@%(]|\s*sub \w+\s*\{?$|package \w+(?:::\w+)*;",
+        r"=(?:head\d|cut|pod|over|item|encoding)\b|\s*\$\w+(?:->| = |[{\[]).*;$",
+    ),
+    "text/x-r": (r"\s*[\w.]+ <- |(?:library|test_that)\([\w\"]|#' |\s*[\w.]+\(.*\) (?:%>%|\|>)$",),
+    "text/x-proto": (
+        r"syntax = ['\"]proto|(?:message|service|enum) \w+ ?\{|package [\w.]+;|option [\w.()]+ = ",
+        r"import ['\"].*\.proto['\"];|\s+rpc \w+",
+        r"\s+(?:repeated |optional |required )?[\w.<>, ]{1,80} \w+ = \d+\b",
+    ),
+    "application/sql": (
+        r"(?i:CREATE (?:OR REPLACE )?(?:TABLE|(?:UNIQUE )?INDEX|VIEW|FUNCTION|TYPE|TRIGGER)\b)",
+        r"(?i:INSERT INTO|DROP (?:TABLE|INDEX|VIEW)|ALTER TABLE|SELECT .+ FROM|COMMENT ON) ",
+    ),
+}
+_TYPICAL = {media_type: re.compile("|".join(lines)) for media_type, lines in _CODE.items()}
+# Languages whose lines are typical of another one, too, and what only they have.
+_RELATIVES: dict[str, tuple[str, re.Pattern[str]]] = {
+    "text/javascript": (
+        "text/x-typescript",
         re.compile(
-            r"\s*(?:async )?def \w+\(.*|class \w+(?:\(.*\))?:$|from [\w.]+ import [\w(*]"
-            r"|import [\w.]+(?: as \w+)?$|if __name__ == |@\w[\w.]*(?:\(.*\))?$"
+            r"import type |(?:export )?(?:declare |interface \w+.*\{|type \w+(?:<.*)? =)"
+            r"|(?:export )?(?:abstract |(?:const )?enum \w)|\s*(?:private|public|readonly) \w"
+            r"|.*\w\)?\??: (?:readonly )?(?:string|number|boolean|any|void|unknown|never)\b"
+            r"|.*\w\)?\??: (?:readonly )?[A-Z]\w*(?:<|\[\]| [|=&{]|[,;)])|.* as (?:any|const)\b"
         ),
     ),
-    (
-        "text/x-c",
+    "text/x-c": (
+        "text/x-c++",
         re.compile(
-            r"#\s*include\s*[<\"]|#\s*(?:define|ifndef|ifdef|pragma)\s+\w|typedef \w"
-            r"|struct \w+\s*\{?$|(?:(?:static|extern|inline|const|unsigned|struct) ){0,3}"
-            r"(?!def|else|fn|fun|new|return)\w+ \**\w+\("
-            r"(?:void|(?:const |struct )?\w+ \**\w).*[,){]$"
+            r"\s*(?:template\s*<|namespace\b|class \w+|using \w|constexpr |(?:public|private):)"
+            r"|.*(?:\bstd::|\bnullptr\b|\boperator\W|\w+::\w+\()|#\s*include <\w+>"
         ),
     ),
-    (
-        "text/x-rust",
-        re.compile(r"\s*(?:pub(?:\(\w+\))? )?(?:fn \w+[<(]|impl\b.*\{|use [\w:]+::)|pub struct \w"),
-    ),
-    ("text/x-go", re.compile(r"package \w+$|func (?:\(.*\) )?\w+\(|import \($|type \w+ struct \{")),
-    (
-        "text/x-java",
+    "text/x-java": (
+        "text/x-csharp",
         re.compile(
-            r"package [\w.]+;|import (?:static )?[\w.]+(?:\.\*)?;|\s*(?:public|private|protected) "
-            r"(?:static |final |abstract )*(?:class|interface|enum|void|[A-Z]\w*|int|boolean) "
+            r"\s*(?:using [\w.= ]+;|namespace [\w.]+|#(?:region|if|endregion)\b)"
+            r"|\s*\[\w+(?:\(.*\))?\]$|.*(?:\{ get;|\bstring \w|\breadonly \w)"
         ),
     ),
-    (
-        "text/javascript",
-        re.compile(
-            r"export (?:declare )?(?:interface|type|enum|abstract class|class) \w"
-            r"|\s*(?:export )?(?:default )?(?:async )?function\*? ?\w*\("
-            r"|(?:export )?(?:const|let|var) [\w{\[].*=|import .* from ['\"]"
-            r"|(?:module\.)?exports\b.*=|\}\);?$|\s*const [\w{\[].* = .*[;{(\[]$"
-            r"|[(;!]*function ?\w*\(|[\w$.]{1,60} = (?:async )?function\b"
-        ),
-    ),
-    (
-        "application/sql",
-        re.compile(
-            r"(?:CREATE (?:TABLE|INDEX|VIEW)|INSERT INTO|DROP TABLE|ALTER TABLE|SELECT .+ FROM) .*",
-            re.IGNORECASE,
-        ),
-    ),
+}
+# One such line says as much as two typical ones.
+_SURE = re.compile(
+    r"export (?:declare|default|const|function|async|interface|class|type)\b.*[;{(=,]$"
+    r"|['\"]use strict|Object\.defineProperty\(exports|module\.exports = "
+    r"|#\s*include\s*[<\"]|syntax = ['\"]proto|use strict;"
 )
+# Of languages other than these, so many of the lines are typical: prose may have one now and then.
+_COMMON = (
+    *("text/x-python", "text/x-c", "text/x-rust", "text/x-go", "text/x-java", "text/javascript"),
+    "application/sql",
+)
+_RARE_SHARE = 0.1
+_BLOCK = re.compile(r"\s*[.#@:*&>\w\[][^{};=]{0,300}[{,]$|\{$")
+_DECLARATION = re.compile(r"\s*(?:\$|--|@)?[\w-]{1,60}:\s*[^{}]{1,300};$|\s*@\w[\w-]* ")
+_ONE_LINE = re.compile(r"[.#@:*\w\[][^{};=]{0,200}\{\s*[\w-]{1,60}\s*:[^{};]{1,200}[;}]")
+_STYLE_SHARE = 0.7
+_ROW_CHARS, _ROWS_MAX = 300, 400
 
 
 def language(rows: list[str], share: float = 0) -> Guess | None:
     """The language with the most typical lines, if they are more than one, and such a share."""
-    least = max(_CODE_LINES_MIN, share * len(rows))
-    rows = [row for row in rows if _CODE_START.match(row)]
-    if len(rows) < _CODE_LINES_MIN:
-        return None
-    counts = [
-        (sum(sign.match(row) is not None for row in rows), media_type) for media_type, sign in _CODE
-    ]
-    count, media_type = max(counts, key=lambda pair: pair[0])
-    return ("code", media_type) if count >= least else None
+    rows = [row[:_ROW_CHARS] for row in rows[:_ROWS_MAX]]
+    sure = sum(_SURE.match(row) is not None for row in rows)
+    count, media_type = 0, ""
+    for each, sign in _TYPICAL.items():
+        found = sum(sign.match(row) is not None for row in rows)
+        if found > count:
+            count, media_type = found, each
+    share = max(share, 0 if media_type in _COMMON else _RARE_SHARE)
+    if count and count + sure >= max(_CODE_LINES_MIN, share * len(rows)):
+        relative, sign = _RELATIVES.get(media_type, ("", None))
+        is_relative = sign is not None and any(sign.match(row) for row in rows)
+        return "code", relative if is_relative else media_type
+    return ("code", "text/css") if not count and _is_style(rows) else None
+
+
+def _is_style(rows: list[str]) -> bool:
+    """Whether rows are blocks of declarations and hardly anything else."""
+    whole = sum(_ONE_LINE.match(row) is not None for row in rows)
+    blocks = sum(_BLOCK.match(row) is not None for row in rows)
+    declared = sum(_DECLARATION.match(row) is not None for row in rows)
+    ends = sum(row.strip() == "}" for row in rows)
+    is_all = whole + blocks + declared + ends >= _STYLE_SHARE * len(rows)
+    return is_all and (whole > 0 or min(blocks, declared) > 0)

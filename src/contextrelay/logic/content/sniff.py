@@ -6,7 +6,6 @@ Rule: conservative. A guess needs signs that ordinary prose does not have; else 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -17,8 +16,10 @@ from contextrelay.logic.content.language import (
     language,
     shebang,
     without_comments,
+    without_strings,
     without_traces,
 )
+from contextrelay.logic.content.separated import headed_table, plain_table
 
 _MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), ("image", "image/png")),
@@ -31,8 +32,9 @@ _MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
 _LINES_MAX = 50
 _LOG_LINES_MIN = 3
 _LOG_SHARE = 0.6
-_TABLE_LINES_MIN = 3
+_SETTINGS_LINES_MIN = 3
 _MARKDOWN_POINTS_MIN = 3
+_FRONT_POINTS = 2
 # Where the first lines are a licence or a long comment: of all lines that there are.
 _CODE_SHARE = 0.02
 
@@ -49,6 +51,7 @@ def sniff_text(head: bytes) -> Guess:
     """Distinguish kinds of text, the surest signs first."""
     text = head.decode(errors="ignore").lstrip("\ufeff \t\r\n")
     is_cut = len(head) >= HEAD_BYTES_MAX
+    text = text.replace("\r", "\n") if "\n" not in text else text  # Lines that end in an old way.
     lines = [line.rstrip("\r") for line in text.split("\n")]
     # The last line of a cut text is not whole.
     more = [line for line in (lines[:-1] if is_cut else lines) if line.strip()]
@@ -60,7 +63,7 @@ def sniff_text(head: bytes) -> Guess:
         or _markup(text)
         or _diff(text)
         or _email(lines)
-        or _headed(rows)
+        or headed_table(rows)
         or _run(more)
         or _log(rows)
         or (
@@ -69,10 +72,11 @@ def sniff_text(head: bytes) -> Guess:
             else None
         )
         or language(bare[:_LINES_MAX])
-        or _settings([row for row in more if not _ASIDE.match(row)][:_LINES_MAX])
+        or _settings(without_strings([row for row in more if not _ASIDE.match(row)])[:_LINES_MAX])
         or _markdown(rows)
-        or _table(rows)
+        or plain_table(rows)
         or _timed(rows)
+        or _timed([part.split("\n", 1)[0] for part in text.split("\n\n", _LINES_MAX)])
         or language(bare, _CODE_SHARE)
         or ("text", "text/plain")
     )
@@ -112,6 +116,7 @@ _HTML_PIECE = re.compile(
 
 
 _COMMENTS = re.compile(r"\A(?:<!(?:--(?:[^-]|-(?!->))*--|[A-Z][^<>]*)>\s*)+")
+_DECLARED = re.compile(r"<\?xml[^>]*>\s*")
 _ELEMENT = re.compile(r"<[A-Za-z_][\w:.-]*(?:\s[^<>]*)?>\s*<")
 _MARKED_SHARE = 0.6
 
@@ -136,6 +141,8 @@ def _markup(text: str) -> Guess | None:
         return "html", "text/html"
     if text.startswith("<?php"):
         return "code", "text/x-php"
+    if _COMMENTS.sub("", _DECLARED.sub("", text, count=1), count=1).startswith("<svg"):
+        return "text", "image/svg+xml"
     if text.startswith("<?xml "):
         return "text", "application/xml"
     rows = [row.lstrip() for row in text.split("\n", _LINES_MAX)[:-1] if row.strip()]
@@ -146,6 +153,7 @@ def _markup(text: str) -> Guess | None:
 
 _DIFF = re.compile(
     r"(?:diff --git \S|(?:Index: [^\n]*\n=+\n)?--- [^\n]+\n\+\+\+ [^\n]+\n@@ -\d"
+    r"|\d+(?:,\d+)?[acd]\d+(?:,\d+)?\n[<>] "
     r"|From [0-9a-f]{40} [^\n]*\nFrom: |commit [0-9a-f]{40}\b[^\n]*\n(?:Merge: [^\n]*\n)?Author: )"
 )
 _HUNK = re.compile(r"^--- [^\n]+\n\+\+\+ [^\n]+\n@@ -\d", re.MULTILINE)
@@ -235,6 +243,8 @@ _FLAT_KEY = re.compile(r"([a-z_][\w.-]*):(?:\s|$)")
 _FLAT_KEYS_MIN = 5
 _INI_SECTION = re.compile(r"\[{1,2}[\w .:\"'/@*+#-]{1,120}\]{1,2}\s*(?:[#;].*)?$")
 _INI_KEY = re.compile(r"([\w.\"'/*@:$\[\]-]{1,120})\s*=")
+# Values as TOML writes them, with their types.
+_TYPED = re.compile(r"[^=]{1,120}=\s*(?:[\"'\[{]|true\b|false\b|-?\d)")
 # Comments, and what a template has on lines of their own.
 _ASIDE = re.compile(r"\s*(?:[#;!]|\{\{|\{%)")
 _SETTINGS_SHARE = 0.9
@@ -244,7 +254,7 @@ _YAML_SHARE, _YAML_BEGUN_SHARE = 0.3, 0.1
 def _settings(rows: list[str]) -> Guess | None:
     """YAML, and `name = value` with or without sections, of rows that are no comments."""
     outer = [row for row in rows if not row[0].isspace() and row[0] not in "]})\"'"]
-    if len(outer) < _TABLE_LINES_MIN:
+    if len(outer) < _SETTINGS_LINES_MIN:
         return _yaml(rows, outer)
     sections = sum(_INI_SECTION.match(row) is not None for row in outer)
     keys = [match[1] for row in outer if (match := _INI_KEY.match(row))]
@@ -254,7 +264,8 @@ def _settings(rows: list[str]) -> Guess | None:
     # The same names in each row are a format of records; with `;` at the end it is code.
     is_code = sum(row.endswith((";", "{")) for row in outer) > len(outer) // 4
     if is_set and not is_code and len(set(keys)) > len(keys) // 2:
-        return "text", "text/x-java-properties"
+        is_typed = all(_TYPED.match(row) for row in outer)
+        return "text", "application/toml" if is_typed else "text/x-java-properties"
     return _yaml(rows, outer)
 
 
@@ -268,7 +279,7 @@ def _yaml(rows: list[str], outer: list[str]) -> Guess | None:
     # What says that it begins may be long texts for the most part.
     is_begun = bool(rows) and rows[0].startswith(("---", "%YAML"))
     share = _YAML_BEGUN_SHARE if is_begun else _YAML_SHARE
-    is_yaml = is_nested and len(found) >= max(_TABLE_LINES_MIN, share * len(rows))
+    is_yaml = is_nested and len(found) >= max(_SETTINGS_LINES_MIN, share * len(rows))
     is_flat = len(flat) >= max(_FLAT_KEYS_MIN, _SETTINGS_SHARE * len(rows))
     return ("text", "application/yaml") if is_yaml or is_flat else None
 
@@ -301,7 +312,7 @@ _MARKDOWN_STARTS: tuple[tuple[int, re.Pattern[str]], ...] = (
     (2, re.compile(r"^#{2,6} \S", re.MULTILINE)),
     (2, re.compile(r"^(?:```|~~~)", re.MULTILINE)),
     (2, re.compile(r"^\|?[ ]*:?-{3,}:?[ ]*\|", re.MULTILINE)),
-    (1, re.compile(r"^[ ]{0,3}(?:[-*+]|\d{1,3}\.) \S", re.MULTILINE)),
+    (1, re.compile(r"^[ ]{0,3}(?:[-*+]|\d{1,3}\.) {1,3}\S", re.MULTILINE)),
     (1, re.compile(r"^> \S", re.MULTILINE)),
 )
 _MARKDOWN_WITHIN: tuple[tuple[int, re.Pattern[str]], ...] = (
@@ -316,60 +327,8 @@ def _markdown(rows: list[str]) -> Guess | None:
     starts = "\n".join(row for row in rows if _MARKDOWN_START.match(row))
     text = "\n".join(rows)
     points = sum(weight for weight, sign in _MARKDOWN_WITHIN if sign.search(text))
+    if rows and rows[0] == "---" and "---" in rows[1:-1]:
+        points += _FRONT_POINTS  # Settings before the text.
     if starts:
         points += sum(weight for weight, sign in _MARKDOWN_STARTS if sign.search(starts))
     return ("markdown", "text/markdown") if points >= _MARKDOWN_POINTS_MIN else None
-
-
-_QUOTED = re.compile(r'"[^"\n]*"')
-_SEPARATORS = (
-    ("\t", "text/tab-separated-values"),
-    (",", "text/csv"),
-    (";", "text/csv"),
-    ("|", "text/csv"),
-)
-_TABLE_SHARE = 0.9
-_FEW_COLUMNS = 3
-_COLUMN = re.compile(r"[A-Za-z_@][\w .()/%#:-]{0,40}")
-
-
-def _headed(rows: list[str]) -> Guess | None:
-    """A table whose first row names its columns, whatever is in the others."""
-    if len(rows) < _TABLE_LINES_MIN:
-        return None
-    for separator, media_type in _SEPARATORS:
-        names = rows[0].split(separator)
-        if len(names) < 2 or len(set(names)) < len(names):
-            continue
-        if not all(_COLUMN.fullmatch(name.strip('"')) for name in names):
-            continue
-        widths = [_QUOTED.sub("", row).count(separator) + 1 for row in rows[1:]]
-        # Two columns may be chance: then all rows have them.
-        least = len(widths) * (1 if len(names) < _FEW_COLUMNS else _TABLE_SHARE)
-        if sum(width == len(names) for width in widths) < least:
-            continue
-        if len(names) >= _FEW_COLUMNS or not _is_prose(rows, separator):
-            return "csv", media_type
-    return None
-
-
-def _table(rows: list[str]) -> Guess | None:
-    """Lines with as many of the same separator, none of them a sentence."""
-    if len(rows) < _TABLE_LINES_MIN:
-        return None
-    rows = [_QUOTED.sub("", row) for row in rows]
-    for separator, media_type in _SEPARATORS:
-        counts = Counter(row.count(separator) for row in rows)
-        count, times = counts.most_common(1)[0]
-        # Few columns may be chance: then all rows have them.
-        is_even = count and times >= len(rows) * (1 if count < _FEW_COLUMNS else _TABLE_SHARE)
-        if is_even and (separator == "\t" or not _is_prose(rows, separator)):
-            return "csv", media_type
-    return None
-
-
-def _is_prose(rows: list[str], separator: str) -> bool:
-    text = "\n".join(rows)
-    blanks = text.count(f"{separator} ")
-    ends = sum(row.endswith((".", ";", "{")) for row in rows)
-    return blanks > text.count(separator) // 2 or ends > len(rows) // 2
