@@ -241,6 +241,21 @@ def test_what_has_no_name_is_known_by_its_content() -> None:
     assert outlined(table, "").kind == "table"
 
 
+def test_without_a_name_what_goes_on_behind_a_line_hides_no_kind() -> None:
+    """Promise L1: long values of settings, and what stands before a document."""
+    properties = "".join(
+        f"Part{n}.about=A text \\\nthat goes on: here, \\\nand ends.\n" for n in range(9)
+    )
+    toml = (
+        'title = "x"\nabout = """\nA long text, which\nhas lines.\n"""\n[part]\nsize = 1\nto = 2\n'
+    )
+    document = "---\nc: somebody\nTitle: a\n---\n# NAME\n\nIt is a text.\n\n# MORE\n\nText.\n"
+
+    assert "9 keys" in outlined(properties, "").text
+    assert "[part]:6, size = 1" in outlined(toml, "").text
+    assert outlined(document, "").kind == "markdown"
+
+
 def test_sections_that_repeat_are_shown_once_with_their_keys() -> None:
     """Promise L1."""
     body = "".join(f'[[package]]\nname = "p{n}"\nversion = "{n}"\n\n' for n in range(600))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.logic.outline.drawing import outlined
 
 HEADS = (
@@ -133,3 +135,69 @@ def test_a_few_messages_are_whole_before_other_lines_are_shown() -> None:
     text = outlined("\n".join(plain), "a.log", tokens_max=300).text
 
     assert all(f": {each}and gave up" in text for each in said)
+
+
+def test_the_end_of_a_short_message_has_what_stands_before_it() -> None:
+    """Promise L1: the last 50 characters of each line, also where loggers alone differ."""
+    head = "2026-01-05 10:00:00,123"
+    lines = [f"{head} INFO [main] org.example.Master: {n} went well" for n in range(300)]
+    lines[40] = f"{head} ERROR [main] org.example.store.Writer: gave up"
+    lines[90] = f"{head} ERROR [main] org.example.store.Reader: gave up"
+    text = outlined("\n".join(lines), "a.log").text
+
+    assert "error lines: 2, 2 kinds:" in text
+    assert lines[40][-50:] in text
+    assert lines[90][-50:] in text
+
+
+def test_errors_and_warnings_share_the_room() -> None:
+    """Promise L1: of a few errors and a few warnings none is left out."""
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+    long = "which takes a while to say, because it is long " * 3
+    lines = [f"2026-01-05 10:00:00 INFO api: {n} went well" for n in range(300)]
+    lines += [f"2026-01-05 10:00:00 ERROR api: {long}and ends with {word}" for word in words]
+    lines += [f"2026-01-05 10:00:00 WARN api: {long}but went on to {word}" for word in words]
+    text = outlined("\n".join(lines), "a.log").text
+
+    assert all(f"and ends with {word}" in text for word in words)
+    assert all(f"but went on to {word}" in text for word in words)
+
+
+def test_what_wrote_the_lines_may_stand_before_the_time() -> None:
+    """Promise L1."""
+    lines = [f"update-links 2026-01-05 10:00:{n % 60:02}: link {n} was made" for n in range(99)]
+    text = outlined("\n".join(lines), "a.log").text
+
+    assert "each line: update-links 2026-01-05 10:00:00: <message>" in text
+    assert "x99 1: link 0 was made" in text
+
+
+def test_without_a_name_a_log_is_known_by_its_levels_too() -> None:
+    """Promise L1: also by times that only the first line of each entry has."""
+    levels = "\n".join(f"<at> | INFO  | part {n} began | app.Main" for n in range(60))
+    statement = "statement:\n\tselect\n\t  a,\n\t  b\n\tfrom c"
+    several = "\n".join(
+        f"2026-01-05 10:00:{n}.1 CEST [{n}] LOG:  {statement}" for n in range(10, 60)
+    )
+
+    assert outlined(levels, "").kind == "log"
+    assert outlined(several, "").kind == "log"
+    assert (
+        outlined("A line with ERROR failed.\n\nOthers did not,\nI think.\n" * 9, "").kind == "text"
+    )
+
+
+def test_errors_of_a_log_of_records_are_shown() -> None:
+    """Promise L1: after the shape; also where a record takes several lines."""
+    quiet = [json.dumps({"level": "info", "message": f"went well {n}"}) for n in range(99)]
+    loud = json.dumps({"level": "ERROR", "message": "the disk is full, and nothing was kept"})
+    stacked = loud.replace("}", ', "trace": ["a",\n"b"]}')
+
+    lines = outlined("\n".join([*quiet, loud, *quiet]), "a.jsonl").text
+    text = outlined("\n".join([stacked, *quiet, stacked.replace("disk", "tape")]), "").text
+
+    assert "error lines: 1, 1 kinds:\n100: " in lines
+    assert 'the disk is full, and nothing was kept"}' in lines
+    assert "JSON: 101 documents, 103 lines" in text
+    assert "error lines: 2, 2 kinds:" in text
+    assert 'the tape is full, and nothing was kept", "trace": ["a",' in text

@@ -5,6 +5,7 @@ Rule: conservative. A guess needs signs that ordinary prose does not have; else 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
@@ -16,10 +17,10 @@ from contextrelay.logic.content.language import (
     language,
     shebang,
     without_comments,
-    without_strings,
     without_traces,
 )
 from contextrelay.logic.content.separated import headed_table, plain_table
+from contextrelay.logic.content.settings import settings
 
 _MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), ("image", "image/png")),
@@ -32,7 +33,6 @@ _MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
 _LINES_MAX = 50
 _LOG_LINES_MIN = 3
 _LOG_SHARE = 0.6
-_SETTINGS_LINES_MIN = 3
 _MARKDOWN_POINTS_MIN = 3
 _FRONT_POINTS = 2
 # Where the first lines are a licence or a long comment: of all lines that there are.
@@ -72,7 +72,7 @@ def sniff_text(head: bytes) -> Guess:
             else None
         )
         or language(bare[:_LINES_MAX])
-        or _settings(without_strings([row for row in more if not _ASIDE.match(row)])[:_LINES_MAX])
+        or settings(more)
         or _markdown(rows)
         or plain_table(rows)
         or _timed(rows)
@@ -94,7 +94,17 @@ def _json(text: str, rows: list[str], is_cut: bool) -> Guess | None:
         return "json", "application/json"
     if len(rows) > 1 and all(row.startswith("{") and _is_json(row) for row in rows):
         return "json", "application/x-ndjson"
-    return ("json", "application/json") if is_cut and _JSON_START.match(text) else None
+    is_begun = _JSON_START.match(text) is not None and (is_cut or _is_first(text))
+    return ("json", "application/json") if is_begun else None
+
+
+def _is_first(text: str) -> bool:
+    """Whether another document follows the first."""
+    try:
+        end = json.JSONDecoder().raw_decode(text)[1]
+    except (ValueError, RecursionError):
+        return False
+    return text[end:].lstrip().startswith(text[0])
 
 
 def _is_json(text: str) -> bool:
@@ -236,60 +246,14 @@ def _log(rows: list[str]) -> Guess | None:
     return ("log", "text/x-log") if hits >= _LOG_LINES_MIN else None
 
 
-# What stands at the start of a line in YAML: nothing but a key, an entry or a mark.
-_YAML_ROW = re.compile(r"---|%YAML|\.\.\.|- |-$|[\w.\"'/$@-][\w .\"'/$@-]{0,80}:(?:\s|$)|[\]}]")
-_YAML_KEY = re.compile(r"( *)(?:- )*[\w.\"'/$@-]{1,80}:(?:\s|$)")
-_FLAT_KEY = re.compile(r"([a-z_][\w.-]*):(?:\s|$)")
-_FLAT_KEYS_MIN = 5
-_INI_SECTION = re.compile(r"\[{1,2}[\w .:\"'/@*+#-]{1,120}\]{1,2}\s*(?:[#;].*)?$")
-_INI_KEY = re.compile(r"([\w.\"'/*@:$\[\]-]{1,120})\s*=")
-# Values as TOML writes them, with their types.
-_TYPED = re.compile(r"[^=]{1,120}=\s*(?:[\"'\[{]|true\b|false\b|-?\d)")
-# Comments, and what a template has on lines of their own.
-_ASIDE = re.compile(r"\s*(?:[#;!]|\{\{|\{%)")
-_SETTINGS_SHARE = 0.9
-_YAML_SHARE, _YAML_BEGUN_SHARE = 0.3, 0.1
-
-
-def _settings(rows: list[str]) -> Guess | None:
-    """YAML, and `name = value` with or without sections, of rows that are no comments."""
-    outer = [row for row in rows if not row[0].isspace() and row[0] not in "]})\"'"]
-    if len(outer) < _SETTINGS_LINES_MIN:
-        return _yaml(rows, outer)
-    sections = sum(_INI_SECTION.match(row) is not None for row in outer)
-    keys = [match[1] for row in outer if (match := _INI_KEY.match(row))]
-    is_set = len(keys) + sections >= _SETTINGS_SHARE * len(outer) and len(keys) > 1
-    if is_set and sections:
-        return "text", "application/toml"
-    # The same names in each row are a format of records; with `;` at the end it is code.
-    is_code = sum(row.endswith((";", "{")) for row in outer) > len(outer) // 4
-    if is_set and not is_code and len(set(keys)) > len(keys) // 2:
-        is_typed = all(_TYPED.match(row) for row in outer)
-        return "text", "application/toml" if is_typed else "text/x-java-properties"
-    return _yaml(rows, outer)
-
-
-def _yaml(rows: list[str], outer: list[str]) -> Guess | None:
-    found = [match for row in rows if (match := _YAML_KEY.match(row)) is not None]
-    if not all(_YAML_ROW.match(row) for row in outer):
-        return None
-    # One level of `name: value` alone may be headers, or a dialogue.
-    is_nested = len({len(match[1]) for match in found}) > 1
-    flat = {match[1] for row in rows if (match := _FLAT_KEY.match(row))}
-    # What says that it begins may be long texts for the most part.
-    is_begun = bool(rows) and rows[0].startswith(("---", "%YAML"))
-    share = _YAML_BEGUN_SHARE if is_begun else _YAML_SHARE
-    is_yaml = is_nested and len(found) >= max(_SETTINGS_LINES_MIN, share * len(rows))
-    is_flat = len(flat) >= max(_FLAT_KEYS_MIN, _SETTINGS_SHARE * len(rows))
-    return ("text", "application/yaml") if is_yaml or is_flat else None
-
-
 # A clock with its date, wherever a line has it in its first part.
 _TIMED = re.compile(
     r"(?:\d{2,4}[-/.]\d\d(?:[-/.]\d\d)?|[A-Z][a-z]{2} [ \d]?\d|\d\d/[A-Z][a-z]{2}/\d{4})[T :,_-]+"
     r"\d\d[:.]\d\d[:.]\d\d|(?<!\d)\d{6} \d{6}(?!\d)|\b\d\d:\d\d:\d\d[.,]\d"
 )
 _TIMED_CHARS = 90
+# Of all lines, so many begin an entry at the least.
+_BEGUN_SHARE = 0.1
 
 
 def _timed(rows: list[str]) -> Guess | None:
@@ -299,10 +263,26 @@ def _timed(rows: list[str]) -> Guess | None:
 
 def is_timed(lines: Sequence[str], share: float = 0.4) -> bool:
     """Whether so many lines have a time in their first part; some of them are looked at."""
-    step = max(1, len(lines) // 200)
-    sample = lines[::step]
-    hits = sum(_TIMED.search(line, 0, _TIMED_CHARS) is not None for line in sample)
-    return hits >= max(_LOG_LINES_MIN, share * len(sample))
+    return _share_of(lines, _TIMED) >= share
+
+
+_LEVELLED = re.compile(
+    r"(?<![\w.=/-])(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|FATAL|CRITICAL)(?![\w.=/-])"
+)
+
+
+def is_levelled(lines: Sequence[str]) -> bool:
+    """Whether most lines have a level in their first part, as where a time has no known form."""
+    return _share_of(lines, _LEVELLED) >= _LOG_SHARE
+
+
+def _share_of(lines: Sequence[str], sign: re.Pattern[str]) -> float:
+    """How many lines have a sign in their first part, of those that go on with no other before."""
+    sample = lines[:: max(1, len(lines) // 200)]
+    begun = [line for line in sample if line[:1] not in ("", " ", "\t", "}")]
+    hits = sum(sign.search(line, 0, _TIMED_CHARS) is not None for line in begun)
+    is_enough = hits >= max(_LOG_LINES_MIN, _BEGUN_SHARE * len(sample))
+    return hits / len(begun) if is_enough else 0.0
 
 
 # Signs of Markdown with their weight: those at the start of a line, those within one. A `# heading`

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
 from contextrelay.logic.content.error_lines import is_error_line
-from contextrelay.logic.content.sniff import is_timed, sniff_text
+from contextrelay.logic.content.sniff import is_levelled, is_timed, sniff_text
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, fit
 from contextrelay.logic.slicing.source import is_binary
@@ -74,12 +74,21 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
         source = source.read_as(media_type)
     if kind in ("text", "log", "tool_output") and (run := _by(source, "test_run")):
         return run
-    if kind == "text" and is_timed(source.short_lines):
+    if _is_log(source, kind):
         kind = "log"  # Its first lines do not show it.
     drawn = _tool_output(source) if kind == "tool_output" else _first(source, _MODULES[kind])
     drawn = drawn or _by(source, "text")
     assert drawn is not None
     return drawn
+
+
+def _is_log(source: Source, kind: ArtifactType) -> bool:
+    """Whether a text that nothing else is known of has lines as logs have them."""
+    lines = source.short_lines
+    if kind != "text":
+        return False
+    is_plain = source.media_type == "text/plain" and _says_nothing(source.name)
+    return is_timed(lines) or (is_plain and is_levelled(lines))
 
 
 def _says_nothing(name: str) -> bool:

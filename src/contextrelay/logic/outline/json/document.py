@@ -7,15 +7,19 @@ read.
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from collections.abc import Sequence
+from typing import Any, cast
 
 import msgspec
 
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.json.broken import unreadable
+from contextrelay.logic.outline.json.levels import trouble
 from contextrelay.logic.outline.json.shape import Shape
 from contextrelay.logic.outline.json.values import objects_of
 from contextrelay.logic.outline.layout import Drawn
+from contextrelay.logic.outline.log.lines import whole_lines
 
 _NOT_READ = (msgspec.DecodeError, RecursionError, UnicodeError)
 
@@ -28,7 +32,7 @@ def draw(source: Source) -> Drawn | None:
     try:
         value = read(source)
     except ValueError:
-        return unreadable(source)
+        return _several(source) or unreadable(source)
     shape = Shape()
     shape.whole(source.measure(), value)
     return Drawn("json", shape.pieces, _pointer(value), shape.left_out, shape.names)
@@ -57,11 +61,13 @@ def _json_lines(source: Source) -> Drawn | None:
     if not named and not (len(lines) > 1 and _is_document(lines[0]) and _is_document(lines[1])):
         return None
     values: list[Any] = []
+    numbers: list[int] = []
     bad: list[int] = []
     decode = msgspec.json.Decoder().decode
     for number, line in enumerate(lines, 1):
         try:
             values.append(decode(line))
+            numbers.append(number)
         except _NOT_READ:
             if line.strip():
                 bad.append(number)
@@ -72,8 +78,51 @@ def _json_lines(source: Source) -> Drawn | None:
     if bad:
         some = ", ".join(map(str, bad[:5]))
         shape.add(1, f"lines that are no JSON: {len(bad)} (at {some})")
-    shape.elements(values, 1)
+    _records(shape, lines, values, numbers)
     return Drawn("json lines", shape.pieces, "--lines 1:5", shape.left_out, shape.names)
+
+
+_BLANK = re.compile(r"\s*")
+_DOCUMENTS_MAX = 200_000
+
+
+def _several(source: Source) -> Drawn | None:
+    """Documents one after the other, each on several lines, as far as they can be read."""
+    text = source.text
+    values: list[Any] = []
+    numbers: list[int] = []
+    decode = json.JSONDecoder().raw_decode
+    at, line = 0, 1
+    while len(values) < _DOCUMENTS_MAX:
+        start = cast("re.Match[str]", _BLANK.match(text, at)).end()
+        line += text.count("\n", at, start)
+        if text[start : start + 1] not in ("{", "["):
+            break
+        try:
+            value, at = decode(text, start)
+        except (ValueError, RecursionError):
+            break
+        values.append(value)
+        numbers.append(line)
+        line += text.count("\n", start, at)
+    if len(values) < 2:
+        return None
+    rest = text[at:].strip()
+    partly = f", read up to line {line}" if rest else ""
+    shape = Shape()
+    shape.add(0, f"JSON: {len(values)} documents, {source.measure()}{partly}")
+    _records(shape, source.lines, values, numbers)
+    return Drawn("json", shape.pieces, "--lines 1:41", shape.left_out, shape.names)
+
+
+def _records(
+    shape: Shape, lines: Sequence[str], values: Sequence[Any], numbers: Sequence[int]
+) -> None:
+    """Documents by what they have in common, and the lines of those that report trouble."""
+    shape.elements(values, 1)
+    for noun, found in zip(("error", "warning"), trouble(values), strict=True):
+        there = [numbers[index] for index in found if numbers[index] <= len(lines)]
+        shape.pieces += whole_lines(noun, lines, there)
 
 
 def _is_document(line: str) -> bool:

@@ -44,6 +44,8 @@ _TIME = re.compile(
     r"[\[(]?(?:[\w.-]{1,20}=)?\"?\d[\d:.,/T+Z_-]*\"?[\])]?"
     r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec),?"
 )
+_DATE_OR_CLOCK = re.compile(r"[\[(<]?\d+[:/-]\d[\d:.,/T+Z_-]*[\])>:,]*")
+_BEFORE_MAX = 2
 _MARK = re.compile(r"[-:|*>]{1,3}")
 _BRACKETED = re.compile(r"[\[(<].*")
 _NAMED = re.compile(r"[\w$./@()<>\[\]#-]{1,120}:|[A-Za-z_][\w$]*(?:[./][\w$]+)+:?")
@@ -139,7 +141,7 @@ def _level_column(rows: Sequence[Sequence[str]]) -> int | None:
 
 def _head_width(rows: Sequence[Sequence[str]]) -> int:
     """How many columns are time, numbers and the like; with names behind them if all have one."""
-    width = 0
+    width = _before_time(rows)
     while width < _COLUMNS_MAX and (
         _share(rows, width, _TIME) >= _HEAD_SHARE
         or _share(rows, width, _MARK) >= _HEAD_SHARE
@@ -156,6 +158,17 @@ def _head_width(rows: Sequence[Sequence[str]]) -> int:
         if len(seen) > max(3, len(rows) // 20):
             break
     return width
+
+
+def _before_time(rows: Sequence[Sequence[str]]) -> int:
+    """How many columns stand before a time: names that are nearly always the same; 0 if none."""
+    for at in range(_BEFORE_MAX + 1):
+        if _share(rows, at, _DATE_OR_CLOCK) >= _HEAD_SHARE:
+            return at
+        seen = Counter(row[at] for row in rows if len(row) > at)
+        if len(seen) > max(3, len(rows) // 20):
+            break
+    return 0
 
 
 def _after(rows: Sequence[Sequence[str]], at: int) -> list[str]:

@@ -47,6 +47,8 @@ _KINDS_SHOWN_MAX = 200
 _WHOLE_MAX, _HALF_MAX, _HALF_CHARS = 3, 8, 120
 # More kinds of trouble than this are put together by more than their numbers.
 _TROUBLE_KINDS_MAX = 40
+_WHOLE_KINDS_MAX = 15
+_WHOLE_LINES_MAX = 5_000
 _RANK_FIRST, _RANK_MORE, _RANK_PLAIN, _RANK_NEXT = 1, 2, 3, 4
 
 
@@ -65,7 +67,7 @@ def draw(source: Source) -> Drawn | None:
     if gathered.levels:
         counts = ", ".join(f"{name} {count}" for name, count in gathered.levels.most_common())
         pieces.append(Piece(0, (f"levels: {counts}",)))
-    errors = _by_kind(gathered.errors)
+    errors, warnings = _by_line(gathered.errors), _by_line(gathered.warnings)
     traces = exceptions(source)
     heads = {each.line: each for each in traces.kinds}
     # A line that only says what was thrown is shown with its frame, and not twice.
@@ -74,10 +76,10 @@ def draw(source: Source) -> Drawn | None:
         for each in errors
         if each.line not in traces.frames and not is_shown(heads.get(each.line), each.text)
     ]
-    pieces += _trouble("error", errors, shown, lines, shared)
+    chars_min = _shortest_chars(len(shown) + len(warnings))
+    pieces += _trouble("error", errors, shown, chars_min, lines, shared)
     pieces += drawn(traces)
-    warnings = _by_kind(gathered.warnings)
-    pieces += _trouble("warning", warnings, warnings)
+    pieces += _trouble("warning", warnings, warnings, chars_min)
     plain = [each for each in gathered.plain if each.line not in traces.frames]
     plain = _merged(_by_kind(plain))
     plain.sort(key=lambda each: (-each.count, each.line))
@@ -92,6 +94,14 @@ def draw(source: Source) -> Drawn | None:
     left_out = max(0, len(plain) - _KINDS_SHOWN_MAX)
     first = errors[0].line if errors else 1
     return Drawn("log", pieces, f"--lines {max(1, first - 5)}:{first + 6}", left_out)
+
+
+def whole_lines(noun: str, lines: Sequence[str], numbers: Sequence[int]) -> list[Piece]:
+    """Lines of trouble by kinds, each as a whole: for records, whose shape comes before them."""
+    some = [(number, lines[number - 1]) for number in numbers[:_WHOLE_LINES_MAX]]
+    kinds = _by_kind([_Message(number, line, 1, number, line) for number, line in some])
+    pieces = _trouble(noun, kinds, kinds, _shortest_chars(len(kinds)))
+    return [Piece(piece.rank + _RANK_NEXT, piece.forms, piece.glue) for piece in pieces]
 
 
 def _example(lines: Sequence[str], shared: Format) -> str:
@@ -176,10 +186,21 @@ def _by_kind(messages: Sequence[_Message]) -> list[_Message]:
     return kinds if len(kinds) <= _TROUBLE_KINDS_MAX else _grouped(kinds, _VARYING)
 
 
-def _grouped(messages: Sequence[_Message], varying: re.Pattern[str]) -> list[_Message]:
+def _by_line(messages: Sequence[_Message]) -> list[_Message]:
+    """As `_by_kind`; where they are few, the same words of another logger are another kind."""
+    kinds = _grouped(messages, _NUMBERS, is_tail=True)
+    return kinds if len(kinds) <= _WHOLE_KINDS_MAX else _by_kind(messages)
+
+
+def _grouped(
+    messages: Sequence[_Message], varying: re.Pattern[str], is_tail: bool = False
+) -> list[_Message]:
     kinds: dict[str, _Message] = {}
     for each in messages:
         key = varying.sub("*", each.text[:_KEY_CHARS])
+        if is_tail and len(key) < _TAIL_CHARS:
+            head = varying.sub("*", each.line_text[: each.start])
+            key += head[len(key) - _TAIL_CHARS :]
         kind = kinds.get(key)
         if kind is None:
             kinds[key] = copy(each)
@@ -215,6 +236,7 @@ def _trouble(
     noun: str,
     kinds: Sequence[_Message],
     shown: Sequence[_Message],
+    chars_min: int,
     lines: Sequence[str] = (),
     shared: Format | None = None,
 ) -> list[Piece]:
@@ -229,7 +251,7 @@ def _trouble(
         rank = _RANK_FIRST if is_first else _RANK_MORE
         head = f"{each.line} x{each.count}" if each.count > 1 else f"{each.line}"
         full = f"{head}, last {each.last}" if each.count > 1 else head
-        short = f"{head}: {each.ended(_shortest_chars(len(shown)))}"
+        short = f"{head}: {each.ended(chars_min)}"
         pieces.append(Piece(rank, (short, f"{full}: {each.ended(_MESSAGE_CHARS)}")))
         # The lines before and after, if nothing else needs the room.
         for number in (each.line - 1, each.line + 1):
