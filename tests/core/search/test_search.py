@@ -294,3 +294,15 @@ def test_an_index_belongs_to_its_tenant(tmp_path: Path) -> None:
     assert len(paths) == 3
     assert all(path is not None and path.parent == tmp_path for path in paths)
     stores.engine.close()
+
+
+def test_a_word_far_behind_is_found_in_its_ref() -> None:
+    """Promise L3: also within a long string, and behind what the index knows."""
+    core = local(Clock())
+    long = pushed(core, '{"a": "' + "z" * 1_500_000 + ' tailword"}', name="a.json")
+    longer = pushed(core, "zq " * 1_500_000 + "farword\n", name="a.txt")
+
+    assert "tailword" in core.ask(Search("tailword", ref=long)).hits[0].snippet
+    assert "farword" in core.ask(Search("farword", ref=longer)).hits[0].snippet
+    notes = core.ask(Search("nowhere", ref=longer)).notes
+    assert any("only its first part is searched" in note for note in notes)

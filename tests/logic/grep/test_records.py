@@ -271,8 +271,21 @@ def test_where_there_are_too_many_matches_for_records_the_answer_says_so() -> No
     assert not answer.is_complete
     assert answer.notes == (
         "00000000: looked at by lines, not by records: more than 100,000 matches",
+        "00000000: places in long lines are counted, not records",
     )
     assert answer.left_out.startswith("at least")
+
+
+def test_in_one_line_of_more_than_two_mebibytes_places_are_counted_and_it_is_said() -> None:
+    """Promise L3: a count is that of all, or the answer says that it is not."""
+    parts = json.dumps([{"id": f"rec-{n}", "city": "a" * 30} for n in range(40_000)])
+    one_line = found(parts, ("city",))
+    lines = found(parts.replace("},", "},\n"), ("city",))
+
+    assert 0 < one_line.count < 40_000
+    assert not one_line.is_complete
+    assert one_line.notes == ("00000000: places in long lines are counted, not records",)
+    assert (lines.count, lines.is_complete, lines.notes) == (40_000, True, ())
 
 
 def test_a_long_line_in_the_middle_is_ranked_by_all_of_it() -> None:

@@ -30,10 +30,13 @@ _HEAD_TOKENS = 4
 
 
 def exact_hits(
-    stores: Stores, artifact: Artifact, query: str, tokens_max: int, score: float
+    stores: Stores, artifact: Artifact, query: str, tokens_max: int, score: float, is_any: bool
 ) -> list[Hit]:
-    """The best places in a body that have all words of a query; none where there is no such."""
-    wanted = _words(query)
+    """The best places in a body that have all words of a query; none where there is no such.
+
+    `is_any`: a single word is looked for too, because the index does not know all of the body.
+    """
+    wanted = _words(query, is_any)
     if not wanted:
         return []
     until_s = time.monotonic() + SEARCH_EXACT_S_MAX
@@ -61,13 +64,15 @@ def exact_hits(
     ]
 
 
-def _words(query: str) -> tuple[str, ...]:
-    """The words as they are written; none where only one is there that is no name or number."""
+def _words(query: str, is_any: bool) -> tuple[str, ...]:
+    """The words as they are written; none where only one is there that is no name or number,
+    unless any will do."""
     words = [word for word in (_ENDS.sub("", word) for word in query.split()) if word]
     kept = [word for word in dict.fromkeys(words) if word.lower() not in STOP_WORDS]
     if len(kept) == 1 < len(words) <= _WORDS_FEW and not _NAME.search(kept[0]):
         kept = list(dict.fromkeys(words))  # Two common words say more than one.
-    if not 0 < len(kept) <= GREP_PATTERNS_MAX or (len(kept) == 1 and not _NAME.search(kept[0])):
+    is_alone = len(kept) == 1 and not is_any and not _NAME.search(kept[0])
+    if not 0 < len(kept) <= GREP_PATTERNS_MAX or is_alone:
         return ()
     return tuple(kept)
 

@@ -90,10 +90,15 @@ class HitList:
             self.repeated += 1  # The same bytes were pushed twice: the newest is shown.
             return True
         self._shown.add(same)
-        if text.is_cut and artifact.ref not in self._noted:
-            self._noted.add(artifact.ref)
-            self.notes.append(f"{artifact.ref} is long: only its first part is searched; grep it")
+        if text.is_cut:
+            self.note_cut(artifact.ref)
         return self.add_hit(self._hit(each), artifact)
+
+    def note_cut(self, ref: str) -> None:
+        """Note that not all of a ref is searched."""
+        if ref not in self._noted:
+            self._noted.add(ref)
+            self.notes.append(f"{ref} is long: only its first part is searched; grep it")
 
     def add_hit(self, hit: Hit, artifact: Artifact) -> bool:
         """Add what is a hit already; False if it does not fit any more."""

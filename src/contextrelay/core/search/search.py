@@ -54,9 +54,12 @@ def search(stores: Stores, verb: Search, body: Body) -> Hits:
     if verb.ref is not None:
         best = max((each.score for each in asked.seen), default=0.0)
         artifact = live(stores, verb.ref)
-        exact = exact_hits(stores, artifact, verb.query, verb.tokens_max, best + 1)
+        is_unknown = asked.is_cut and not asked.seen
+        exact = exact_hits(stores, artifact, verb.query, verb.tokens_max, best + 1, is_unknown)
         for hit in exact[: verb.limit]:
             hits.add_hit(hit, artifact)
+        if is_unknown and not exact:
+            hits.note_cut(artifact.ref)
     for each in asked.seen:
         if len(hits.hits) >= verb.limit or not hits.add(each):
             break
@@ -117,6 +120,8 @@ class Asked:
         """What may be shown, best first."""
         self.ignored: tuple[str, ...] = ()
         self.found = self.looked_at = 0
+        self.is_cut = False
+        """Whether only the first part of the one ref is in the index."""
         self._ranking: Ranking | None = None
         for _ in range(SEARCH_ROUNDS_MAX):
             # What is gone leaves the index, and its place to others.
@@ -133,6 +138,8 @@ class Asked:
         try:
             with self._index.reading() as view:
                 spans = _spans(self._stores, view, self._thread, self._ref)
+                text = reads.text_by_ref(view, self._ref) if self._ref is not None else None
+                self.is_cut = text is not None and text.is_cut
                 now_ms = self._stores.now_ms()
                 # All that a limited key gets is made of what it may see, scores too.
                 ranking = rank(view, self._stems, spans, now_ms, candidates, self._is_limited)

@@ -221,6 +221,8 @@ class Seeker:
         """Set by the caller: from then on lines with one of several texts are counted only."""
         self.needs_words = False
         """Set with it: except those that have it as a whole word."""
+        self.has_places = False
+        """Whether some of what was counted are places in lines that are longer than is shown."""
         self.is_complete = True
         """False once the time was over, or the matches were too many, before the end."""
 
@@ -278,7 +280,7 @@ class Seeker:
                 first, last = _shown_span(raw, start, stop, line_start, line_stop)
                 until = max(stop, last)
                 place = until if until < line_stop else line_stop + 1
-                is_folded = True
+                is_folded = self.has_places = True
             else:
                 first, last, until, is_folded = line_start, line_stop, line_stop, False
                 place = line_stop + 1

@@ -18,7 +18,6 @@ from contextrelay.limits import (
     GREP_UNCOUNTED_BYTES_MAX,
     GREP_UNCOUNTED_BYTES_MIN,
     LINE_MARK_BYTES,
-    MATCH_BYTES_SHOWN,
     PIECE_TOKENS_MAX,
 )
 from contextrelay.logic.grep.gathered import SHORT_REF_CHARS, Gathered, Wanted
@@ -127,7 +126,9 @@ def _found_records(
     )
     found = by_records(asked, body)
     if found.found is None:
-        _note_lines(source, body, found.why, gathered)
+        if found.why:
+            short = source.ref[:SHORT_REF_CHARS]
+            gathered.notes.append(f"{short}: looked at by lines, not by records: {found.why}")
         return False
     gathered.looked_at += 1
     shown_before = len(gathered.matches)
@@ -145,14 +146,13 @@ def _match(ref: str, each: Record) -> Match:
     return Match(ref=ref, line=each.line, offset=each.offset, text=each.text, pointer=each.pointer)
 
 
-def _note_lines(source: Source, body: bytes, why: str, gathered: Gathered) -> None:
-    """Note that lines are looked at where there may be records."""
-    if why:
+def _note_places(source: Source, gathered: Gathered) -> None:
+    """Note, of what may have records, that what was counted are places in long lines."""
+    head = source.bytes_of(0, min(_HEAD_BYTES, source.size_bytes))
+    if structured_type(source.type, source.media_type, head) is not None:
+        gathered.is_counted = False
         short = source.ref[:SHORT_REF_CHARS]
-        gathered.notes.append(f"{short}: looked at by lines, not by records: {why}")
-        # Of lines longer than is shown, what is counted is places and no records.
-        is_long = len(body) > MATCH_BYTES_SHOWN * (body.count(b"\n") + 1)
-        gathered.is_counted = gathered.is_counted and not is_long
+        gathered.notes.append(f"{short}: places in long lines are counted, not records")
 
 
 def _in_json(wanted: Wanted) -> Any:
@@ -184,6 +184,8 @@ def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:
             seeker.needs_words = gathered.needs_words
         else:
             seeker.is_enough = not gathered.takes(gathered.match(source, hit))
+    if seeker.has_places:
+        _note_places(source, gathered)
     _count(source, seeker.count, shown_before, gathered)
 
 

@@ -142,7 +142,8 @@ def _between_words(line: str, start: int, stop: int) -> Iterator[tuple[int, int]
 
 
 # A string, which is a key where a colon follows, or what opens, parts or closes.
-_SIGN = re.compile(r'("(?:[^"\\]|\\.)*")\s*(:)?|[\[\]{},]')
+# What was taken is not given back: to remember each character of a long string takes much memory.
+_SIGN = re.compile(r'("(?:[^"\\]++|\\.)*+")\s*(:)?|[\[\]{},]')
 _DEPTH_MAX = 3
 
 Span = tuple[int, int, str | None]
