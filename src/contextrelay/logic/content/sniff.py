@@ -21,6 +21,7 @@ from contextrelay.logic.content.language import (
 )
 from contextrelay.logic.content.separated import headed_table, plain_table
 from contextrelay.logic.content.settings import settings
+from contextrelay.logic.content.source import without_colours
 
 _MAGIC: tuple[tuple[re.Pattern[bytes], Guess], ...] = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), ("image", "image/png")),
@@ -50,6 +51,7 @@ def sniff_binary(head: bytes) -> Guess:
 def sniff_text(head: bytes) -> Guess:
     """Distinguish kinds of text, the surest signs first."""
     text = head.decode(errors="ignore").lstrip("\ufeff \t\r\n")
+    text = without_colours(text)
     is_cut = len(head) >= HEAD_BYTES_MAX
     text = text.replace("\r", "\n") if "\n" not in text else text  # Lines that end in an old way.
     lines = [line.rstrip("\r") for line in text.split("\n")]
@@ -195,7 +197,7 @@ def _email(lines: list[str]) -> Guess | None:
     return ("email", "message/rfc822") if is_mail else None
 
 
-# Lines by which pytest, unittest, go, cargo, jest and TAP say where they are.
+# Lines by which pytest, unittest, go, cargo, jest, TAP, vitest and mocha say where they are.
 _RUN_LINE = re.compile(
     r"""(?:
         =+[ ](?:test[ ]session[ ]starts|FAILURES|ERRORS|X?PASSES|XFAILURES|warnings[ ]summary
@@ -205,10 +207,11 @@ _RUN_LINE = re.compile(
         |running[ ]\d+[ ]tests?
         |(?:PASS|FAIL)[ ]{1,2}\S+\.(?:test|spec)\.[cm]?[jt]sx?(?:[ ]\([\d.]+[ ]m?s\))?
         |TAP[ ]version[ ]\d+
+        |[ ]+(?:RUN[ ]+v\d[\d.]*|Test[ ]Files[ ]+\d+)[ ].*
+        |[ ]+\d+[ ](?:passing[ ]\([\d.]+m?s\)|failing)
     )\s*""",
     re.VERBOSE,
 )
-COLOURS = re.compile(r"\x1b\[[\d;]*m")
 # Behind these such a line is quoted.
 _DOCUMENT = ("```", "~~~", "## ")
 
@@ -218,8 +221,7 @@ def _run(rows: list[str]) -> Guess | None:
     for index, row in enumerate(rows):
         if row.startswith(_DOCUMENT):
             return None
-        text = COLOURS.sub("", row) if "\x1b" in row else row
-        if _RUN_LINE.fullmatch(text):
+        if _RUN_LINE.fullmatch(row):
             return None if language(without_comments(rows[:index])) else ("log", "text/x-log")
     return None
 

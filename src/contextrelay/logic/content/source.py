@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,13 @@ class Source:
     def read_as(self, media_type: str) -> Source:
         """The same body, taken for something else."""
         return Source(self.body, self.text, media_type, self.name, self.size_bytes)
+
+    def plain(self) -> Source:
+        """The same body without the colours of a terminal; its lines are the same."""
+        text = without_colours(self.text)
+        if text is self.text:
+            return self
+        return Source(self.body, text, self.media_type, self.name, self.size_bytes)
 
     @property
     def is_text(self) -> bool:
@@ -71,6 +79,14 @@ class Source:
         if self.line_count > OUTLINE_LINES_MAX:
             partly = f", outlined: the first {OUTLINE_LINES_MAX} lines"
         return f"{_counted(self.line_count, 'line')}, {self.size_bytes} bytes{partly}"
+
+
+_COLOURS = re.compile(r"\x1b\[[\d;]{0,40}m")
+
+
+def without_colours(text: str) -> str:
+    """A text without the codes that colour it in a terminal; the same one if it has none."""
+    return _COLOURS.sub("", text) if "\x1b[" in text else text
 
 
 def _counted(number: int, noun: str) -> str:

@@ -28,7 +28,7 @@ _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "diff": ("diff",),
     "html": ("html",),
     "email": ("email",),
-    "text": ("config", "xml"),
+    "text": ("config", "junit", "xml"),
     "binary": ("binary",),
     "image": ("binary",),
     "pdf": ("binary",),
@@ -72,7 +72,11 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
     if kind == "text" and source.media_type == "text/plain" and _says_nothing(source.name):
         kind, media_type = sniff_text(head)
         source = source.read_as(media_type)
-    if kind in ("text", "log", "tool_output") and (run := _by(source, "test_run")):
+    is_printed = kind in ("text", "log", "tool_output")
+    source = source.plain() if is_printed else source
+    if (is_printed or source.media_type == "application/x-ndjson") and (
+        run := _by(source, "test_run")
+    ):
         return run
     if _is_log(source, kind):
         kind = "log"  # Its first lines do not show it.
