@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import re
 import time
+from itertools import pairwise
 
 from contextrelay.core.inspect.bounded import records_within_bounds
 from contextrelay.core.inspect.slice import source_of
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError
-from contextrelay.limits import GREP_PATTERNS_MAX, SEARCH_EXACT_MAX, SEARCH_EXACT_S_MAX
+from contextrelay.limits import (
+    GREP_PATTERNS_MAX,
+    GREP_RECORDS_BYTES_MAX,
+    SEARCH_EXACT_MAX,
+    SEARCH_EXACT_S_MAX,
+)
 from contextrelay.logic.grep.gathered import Wanted
 from contextrelay.logic.grep.results import find
 from contextrelay.logic.search.words import STOP_WORDS
@@ -25,6 +31,7 @@ _ENDS = re.compile(r"^[\s\"'(\[{<,.;:!?]+|[\s\"')\]}>,.;:!?]+$")
 _NAME = re.compile(r"\d|_|[a-z][A-Z]|[./:@#-]\w")
 
 _WORDS_FEW = 3
+_PAIRS_MAX = 4
 # Where a hit is, before what is shown of it.
 _HEAD_TOKENS = 4
 
@@ -40,8 +47,9 @@ def exact_hits(
     if not wanted:
         return []
     until_s = time.monotonic() + SEARCH_EXACT_S_MAX
+    near = _pairs(query, wanted) if artifact.size_bytes <= GREP_RECORDS_BYTES_MAX else ()
     asked = Wanted(
-        pattern=wanted,
+        pattern=(*wanted, *near),
         is_fixed=True,
         ignore_case=True,
         matches_max=SEARCH_EXACT_MAX,
@@ -75,6 +83,17 @@ def _words(query: str, is_any: bool) -> tuple[str, ...]:
     if not 0 < len(kept) <= GREP_PATTERNS_MAX or is_alone:
         return ()
     return tuple(kept)
+
+
+def _pairs(query: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Words that follow each other, as they are written: what has them so comes before others."""
+    tokens = query.split()
+    pairs = [
+        f"{first} {second}"
+        for first, second in pairwise(tokens)
+        if any(word in first for word in words) and any(word in second for word in words)
+    ]
+    return tuple(dict.fromkeys(pairs))[: min(_PAIRS_MAX, GREP_PATTERNS_MAX - len(words))]
 
 
 def _hit(artifact: Artifact, match: Match, words: tuple[str, ...], score: float) -> Hit:
