@@ -69,6 +69,9 @@ class Fitted(Struct, frozen=True):
 def fit(drawn: Drawn, tokens_max: int) -> Fitted:
     """Choose which pieces are shown, and how richly."""
     pieces = drawn.pieces[:OUTLINE_PIECES_MAX]
+    laid = _Laid(pieces)
+    # No name takes less than a token, and to look at those of thousands would take long.
+    names = _short(drawn.names, 4 * tokens_max)
     left_out = drawn.left_out + len(drawn.pieces) - len(pieces)
     # Room for saying what was left out.
     budget_tokens = tokens_max - min(12, tokens_max // 10)
@@ -76,7 +79,7 @@ def fit(drawn: Drawn, tokens_max: int) -> Fitted:
     fitted: Fitted | None = None
     tries_left = _TRIES_MAX
     while True:
-        chosen, also = _choose_and_name(drawn, pieces, budget_tokens, length)
+        chosen, also = _choose_and_name(drawn, laid, names, budget_tokens, length)
         omitted = max(0, len(pieces) - len(chosen) + left_out - len(also))
         lines = _list_lines(also, drawn.places) + _unnamed(drawn, chosen, also)
         defused = defuse(_render(pieces, chosen, omitted, lines))
@@ -104,48 +107,73 @@ _ALSO = "also: "
 _LISTED_WORTH = 0.9
 
 
+class _Laid:
+    """Pieces in the order of their ranks, and which piece begins the line of each."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = pieces
+        self.order = sorted(range(len(pieces)), key=[each.rank for each in pieces].__getitem__)
+        self.lines: list[int] = []
+        line = -1
+        for index, piece in enumerate(pieces):
+            line = index if piece.glue == OWN_LINE else line
+            self.lines.append(line)
+
+
+def _short(names: Collection[str], count: int) -> list[str]:
+    """The shortest of many names, in their order."""
+    listed = list(names)
+    if len(listed) <= count:
+        return listed
+    short = sorted(range(len(listed)), key=[len(each) for each in listed].__getitem__)[:count]
+    return [listed[index] for index in sorted(short)]
+
+
 def _choose_and_name(
-    drawn: Drawn, pieces: Sequence[Piece], budget_tokens: int, length: Length
+    drawn: Drawn, laid: _Laid, names: Sequence[str], budget_tokens: int, length: Length
 ) -> tuple[dict[int, str], list[str]]:
     """The pieces that are shown, and the names that are not in them, as many as can be.
 
     Pieces of the deepest ranks give way where that leaves room for more names.
     """
-    names = drawn.names
-    chosen = _choose(pieces, budget_tokens, length)
+    pieces = laid.pieces
+    chosen = _choose(laid, budget_tokens, length)
     if not names or len(chosen) == len(pieces):
         return chosen, []
     ranks = sorted({max(drawn.kept_rank, piece.rank) for piece in pieces}, reverse=True)
     best: tuple[float, dict[int, str], list[str]] = (-1.0, chosen, [])
     for rank_max in ranks[-_RANKS_TRIED_MAX:]:
-        ranked = [piece for piece in pieces if piece.rank <= rank_max]
-        shortest = [Piece(piece.rank, piece.forms[:1], piece.glue) for piece in ranked]
-        shown = _choose(shortest, budget_tokens, length)
-        used = sum(length(shortest[at].glue + form) for at, form in shown.items())
+        shown = _choose(laid, budget_tokens, length, rank_max, levels=1)
+        used = sum(length(pieces[at].glue + form) for at, form in shown.items())
         text = "\n".join(shown.values())
         there = set(_NAME.findall(text))
         missing = [name for name in names if name not in there and not _is_in(name, text)]
         also = _listed(missing, budget_tokens - used, length, drawn.places)
         worth = len(names) - len(missing) + _LISTED_WORTH * len(also)
         if worth > best[0]:
-            rest = budget_tokens - length("\n".join(("", *_list_lines(also, drawn.places))))
-            if drawn.places:
-                best = (worth, *_filled(drawn, pieces, also, budget_tokens, length))
-                continue
-            indexes = [at for at, piece in enumerate(pieces) if piece.rank <= rank_max]
-            kept = _choose(ranked, rest, length)
-            best = (worth, {indexes[at]: form for at, form in kept.items()}, also)
+            best = (worth, *_filled(drawn, laid, also, budget_tokens, rank_max, length))
     return best[1], best[2]
 
 
 def _filled(
-    drawn: Drawn, pieces: Sequence[Piece], also: list[str], budget_tokens: int, length: Length
+    drawn: Drawn,
+    laid: _Laid,
+    also: list[str],
+    budget_tokens: int,
+    rank_max: int,
+    length: Length,
 ) -> tuple[dict[int, str], list[str]]:
-    """Pieces of all ranks in the room that names leave, and the names that are not in them."""
+    """Pieces in the room that names leave, and the names that are not in them.
+
+    Where names have places, pieces of all ranks.
+    """
     kept: dict[int, str] = {}
     for _ in range(_TRIES_MAX):
         lines = _list_lines(also, drawn.places)
-        kept = _choose(pieces, budget_tokens - length("\n".join(("", *lines))), length)
+        rest = budget_tokens - length("\n".join(("", *lines)))
+        if not drawn.places:
+            return _choose(laid, rest, length, rank_max), also
+        kept = _choose(laid, rest, length)
         there = set(_NAME.findall("\n".join(kept.values())))
         also = [name for name in also if name not in there]
     return kept, also
@@ -195,7 +223,6 @@ def _listed(
     between = _between(names)
     parts = min(_GROUPS_MAX, -(-len(names) // _GROUP_MIN)) if places else 1
     left -= parts * length(OWN_LINE + _ALSO + "1000-2000" * bool(places))
-    # No name takes less than a token, and to count those of thousands would take long.
     short = sorted(range(len(names)), key=lambda index: len(names[index]))[: 2 * max(0, left)]
     costs = {index: length(between + names[index]) for index in short}
     kept: list[int] = []
@@ -207,34 +234,41 @@ def _listed(
     return [names[index] for index in sorted(kept)]
 
 
-def _choose(pieces: Sequence[Piece], budget_tokens: int, length: Length) -> dict[int, str]:
+_DEEPEST = 1_000
+
+
+def _choose(
+    laid: _Laid,
+    budget_tokens: int,
+    length: Length,
+    rank_max: int = _DEEPEST,
+    levels: int = _DEEPEST,
+) -> dict[int, str]:
     """From the index of each piece that is shown to its form."""
-    order = sorted(range(len(pieces)), key=lambda index: pieces[index].rank)
-    chosen: set[int] = set()
+    pieces, lines = laid.pieces, laid.lines
+    chosen: dict[int, None] = {}
     left = budget_tokens
     misses = 0
-    for index in order:
+    for index in laid.order:
         piece = pieces[index]
+        if piece.rank > rank_max:
+            break
         cost = length(piece.glue + piece.forms[0])
         if cost <= left:
-            chosen.add(index)
+            chosen[index] = None
             left -= cost
         else:
             misses += 1
             if misses > _MISSES_MAX:
                 break
-    kept: dict[int, str] = {}
-    has_line = False
-    for index, piece in enumerate(pieces):
-        if piece.glue == OWN_LINE:
-            has_line = index in chosen
-        # A joined piece whose line is not there would stand on another's line.
-        if index in chosen and has_line:
-            kept[index] = piece.forms[0]
-    for level in range(1, max((len(piece.forms) for piece in pieces), default=1)):
-        for index in order:
+    # A joined piece whose line is not there would stand on another's line.
+    kept = {index: pieces[index].forms[0] for index in sorted(chosen) if lines[index] in chosen}
+    ranked = [index for index in chosen if index in kept]
+    levels = min(levels, max((len(pieces[index].forms) for index in kept), default=1))
+    for level in range(1, levels):
+        for index in ranked:
             glue, forms = pieces[index].glue, pieces[index].forms
-            if index not in kept or level >= len(forms) or left <= 0:
+            if level >= len(forms) or left <= 0:
                 continue
             more = length(glue + forms[level]) - length(glue + kept[index])
             if more <= left:

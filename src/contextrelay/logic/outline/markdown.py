@@ -12,6 +12,7 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]++(?=.)(.*)")
+_RULES = ("=", "-", " ")
 _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)")
 _LINK = re.compile(r"\]\((?:https?:|/|\.|#|mailto:|\w)[^)\s]{0,300}")
@@ -105,7 +106,7 @@ def find_headings(lines: Iterable[str]) -> tuple[list[tuple[int, int, str]], lis
         if line.lstrip(" ").startswith("#") and (match := _ATX.match(line)):
             title = match[2].rstrip("#").rstrip(" \t") or match[2][:1]
             headings.append((len(match[1]), index + 1, _MARKS.sub("", title)))
-        elif _is_title(previous) and line[:1] in "=- " and (match := _SETEXT.fullmatch(line)):
+        elif line.startswith(_RULES) and _is_title(previous) and (match := _SETEXT.fullmatch(line)):
             level = 1 if match[1][0] == "=" else 2
             headings.append((level, index, _MARKS.sub("", previous.strip())))
         previous = line

@@ -11,7 +11,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from contextrelay.limits import OUTLINE_STATEMENTS_MAX
+from contextrelay.limits import OUTLINE_PIECES_MAX, OUTLINE_STATEMENTS_MAX
 
 DEFINITIONS_MAX = 20_000
 
@@ -31,17 +31,24 @@ class Definition(Struct, gc=False):
     is_local: bool = False
 
 
-def _near(opens: str, closes: str) -> re.Pattern[str]:
+def _near(opens: str, closes: str) -> str:
     """What stands in brackets, up to four of them within each other."""
     plain = rf"[^{opens}{closes}]"
     inner = rf"{opens}{plain}*+{closes}"
     for _ in range(3):
         inner = rf"{opens}(?:{plain}++|{inner})*+{closes}"
-    return re.compile(inner)
+    return inner
 
 
-_NEAR = {"{": _near(r"\{", r"\}"), "(": _near(r"\(", r"\)"), "[": _near(r"\[", r"\]")}
-_SIGNS = {"{": re.compile(r"[{}]"), "(": re.compile(r"[()]"), "[": re.compile(r"[\[\]]")}
+_PAIRS = {"{": (r"\{", r"\}"), "(": (r"\(", r"\)"), "[": (r"\[", r"\]")}
+_NEAR = {sign: re.compile(_near(*pair)) for sign, pair in _PAIRS.items()}
+# What is near in one step, other brackets one by one.
+_SIGNS = {
+    sign: re.compile(rf"{_near(*pair)}|[{pair[0]}{pair[1]}]") for sign, pair in _PAIRS.items()
+}
+_ENDS_MAX = 1_000
+_BLANKS = re.compile(r"\s++")
+_SIGNATURE_CHARS_MAX = 400
 
 
 class Code:
@@ -54,20 +61,30 @@ class Code:
         """What was left out, because there was too much, by kind."""
         self.note = ""
         """How far it was read, if not to its end."""
-        self._steps = iter(range(OUTLINE_STATEMENTS_MAX))
+        self._steps_left = OUTLINE_STATEMENTS_MAX
+        self.is_outline = wanted is None
+        """Whether first and last lines do not matter."""
         self._wanted = wanted
         self._counted, self._line = 0, 1
+        self._ends: dict[int, int] = {}
+        """Where brackets end that were looked for, because they may be asked about again."""
         self._open: set[str] = set()
         """Kinds of brackets of which one is never closed."""
 
     def goes_on(self) -> bool:
         """Whether there may be one more statement or bracket; to be asked at each."""
-        return next(self._steps, None) is not None
+        self._steps_left -= 1
+        return self._steps_left >= 0
 
     def read_to(self, at: int) -> None:
         """Note where reading ended."""
         if at < len(self.text):
             self.note = f"read up to line {self.line(at)}"
+
+    def ends(self, found: Definition, at: int) -> None:
+        """Note the last line of what was found."""
+        if not self.is_outline:
+            found.last = self.line(at)
 
     def line(self, at: int) -> int:
         """The line of a place; places are asked about in their order, nearly."""
@@ -85,6 +102,12 @@ class Code:
         else:
             self.more["method" if definition.owner else definition.kind] += 1
 
+    def signature(self, start: int, stop: int) -> str:
+        """A piece of code in one line; of what no outline shows, nothing."""
+        if self.is_outline and len(self.found) > OUTLINE_PIECES_MAX:
+            return ""
+        return _BLANKS.sub(" ", self.text[start : min(stop, start + _SIGNATURE_CHARS_MAX)]).strip()
+
     def end(self, at: int) -> int:
         """Where the bracket that opens here is closed: the place behind; 0 if it never is."""
         sign = self.text[at]
@@ -93,18 +116,18 @@ class Code:
             return near.end()
         if sign in self._open:
             return 0
-        depth = 0
-        for each in _SIGNS[sign].finditer(self.text, at):
-            depth += 1 if self.text[each.start()] == sign else -1
+        if at in self._ends:
+            return self._ends[at]
+        depth = 1
+        for each in _SIGNS[sign].finditer(self.text, at + 1):
+            start, end = each.span()
+            if end - start > 1:
+                continue
+            depth += 1 if self.text[start] == sign else -1
             if not depth:
-                return each.end()
+                if len(self._ends) > _ENDS_MAX:
+                    self._ends.clear()
+                self._ends[at] = end
+                return end
         self._open.add(sign)
         return 0
-
-
-_BLANKS = re.compile(r"\s++")
-
-
-def in_one_line(text: str) -> str:
-    """A piece of code with one blank for each space between its words."""
-    return _BLANKS.sub(" ", text[:400]).strip()

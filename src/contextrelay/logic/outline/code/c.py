@@ -12,7 +12,6 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.code.brackets import (
     Code,
     Definition,
-    in_one_line,
 )
 from contextrelay.logic.outline.code.masked import Directive, masked_c
 from contextrelay.logic.outline.code.symbols import drawn, symbols_of
@@ -159,7 +158,7 @@ class _Walk:
         if record := _RECORD.search(stripped):
             if record[3]:
                 at = start + record.start(3) if brace - start <= _HEAD_CHARS_MAX else start
-                self._keep(record[1], record[3], at).last = self._code.line(end)
+                self._code.ends(self._keep(record[1], record[3], at), end)
             self._tail = end
             return end
         if self._function(brace, end) or not stripped.endswith(")"):
@@ -171,7 +170,7 @@ class _Walk:
     def _function(self, brace: int, end: int) -> bool:
         found = self._named(brace, has_body=True)
         if found is not None:
-            found.last = self._code.line(end)
+            self._code.ends(found, end)
         return found is not None
 
     def _named(self, stop: int, has_body: bool) -> Definition | None:
@@ -216,7 +215,7 @@ class _Walk:
         if chosen is None or not (has_body or is_typed):
             return None
         name, named_at, opens, close = chosen
-        signature = in_one_line(text[opens : min(close, opens + 400)])
+        signature = code.signature(opens, close)
         if not is_typed and name.isupper() and (first := _ARGUMENT.search(text, opens, close)):
             name, signature = first[1], f"({name})"  # A macro makes it.
         is_static = text.startswith("static", start) or "static " in text[start:named_at]
@@ -243,7 +242,7 @@ class _Walk:
         elif self._tail < 0 and text.find("(", start, at) >= 0:
             found = self._named(at, has_body=False)
             if found is not None:
-                found.last = self._code.line(at)
+                self._code.ends(found, at)
 
     def _aliases(self, stop: int) -> None:
         start = self._start + len("typedef") if self._tail < 0 else self._tail
@@ -266,10 +265,10 @@ class _Walk:
                     places.append((name, named_at))
                 at = end + 1
         for name, named_at in places:
-            self._keep("type", name, start + named_at).last = self._code.line(stop)
+            self._code.ends(self._keep("type", name, start + named_at), stop)
 
     def _keep(self, kind: str, name: str, named_at: int) -> Definition:
-        first = self._code.line(self._start)
+        first = 0 if self._code.is_outline else self._code.line(self._start)
         found = Definition(kind, name, self._code.line(named_at), first)
         self._code.keep(found)
         return found

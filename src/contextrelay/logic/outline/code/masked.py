@@ -10,13 +10,13 @@ time grows with the text, whatever is in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from msgspec import Struct
 
 _STRING = r'"(?:[^"\\\n]++|\\.)*+"?|' + r"'(?:[^'\\\n]++|\\.)*+'?"
 _COMMENT = r"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//(?:[^\n\\]++|\\(?:\r?\n)?)*+"
-_PLAIN = re.compile(r"(['\"])[\w./@:+~$ -]{0,120}\1")
+# A string that stays as it is.
+_PLAIN = r"(\"[\w./@:+~$ -]{0,120}+\"|'[\w./@:+~$ -]{0,120}+')"
 
 
 class Directive(Struct, frozen=True, gc=False):
@@ -30,9 +30,11 @@ class Directive(Struct, frozen=True, gc=False):
 
 # -- JavaScript and TypeScript
 
+# What stands in a template, if it has no other in it, or one without values.
+_VALUE = r"\$\{(?:[^{}`'\"/]++|\{[^{}`'\"/]*+\}|'[^'\\\n]*+'|\"[^\"\\\n]*+\"|`[^`\\$]*+`)*+\}"
 _SCRIPT = re.compile(
-    rf"{_STRING}|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*+|/|"
-    r"`(?:[^`\\$]++|\\.|\$(?!\{)|\$\{[^{}`'\"/]*+\})*+`?",
+    rf"{_PLAIN}|{_STRING}|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*+|/|"
+    rf"`(?:[^`\\$]++|\\.|\$(?!\{{)|{_VALUE})*+`?",
     re.DOTALL,
 )
 _IN_TEXT = re.compile(r"`|\\.|\$\{", re.DOTALL)
@@ -50,46 +52,37 @@ _EXPRESSION_CHARS_MAX = 200
 
 def masked_script(text: str) -> str:
     """JavaScript or TypeScript without comments and what stands in quotes."""
-    return "".join(_script_parts(text))
-
-
-def _script_parts(text: str) -> Iterator[str]:
+    kept: list[str] = []
     at, is_sound = 0, True
     while at < len(text):
         for token in _SCRIPT.finditer(text, at):
+            if token.lastindex:
+                continue
             start, end = token.span()
             sign = text[start]
-            yield text[at:start]
+            kept.append(text[at:start])
             at = end
             if sign == "/":
                 if end - start > 1:
-                    yield " " + "\n" * text.count("\n", start, end)
+                    kept.append(" " + "\n" * text.count("\n", start, end))
                     continue
                 found = _expression_end(text, start)
+                kept.append("0" if found else "/")
                 if found:
                     at = found
-                    yield "0"
                     break
-                yield "/"
-            elif sign != "`":
-                yield _string(token[0])
-            elif (end - start > 1 and text[end - 1] == "`") or not is_sound:
-                yield '""' + "\n" * text.count("\n", start, end)
+            elif sign != "`" or (end - start > 1 and text[end - 1] == "`") or not is_sound:
+                kept.append('""' + "\n" * text.count("\n", start, end))
             else:
                 found = _template_end(text, start + 1)
                 is_sound = found > 0
                 at = found or end
-                yield '""' + "\n" * text.count("\n", start, at)
+                kept.append('""' + "\n" * text.count("\n", start, at))
                 break
         else:
-            yield text[at:]
-            return
-
-
-def _string(string: str) -> str:
-    if len(string) <= 120 and _PLAIN.fullmatch(string):
-        return string
-    return '""' + "\n" * string.count("\n")
+            break
+    kept.append(text[at:])
+    return "".join(kept)
 
 
 def _expression_end(text: str, start: int) -> int:
@@ -145,7 +138,7 @@ def _template_end(text: str, start: int) -> int:
 # -- C
 
 _C = re.compile(
-    rf"{_STRING}|{_COMMENT}|/"
+    rf"{_PLAIN}|{_STRING}|{_COMMENT}|/"
     rf"|\#(?:[^\n\\/]++|\\(?:\r?\n)?|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//[^\n]*+|/)*+",
     re.DOTALL,
 )
@@ -164,6 +157,8 @@ def masked_c(text: str) -> tuple[str, list[Directive]]:
     kept: list[str] = branches.kept
     at = 0
     for token in _C.finditer(text):
+        if token.lastindex:
+            continue
         start, end = token.span()
         sign = text[start]
         kept.append(text[at:start])
@@ -171,7 +166,7 @@ def masked_c(text: str) -> tuple[str, list[Directive]]:
         if sign == "/":
             kept.append(" " + "\n" * text.count("\n", start, end) if end - start > 1 else "/")
         elif sign != "#":
-            kept.append(_string(token[0]))
+            kept.append('""' + "\n" * text.count("\n", start, end))
         else:
             found = _DIRECTIVE.match(text, start)
             assert found is not None

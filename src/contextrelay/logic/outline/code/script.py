@@ -12,7 +12,7 @@ import re
 from msgspec import Struct
 
 from contextrelay.logic.content.source import Source
-from contextrelay.logic.outline.code.brackets import Code, Definition, in_one_line
+from contextrelay.logic.outline.code.brackets import Code, Definition
 from contextrelay.logic.outline.code.masked import masked_script
 from contextrelay.logic.outline.code.symbols import drawn, symbols_of
 from contextrelay.logic.outline.layout import Drawn
@@ -49,16 +49,14 @@ _VALUE = re.compile(
     r"|(?P<object>(?=\{)))"
 )
 _ARROW = re.compile(r"\s*+(?::(?:[^=;{}()]++|\{(?:[^{}]++|\{[^{}]*+\})*+\}|\([^()]*+\)){1,20}+)?=>")
-_RUNS = {
-    "body": re.compile(r"[^\n;{}()\[\]]*+"),
-    "class": re.compile(r"[^\n;{}()\[\]]*+"),
-    "object": re.compile(r"[^,{}()\[\]]*+"),
-}
+_RUN = re.compile(r"[^\n;{}()\[\]]*+")
+_RUN_OF_OBJECT = re.compile(r"[^,{}()\[\]]*+")
 _GOES_ON = re.compile(r"[ \t]*+[{=.|&?:,()>\[]|\s*+[|&.](?!\.\.)")
 _ENDS_OPEN = ("=", "=>", "+", ",", "&", "|", "?", ":", "<", "extends")
 _LINE_GOES_ON = re.compile(r"\s*+(?:[.?:|&+{>](?!\.\.)|=[^>=]|extends\b|implements\b|=>)")
 _NEXT_NAME = re.compile(r"\s*+[\w$]++\s*+=[^=>]")
-_TO_BRACE = re.compile(r"[^{};]{0,3000}+\{")
+_RUNS_NOW = re.compile(r"[!+~-]\s*+(?:async\s++)?function\b\s*+[\w$]*+\s*+(?=\()")
+_CALLS = re.compile(r"[\s)]*+(?:await\s++)?[\w$.]*+[ \t]*+(?=\()")
 _BODY = re.compile(r"\s*+(?:=>\s*+)?(?=\{)")
 _IMPORT = re.compile(
     r"import\b\s*+(?:[^'\";]{0,4000}?\bfrom\s*+)?\(?['\"]([^'\"\n]*+)"
@@ -103,6 +101,8 @@ class _Walk:
         self._levels = [_Level("body")]
         self._at = 0
         self._decorated = -1
+        self._read = 0
+        """How far the statement was read that is looked at."""
 
     def run(self) -> None:
         text = self._text
@@ -119,25 +119,22 @@ class _Walk:
                 self._close()
             elif sign == "@" and (decorator := _DECORATOR.match(text, self._at)):
                 self._decorated = self._at if self._decorated < 0 else self._decorated
-                self._at = max(decorator.end(), (decorator[1] and self._end()) or 0, self._at + 1)
+                end = self.code.end(decorator.end()) if decorator[1] else 0
+                self._at = max(decorator.end(), end, self._at + 1)
             else:
                 self._statement()
                 self._decorated = -1
         self.code.read_to(self._at)
         for level in self._levels:
             if level.owner is not None:
-                level.owner.last = self.code.line(self._at)
-
-    def _end(self) -> int:
-        at = self._text.index("(", self._at)
-        return self.code.end(at)
+                self.code.ends(level.owner, self._at)
 
     def _close(self) -> None:
         self._at += 1
         if len(self._levels) > 1:
             level = self._levels.pop()
             if level.owner is not None:
-                level.owner.last = self.code.line(self._at)
+                self.code.ends(level.owner, self._at)
             if level.kind == "object" and self._levels[-1].kind == "body":
                 self._at = self._rest(self._at)
 
@@ -150,9 +147,9 @@ class _Walk:
             found = self._member(start, level)
         if self._at > start:
             return  # Its body is read next.
-        self._at = max(self._rest(start), start + 1)
+        self._at = max(self._rest(max(start, self._read)), start + 1)
         if found is not None:
-            found.last = self.code.line(self._at - (self._text[self._at - 1] == "\n"))
+            self.code.ends(found, self._at - (self._text[self._at - 1] == "\n"))
 
     # -- what begins here
 
@@ -172,12 +169,11 @@ class _Walk:
                 return None
             kind = "class" if match[0].rstrip().endswith("class") else "function"
         name = match[kind] or "default"
-        at = match.end()
         found = self._keep(kind, name, start, match.start(kind) if match[kind] else start)
         if kind == "class":
-            self._enter(found, at)
+            self._enter(found, match.end())
         else:
-            found.signature = self._arguments(at)
+            found.signature = self._arguments(match.end())
         return found
 
     def _unnamed(self, start: int) -> None:
@@ -186,20 +182,37 @@ class _Walk:
         if match := _IMPORT.match(text, start):
             self.imports.append(match[1] or match[2] or "")
             return
-        is_called = text[start] in "(!+-~)"
+        if match := _RUNS_NOW.match(text, start):
+            end = self.code.end(match.end())
+            body = end and _BODY.match(text, end)
+            if body:
+                self._go_in("body", body.end(), None)
+            return
+        is_called = text[start] in "()"
         at = start
-        for _ in range(4):
-            to_brace = _TO_BRACE.match(text, at)
-            if to_brace is None:
+        for _ in range(3):
+            called = _CALLS.match(text, at)
+            if called is None:
                 return
-            brace = to_brace.end() - 1
-            at = self.code.end(brace) or len(text)
-            head = text[start:brace].lstrip(") \n\t").rstrip()
-            is_within = head.count("(") > head.count(")") or text[start] in "!+-~"
-            is_most = is_called or 2 * (at - brace) > len(text)
-            if is_within and is_most and head.endswith((")", "=>")):
+            opens = called.end()
+            at = self.code.end(opens) or len(text)
+            brace = self._function_in(opens, at)
+            size = brace and (self.code.end(brace) or len(text)) - brace
+            if brace and (is_called or 2 * size > len(text)):
                 self._go_in("body", brace, None)
                 return
+
+    def _function_in(self, start: int, stop: int) -> int:
+        """Where the body of the first function begins that stands among arguments; 0 if none."""
+        at = start
+        for _ in range(4):
+            brace = self._text.find("{", at, stop)
+            if brace < 0:
+                return 0
+            if self._text[max(start, brace - 40) : brace].rstrip().endswith((")", "=>")):
+                return brace
+            at = self.code.end(brace) or stop
+        return 0
 
     def _type(self, start: int, match: re.Match[str]) -> Definition | None:
         kind = (match["kind"] or "module").split()[-1]
@@ -213,7 +226,8 @@ class _Walk:
         if not name:
             return None
         found = self._keep(kind, name, start, match.start("type"))
-        found.signature = self._header(match.end())
+        if end := _SIGNATURE_END.search(self._text, match.end(), match.end() + 200):
+            found.signature = self.code.signature(match.end(), end.start())
         return found
 
     def _assigned(self, start: int, match: re.Match[str]) -> Definition | None:
@@ -260,12 +274,12 @@ class _Walk:
             found = self._keep("class", self._own(name, match["own"]), start, named_at, owner)
             self._enter(found, end)
             return found
-        signature = ""
         if match["open"] is not None:
             close = self.code.end(end)
             if not close or not _ARROW.match(text, close):
                 return None
-            signature = in_one_line(text[end : min(close, end + 400)])
+            self._read = close
+            signature = self.code.signature(end, close)
         elif match["function"]:
             signature = self._arguments(end)
         else:
@@ -288,16 +302,15 @@ class _Walk:
         owner = level.owner.name
         name, named_at, at = match["name"], match.start("name"), match.end()
         if match["sign"] in "(<":
-            opens = text.find("(", at, at + 200)
-            close = self.code.end(opens) if opens >= 0 else 0
-            if not close:
+            signature = self._arguments(at)
+            if self._read < at:
                 return None
             if level.kind == "object":
-                if not _BODY.match(text, close):
+                if not _BODY.match(text, self._read):
                     return None
                 self._own_object(level)
             found = self._keep("function", name, start, named_at, owner)
-            found.signature = self._arguments(at)
+            found.signature = signature
             return found
         if level.kind == "class" and (annotation := _ANNOTATION.match(text, at)):
             at = annotation.end()
@@ -320,8 +333,10 @@ class _Walk:
     # -- where it goes on
 
     def _keep(self, kind: str, name: str, start: int, named_at: int, owner: str = "") -> Definition:
-        first = self.code.line(self._decorated if self._decorated >= 0 else start)
-        found = Definition(kind, name, self.code.line(named_at), first, owner=owner)
+        code, first = self.code, 0
+        if not code.is_outline:
+            first = code.line(self._decorated if self._decorated >= 0 else start)
+        found = Definition(kind, name, code.line(named_at), first, owner=owner)
         self.code.keep(found)
         return found
 
@@ -335,7 +350,7 @@ class _Walk:
             end = self.code.end(brace)  # It belongs to a type that the class is given.
             brace = self._text.find("{", end, at + _HEADER_CHARS_MAX) if end else -1
         if brace >= 0:
-            found.signature = in_one_line(self._text[at:brace])
+            found.signature = self.code.signature(at, brace)
             self._go_in("class", brace, found)
 
     def _go_in(self, kind: str, brace: int, owner: Definition | None) -> None:
@@ -348,18 +363,14 @@ class _Walk:
         close = self.code.end(opens) if opens >= 0 else 0
         if not close:
             return ""
+        self._read = close
         end = _SIGNATURE_END.search(self._text, close, close + 200)
-        stop = end.start() if end else close
-        return in_one_line(self._text[at : min(stop, at + 400)]).rstrip(" :")
-
-    def _header(self, at: int) -> str:
-        end = _SIGNATURE_END.search(self._text, at, at + 200)
-        return in_one_line(self._text[at : end.start()]) if end else ""
+        return self.code.signature(at, end.start() if end else close).rstrip(" :")
 
     def _rest(self, at: int) -> int:
         """Where the statement ends that goes on here."""
         text, kind = self._text, self._levels[-1].kind
-        run = _RUNS[kind]
+        run = _RUN_OF_OBJECT if kind == "object" else _RUN
         while True:
             match = run.match(text, at)
             assert match is not None
