@@ -101,6 +101,18 @@ def test_markdown_is_outlined_by_headings_and_not_by_what_is_in_code() -> None:
     assert "no heading" not in text
 
 
+def test_code_in_a_list_hides_no_heading_behind_it() -> None:
+    """Promise L1: where its end is indented by more than its beginning, or both by much."""
+    page = (
+        "# One\n\n1. Do:\n\n   ```sh\n   run\n    ```\n\n    ```text\n    # no\n    ```\n\n## Two\n"
+    )
+
+    text = outlined(page, "a.md").text
+
+    assert "2 headings" in text
+    assert "## Two:13" in text
+
+
 def test_a_log_is_outlined_by_templates_times_and_every_kind_of_error() -> None:
     """Promise L1: the only occurrence of an error is not hidden by a thousand others."""
     lot = random.Random(1)

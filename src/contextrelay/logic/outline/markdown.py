@@ -14,7 +14,8 @@ from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]++(?=.)(.*)")
 _RULES = ("=", "-", " ")
 _SETEXT = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+#.-]*)")
+# In a list it is indented by more than elsewhere.
+_FENCE = re.compile(r" {0,12}(`{3,}|~{3,})[ \t]*([\w+#.-]*)")
 _LINK = re.compile(r"\]\((?:https?:|/|\.|#|mailto:|\w)[^)\s]{0,300}")
 _TABLE = re.compile(r" {0,3}\|?[ ]*:?-{3,}:?[ ]*\|[-:| ]*")
 _MARKS = re.compile(r"[*`]|!?\[|\]\([^)\]]{0,300}+\)|\]")
