@@ -130,7 +130,7 @@ def test_all_that_is_defined_is_shown_and_nothing_else(name: str, defined: str) 
     """Promise L1: not what stands in comments, strings, templates or the bodies of functions."""
     module = c if name == "a.c" else script
     code, _ = module.read(FILES[name])
-    found = {each.name.rpartition(".")[2] for each in code.found}
+    found = {each.name.rpartition(".")[2] for each in code.found if each.kind != "test"}
 
     assert found - {"exports", "Door"} == set(defined.split())
     text = outlined(FILES[name], name).text
@@ -186,6 +186,7 @@ def test_code_that_never_ends_what_it_begins_is_read_in_one_pass(part: str) -> N
         "(function (root, factory) {\n  factory(root);\n})(this, function (exports) {\n%s});\n",
         "define(['a', 'b'], function (a, b) {\n%s});\n",
         "!function () {\n%s}();\n",
+        "var shops = (function (window) {\n%s})(window);\n",
         "const text = `${`${a}`.replace(/[`\"]/g, '')}`;\n%s",
     ],
 )
@@ -201,6 +202,27 @@ def test_what_is_wrapped_around_a_file_hides_nothing_in_it(wrapped: str) -> None
     assert "function open(day)" in text
     assert "class Shop:" in text
     assert "close()" in text
+
+
+def test_tests_are_shown_by_their_titles() -> None:
+    """Promise L1."""
+    body = """describe('Cart', function () {
+  it('opens', async () => {
+    function helper() {}
+  });
+  describe('when closed', () => {
+    it.skip("stays so?", () => {});
+  });
+});
+test('the door', () => {});
+"""
+
+    text = outlined(body, "cart.test.js").text
+
+    assert "test Cart:1, opens:2" in text
+    assert "when closed:5, stays so?:6" in text
+    assert "test the door:9" in text
+    assert "helper" not in text
 
 
 def test_minified_code_is_no_list_of_its_bodies() -> None:

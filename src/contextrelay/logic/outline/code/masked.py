@@ -16,7 +16,7 @@ from msgspec import Struct
 _STRING = r'"(?:[^"\\\n]++|\\.)*+"?|' + r"'(?:[^'\\\n]++|\\.)*+'?"
 _COMMENT = r"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?|//(?:[^\n\\]++|\\(?:\r?\n)?)*+"
 # A string that stays as it is.
-_PLAIN = r"(\"[\w./@:+~$ -]{0,120}+\"|'[\w./@:+~$ -]{0,120}+')"
+_PLAIN = r"(\"[\w./@:+~$?!*%&# -]{0,120}+\"|'[\w./@:+~$?!*%&# -]{0,120}+')"
 
 
 class Directive(Struct, frozen=True, gc=False):

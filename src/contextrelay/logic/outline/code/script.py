@@ -12,60 +12,15 @@ import re
 from msgspec import Struct
 
 from contextrelay.logic.content.source import Source
+from contextrelay.logic.outline.code import script_patterns as on
 from contextrelay.logic.outline.code.brackets import Code, Definition
 from contextrelay.logic.outline.code.masked import masked_script
 from contextrelay.logic.outline.code.symbols import drawn, symbols_of
 from contextrelay.logic.outline.layout import Drawn
 
 LANGUAGES = {"text/javascript": "JavaScript", "text/x-typescript": "TypeScript"}
-_NAME = r"[^\W\d][\w$]*+|[$][\w$]*+"
 _LEVELS_MAX = 8
 _HEADER_CHARS_MAX = 2_000
-_GAP = re.compile(r"[\s;,]*+")
-_DECORATOR = re.compile(r"@[\w.$]*+[ \t]*+(?=(\()?)")
-_DEFINES = re.compile(
-    r"(?P<export>export\s++)?(?:default\s++)?(?:declare\s++)?(?:abstract\s++)?(?:async\s++)?(?:"
-    rf"function\b\s*+\*?\s*+(?P<function>{_NAME})?(?=\s*+[(<])"
-    rf"|class\b\s*+(?P<class>(?!extends\b|implements\b)(?:{_NAME}))?(?=[\s{{<]|extends\b|implements\b)"
-    rf"|(?P<kind>interface|(?:const\s++)?enum|namespace|module|type)\s++"
-    rf"(?:(?P<type>(?:{_NAME})(?:\.[\w$]++)*+)|['\"][^'\"\n]*+['\"])(?=\s*+[{{<=]|\s++extends\b)"
-    r"|(?P<global>global)(?=\s*+\{)"
-    rf"|(?P<word>const|let|var)\s++(?P<variable>{_NAME})"
-    rf"|(?P<target>(?:{_NAME})(?:\.(?:{_NAME}))*+)(?=\s*+=[^=>])"
-    r")"
-)
-_MEMBER = re.compile(
-    r"(?:(?:public|private|protected|static|abstract|override|readonly|declare|async|accessor|get"
-    rf"|set)\s++(?=[\w$#*\[]))*+\*?\s*+(?P<name>\#?(?:{_NAME}))[?!]?(?=\s*+(?P<sign>[(<=:]))"
-)
-_ANNOTATION = re.compile(r"\s*+[?!]?:(?:[^=\n;(){}]++|=>|\([^()\n]{0,300}\)){1,40}+")
-_ASSIGNS = re.compile(r"\s*+=(?![=>])\s*+|\s*+:\s*+")
-_CHAINED = re.compile(rf"(?P<target>(?:{_NAME})(?:\.(?:{_NAME}))*+)\s*+=(?![=>])\s*+")
-_VALUE = re.compile(
-    r"(?:\(\s*+(?=(?:async\s++)?(?:function|class)\b))?"
-    rf"(?:async\b\s*+)?(?:(?P<function>function)\b\s*+\*?\s*+(?P<named>{_NAME})?"
-    r"|(?P<class>class)\b(?:\s++(?!extends\b)(?P<own>[\w$]++))?"
-    rf"|(?P<arrow>{_NAME})\s*+=>|(?P<generic><[^()=]{{1,200}}>\s*+)?(?P<open>(?=\())"
-    r"|(?P<object>(?=\{)))"
-)
-_ARROW = re.compile(r"\s*+(?::(?:[^=;{}()]++|\{(?:[^{}]++|\{[^{}]*+\})*+\}|\([^()]*+\)){1,20}+)?=>")
-_RUN = re.compile(r"[^\n;{}()\[\]]*+")
-_RUN_OF_OBJECT = re.compile(r"[^,{}()\[\]]*+")
-_GOES_ON = re.compile(r"[ \t]*+[{=.|&?:,()>\[]|\s*+[|&.](?!\.\.)")
-_ENDS_OPEN = ("=", "=>", "+", ",", "&", "|", "?", ":", "<", "extends")
-_LINE_GOES_ON = re.compile(r"\s*+(?:[.?:|&+{>](?!\.\.)|=[^>=]|extends\b|implements\b|=>)")
-_NEXT_NAME = re.compile(r"\s*+[\w$]++\s*+=[^=>]")
-_RUNS_NOW = re.compile(r"[!+~-]\s*+(?:async\s++)?function\b\s*+[\w$]*+\s*+(?=\()")
-_CALLS = re.compile(r"[\s)]*+(?:await\s++)?[\w$.]*+[ \t]*+(?=\()")
-_BODY = re.compile(r"\s*+(?:=>\s*+)?(?=\{)")
-_IMPORT = re.compile(
-    r"import\b\s*+(?:[^'\";]{0,4000}?\bfrom\s*+)?\(?['\"]([^'\"\n]*+)"
-    r"|export\b\s*+(?:\*|\{|type\b)[^'\";=]{0,4000}?\bfrom\s*+['\"]([^'\"\n]*+)"
-)
-_REQUIRED = re.compile(r"[^;\n]{0,300}?\brequire\s*+\(\s*+['\"]([^'\"\n]*+)")
-_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{2,}")
-_BRACE = re.compile(r"\s*+\{")
-_SIGNATURE_END = re.compile(r"[{};=\n]")
 
 
 class _Level(Struct, gc=False):
@@ -109,7 +64,7 @@ class _Walk:
         if text.startswith("#!"):
             self._at = text.find("\n") + 1 or len(text)
         while True:
-            gap = _GAP.match(text, self._at)
+            gap = on.GAP.match(text, self._at)
             assert gap is not None
             self._at = gap.end()
             if self._at >= len(text) or not self.code.goes_on():
@@ -117,7 +72,7 @@ class _Walk:
             sign = text[self._at]
             if sign == "}":
                 self._close()
-            elif sign == "@" and (decorator := _DECORATOR.match(text, self._at)):
+            elif sign == "@" and (decorator := on.DECORATOR.match(text, self._at)):
                 self._decorated = self._at if self._decorated < 0 else self._decorated
                 end = self.code.end(decorator.end()) if decorator[1] else 0
                 self._at = max(decorator.end(), end, self._at + 1)
@@ -155,7 +110,7 @@ class _Walk:
 
     def _body(self, start: int) -> Definition | None:
         text = self._text
-        match = _DEFINES.match(text, start)
+        match = on.DEFINES.match(text, start)
         if match is None:
             self._unnamed(start)
             return None
@@ -179,19 +134,22 @@ class _Walk:
     def _unnamed(self, start: int) -> None:
         """An import, or what is wrapped around the statements of a whole file."""
         text = self._text
-        if match := _IMPORT.match(text, start):
+        if match := on.IMPORT.match(text, start):
             self.imports.append(match[1] or match[2] or "")
             return
-        if match := _RUNS_NOW.match(text, start):
+        if match := on.TEST.match(text, start):
+            self._test(start, match)
+            return
+        if match := on.RUNS_NOW.match(text, start):
             end = self.code.end(match.end())
-            body = end and _BODY.match(text, end)
+            body = end and on.BODY.match(text, end)
             if body:
                 self._go_in("body", body.end(), None)
             return
         is_called = text[start] in "()"
         at = start
         for _ in range(3):
-            called = _CALLS.match(text, at)
+            called = on.CALLS.match(text, at)
             if called is None:
                 return
             opens = called.end()
@@ -201,6 +159,19 @@ class _Walk:
             if brace and (is_called or 2 * size > len(text)):
                 self._go_in("body", brace, None)
                 return
+
+    def _test(self, start: int, match: re.Match[str]) -> None:
+        """A test with its title; and those that it is made of."""
+        above = self._levels[-1].owner
+        owner = above.name if above is not None and above.kind == "test" else ""
+        found = self._keep("test", match[2], start, start, owner) if match[2] else None
+        opens = self._text.index("(", start)
+        self._read = self.code.end(opens)
+        brace = match[1] and self._function_in(opens, self._read or len(self._text))
+        if brace:
+            self._go_in("body", brace, found)
+        elif found is not None:
+            self.code.ends(found, max(start, self._read))
 
     def _function_in(self, start: int, stop: int) -> int:
         """Where the body of the first function begins that stands among arguments; 0 if none."""
@@ -218,7 +189,7 @@ class _Walk:
         kind = (match["kind"] or "module").split()[-1]
         name = match["type"]
         if kind in ("module", "namespace"):
-            brace = _BRACE.match(self._text, match.end())
+            brace = on.BRACE.match(self._text, match.end())
             found = self._keep("namespace", name, start, match.start("type")) if name else None
             if brace:
                 self._go_in("body", brace.end() - 1, found)
@@ -226,7 +197,7 @@ class _Walk:
         if not name:
             return None
         found = self._keep(kind, name, start, match.start("type"))
-        if end := _SIGNATURE_END.search(self._text, match.end(), match.end() + 200):
+        if end := on.SIGNATURE_END.search(self._text, match.end(), match.end() + 200):
             found.signature = self.code.signature(match.end(), end.start())
         return found
 
@@ -235,14 +206,14 @@ class _Walk:
         text = self._text
         group = "variable" if match["word"] else "target"
         name, named_at, at = match[group], match.start(group), match.end()
-        if match["word"] and (annotation := _ANNOTATION.match(text, at)):
+        if match["word"] and (annotation := on.ANNOTATION.match(text, at)):
             at = annotation.end()
-        assigns = _ASSIGNS.match(text, at)
+        assigns = on.ASSIGNS.match(text, at)
         if assigns is None or not assigns[0].strip().startswith("="):
             return None
         at = assigns.end()
         for _ in range(4):
-            chained = _CHAINED.match(text, at)
+            chained = on.CHAINED.match(text, at)
             if chained is None:
                 break
             if name == "module.exports":
@@ -250,9 +221,9 @@ class _Walk:
             at = chained.end()
         found = self._value(name, start, named_at, at)
         if found is None and match["word"]:
-            if required := _REQUIRED.match(text, at):
+            if required := on.REQUIRED.match(text, at):
                 self.imports.append(required[1])
-            elif _CONSTANT.fullmatch(name):
+            elif on.CONSTANT.fullmatch(name):
                 found = self._keep("constant", name, start, named_at)
         return found
 
@@ -261,7 +232,7 @@ class _Walk:
     ) -> Definition | None:
         """A definition if a function, a class or an object with a name stands here."""
         text = self._text
-        match = _VALUE.match(text, at)
+        match = on.VALUE.match(text, at)
         if match is None:
             return None
         end = match.end()
@@ -276,12 +247,18 @@ class _Walk:
             return found
         if match["open"] is not None:
             close = self.code.end(end)
-            if not close or not _ARROW.match(text, close):
+            if not close or not on.ARROW.match(text, close):
                 return None
             self._read = close
             signature = self.code.signature(end, close)
         elif match["function"]:
             signature = self._arguments(end)
+            body = on.BODY.match(text, self._read) if text[at] == "(" and self._read > end else None
+            if body and on.CALLED.match(text, self.code.end(body.end()) or len(text)):
+                # What it makes is the value, and not the function.
+                found = self._keep("object", name, start, named_at, owner)
+                self._go_in("body", body.end(), found)
+                return found
         else:
             signature = f"({match['arrow']})"
         name = self._own(name, match["named"])
@@ -295,7 +272,7 @@ class _Walk:
 
     def _member(self, start: int, level: _Level) -> Definition | None:
         text = self._text
-        match = _MEMBER.match(text, start)
+        match = on.MEMBER.match(text, start)
         if match is None:
             return None
         assert level.owner is not None
@@ -306,15 +283,15 @@ class _Walk:
             if self._read < at:
                 return None
             if level.kind == "object":
-                if not _BODY.match(text, self._read):
+                if not on.BODY.match(text, self._read):
                     return None
                 self._own_object(level)
             found = self._keep("function", name, start, named_at, owner)
             found.signature = signature
             return found
-        if level.kind == "class" and (annotation := _ANNOTATION.match(text, at)):
+        if level.kind == "class" and (annotation := on.ANNOTATION.match(text, at)):
             at = annotation.end()
-        assigns = _ASSIGNS.match(text, at)
+        assigns = on.ASSIGNS.match(text, at)
         if assigns is None:
             return None
         kept = len(self.code.found)
@@ -364,13 +341,13 @@ class _Walk:
         if not close:
             return ""
         self._read = close
-        end = _SIGNATURE_END.search(self._text, close, close + 200)
+        end = on.SIGNATURE_END.search(self._text, close, close + 200)
         return self.code.signature(at, end.start() if end else close).rstrip(" :")
 
     def _rest(self, at: int) -> int:
         """Where the statement ends that goes on here."""
         text, kind = self._text, self._levels[-1].kind
-        run = _RUN_OF_OBJECT if kind == "object" else _RUN
+        run = on.RUN_OF_OBJECT if kind == "object" else on.RUN
         while True:
             match = run.match(text, at)
             assert match is not None
@@ -382,8 +359,8 @@ class _Walk:
                 return at + 1
             if sign == "\n":
                 before = text[max(match.start(), at - 40) : at].rstrip()
-                is_open = before.endswith(_ENDS_OPEN) or _LINE_GOES_ON.match(text, at)
-                if not is_open or (before.endswith(",") and _NEXT_NAME.match(text, at)):
+                is_open = before.endswith(on.ENDS_OPEN) or on.LINE_GOES_ON.match(text, at)
+                if not is_open or (before.endswith(",") and on.NEXT_NAME.match(text, at)):
                     return at + 1
                 at += 1
             elif sign in ")]":
@@ -393,5 +370,5 @@ class _Walk:
                 at = end or at + 1
                 if not self.code.goes_on():
                     return at
-                if sign == "{" and kind != "object" and not _GOES_ON.match(text, at):
+                if sign == "{" and kind != "object" and not on.GOES_ON.match(text, at):
                     return at

@@ -67,7 +67,7 @@ _FIRST_MEMBERS = 4
 _MEMBER_STEPS = (2, 4, 16)
 _MANY, _CLASSES_KEPT_MAX = 100, 4
 _FIRST_IMPORTS = 8
-_RANKS = {"declaration": 2, "constant": 3, "macro": 6}
+_RANKS = {"declaration": 2, "test": 2, "constant": 3, "macro": 6}
 _JOINING = ("function", "type")
 _HELPERS = {"function": "helpers", "constant": "private constants", "macro": "private macros"}
 _RUN_MIN = 4
@@ -87,7 +87,9 @@ def drawn(
 
     `more` counts symbols that are not given, by kind; `note` says how far it was read.
     """
-    counts = Counter("method" if each.is_member else each.kind for each in symbols)
+    counts = Counter(
+        "method" if each.is_member and each.kind != "test" else each.kind for each in symbols
+    )
     counts.update(more or {})
     counted = ", ".join(
         f"{count} {kind if count == 1 else _PLURAL.get(kind, kind + 's')}"
