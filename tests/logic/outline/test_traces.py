@@ -61,8 +61,8 @@ Stack trace:
 """,
     "node": """\
 node:internal/fs/promises:637
-  return new FileHandle(await PromisePrototypeThen(
-                        ^
+const handle = new FileHandle(await PromisePrototypeThen(
+                              ^
 
 Error: ENOENT: no file, open '/nope'
     at async open (node:internal/fs/promises:637:25)
@@ -175,7 +175,8 @@ def test_a_trace_that_quotes_code_is_no_code() -> None:
     shape = outlined(TRACES["python"].replace("  |", "").replace("  + ", ""), "")
     code = f'"""Reads traces.\n\n{TRACES["python"]}"""\nimport os\n\ndef read():\n    pass\n'
 
-    assert shape.kind == "text"
+    assert shape.kind == "trace"
+    assert outlined(TRACES["node"] * 3, "").kind == "trace"
     assert outlined(code, "").kind == "python"
 
 

@@ -34,6 +34,8 @@ _OUTLINE_SHARES: dict[ArtifactType, float] = {
 }
 # Texts that are known by how they are drawn.
 _DRAWN_SHARES = {"settings": 0.8, "yaml": 0.8, "xml": 0.8, "log": 0.7}
+# Of these the outline says what went wrong: it has all the room that it can use.
+_REPORTS = ("tests", "trace")
 
 
 class Digest(Struct, frozen=True):
@@ -56,11 +58,13 @@ def digest(source: Source, kind: ArtifactType, tokens_max: int) -> Digest:
         tokens = count_tokens(whole.text)
         if tokens <= tokens_max:
             return Digest(kind, whole.text, tokens, 0, whole.patterns)
+    drawn = drawn_of(source, kind).kind
+    share = _OUTLINE_SHARES.get(kind) or _DRAWN_SHARES.get(drawn, 0.4)
+    outline_tokens = tokens_max if drawn in _REPORTS else round(tokens_max * share)
     # In code and documents such words are no news.
-    errors = error_lines(source.text, DIGEST_LINES_MAX) if kind in _WITH_ERRORS else []
+    is_searched = kind in _WITH_ERRORS and drawn not in _REPORTS
+    errors = error_lines(source.text, DIGEST_LINES_MAX) if is_searched else []
     errors = [index for index in errors if index < len(source.lines)]
-    share = _OUTLINE_SHARES.get(kind) or _DRAWN_SHARES.get(drawn_of(source, kind).kind, 0.4)
-    outline_tokens = round(tokens_max * share)
     if errors and tokens_max < _SMALL_TOKENS:
         # An error has its place in any case, before the shape.
         error = "\n".join(with_marks(source.short_lines[: errors[0] + 1], errors[:1]))

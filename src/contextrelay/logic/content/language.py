@@ -58,17 +58,18 @@ def without_strings(rows: list[str]) -> list[str]:
 
 
 _TRACE = "Traceback (most recent call last):"
+_POINTED = re.compile(r"\s*[\^~]+\s*$")
 
 
 def without_traces(rows: list[str]) -> list[str]:
-    """Rows that are not the code which a trace quotes."""
-    if not any(_TRACE in row for row in rows):
-        return rows
+    """Rows that are not code which a trace quotes, or points at with `^` in the next row."""
     kept: list[str] = []
     margin = -1
     for row in rows:
         is_within = 0 <= margin < len(row) and row[margin].isspace()
-        if not is_within:
+        if _POINTED.match(row) and kept and not is_within:
+            kept.pop()
+        elif not is_within:
             margin = row.find(_TRACE)
             kept.append(row)
     return kept

@@ -19,6 +19,8 @@ _NUMBERED = re.compile(
     r"(?:(?:\d++|[A-Z]|[IVX]++)[.)](?:\d++\.?)*+|(?:Chapter|Section|Part) \S++)\s++\S"
 )
 _HEADING_CHARS_MAX = 100
+# With so many lines of traces it is nothing else.
+_TRACE_SHARE = 0.3
 
 
 def draw(source: Source) -> Drawn:
@@ -32,17 +34,21 @@ def draw(source: Source) -> Drawn:
         shown, short, long = _paragraphs(lines), 70, 200
         start, stop = 1, min(len(lines), 40) + 1
     traces = exceptions(source)
-    traced = traces.kinds
-    if traced:
+    kind = "text"
+    if traced := traces.kinds:
         start, stop = max(1, traced[0].line - 5), traced[0].line + 6
-    pieces = [Piece(0, (f"text, {source.measure()}",)), *drawn(traces)]
+        # Frames, and the lines that say what was raised, are shown already.
+        said = traces.frames | {each.line for each in traced}
+        shown = [each for each in shown if each[0] not in said]
+        kind = "trace" if len(said) >= _TRACE_SHARE * len(lines) else kind
+    pieces = [Piece(0, (f"{kind}, {source.measure()}",)), *drawn(traces)]
     for index, (line, text) in enumerate(shown[:OUTLINE_PIECES_MAX]):
-        rank = 2 if shown is not headings and index > 2 else 1
+        rank = 2 if len(headings) < 2 and index > 2 else 1
         pieces.append(
             Piece(rank, (f"{line}: {quoted(text, short)}", f"{line}: {quoted(text, long)}"))
         )
     left_out = max(0, len(shown) - OUTLINE_PIECES_MAX)
-    return Drawn("text", pieces, f"--lines {start}:{stop}" if lines else "", left_out)
+    return Drawn(kind, pieces, f"--lines {start}:{stop}" if lines else "", left_out)
 
 
 def _headings(lines: list[str]) -> list[tuple[int, str]]:

@@ -23,7 +23,7 @@ from contextrelay.logic.outline.layout import Piece, quoted
 _LINE_CHARS = 500
 _FRAME_CHARS = 100
 _KINDS_MAX = 200
-_MESSAGE_CHARS, _FEW = 160, 8
+_MESSAGE_CHARS, _FEW, _FIRST = 160, 8, 3
 _OUTERMOST = "{main}"
 # A line with none of these is neither a frame nor a head that stands alone.
 _MARKS = (
@@ -106,7 +106,7 @@ def exceptions(source: Source) -> Traces:
 def drawn(traces: Traces) -> list[Piece]:
     """A piece for each kind, with where it was raised if there is room."""
     pieces: list[Piece] = []
-    for each in traces.kinds:
+    for index, each in enumerate(traces.kinds):
         times = f" x{each.count}" if each.count > 1 else ""
         head = ": ".join(filter(None, (f"exception {each.line}{times}", each.type)))
         short = f"{head}: {quoted(each.message, 60)}" if each.message else head
@@ -114,7 +114,7 @@ def drawn(traces: Traces) -> list[Piece]:
         at = f", at {_ended(each.frame)}"
         forms = (short, short + at, full + at)
         # Where they are few, each has its place before other lines are shown.
-        pieces.append(Piece(1, forms[len(traces.kinds) <= _FEW :]))
+        pieces.append(Piece(index >= _FIRST, forms[len(traces.kinds) <= _FEW :]))
     if traces.unread_from:
         pieces.append(Piece(1, (f"from line {traces.unread_from} on no traces were looked for",)))
     return pieces

@@ -61,12 +61,12 @@ def draw(source: Source) -> Drawn | None:
     gathered = _gather(source, shared)
     pieces = [Piece(0, (f"log, {source.measure()}",))]
     if times := span(lines):
-        pieces.append(Piece(0, (f"time {times[0]} to {times[1]}",)))
+        pieces.append(Piece(1, (f"time {times[0]} to {times[1]}",)))
     if example := _example(lines, shared):
-        pieces.append(Piece(0, (f"each line: {example}<message>",)))
+        pieces.append(Piece(1, (f"each line: {example}<message>",)))
     if gathered.levels:
         counts = ", ".join(f"{name} {count}" for name, count in gathered.levels.most_common())
-        pieces.append(Piece(0, (f"levels: {counts}",)))
+        pieces.append(Piece(1, (f"levels: {counts}",)))
     errors, warnings = _by_line(gathered.errors), _by_line(gathered.warnings)
     traces = exceptions(source)
     heads = {each.line: each for each in traces.kinds}
