@@ -110,6 +110,42 @@ File name: '/srv/order.json'
     | KeyError: 'k'
     +------------------------------------
 """,
+    "anyhow": """\
+Error: could not load the order
+
+Caused by:
+    0: reading /srv/order.json
+    1: No such file or directory (os error 2)
+
+Stack backtrace:
+   0: anyhow::error::<impl core::convert::From<E> for anyhow::Error>::from
+             at /srv/.cargo/registry/src/anyhow-1.0.75/src/error.rs:565:25
+   1: shop::load
+             at ./src/main.rs:12:5
+""",
+    "dart": """\
+Unhandled exception:
+FormatException: Unexpected character (at character 1)
+abc
+^
+
+#0      int.parse (dart:core-patch/integers_patch.dart:55:14)
+#1      int.tryParse (dart:core-patch/integers_patch.dart:60:14)
+#2      main (file:///srv/main.dart:3:7)
+""",
+    "logback": """\
+java.lang.IllegalStateException: no order
+\tat java.base/java.lang.reflect.Method.invoke(Method.java:569) ~[na:na]
+\tat shop.Orders.find(Orders.java:31) ~[classes!/:1.0]
+""",
+    "laravel": """\
+local.ERROR: {"exception":"(App\\DataException(code: 42S02): no table at /srv/vendor/C.php:7)
+[stacktrace]
+#0 /srv/vendor/C.php(720): run()
+#1 /srv/app/Orders.php(31): get()
+#2 {main}
+"}
+""",
     "perl": """\
 no such thing at d.pl line 4.
 \tmain::f(1, "x") called at d.pl line 7
@@ -148,6 +184,12 @@ SAID = {
         "json.decoder.JSONDecodeError: Expecting value, at g.py:1 in a",
         "KeyError: 'k', at g.py:3 in b",
     ],
+    "anyhow": ["Error: could not load the order, at ./src/main.rs:12:5"],
+    "dart": [
+        "FormatException: Unexpected character (at character 1), at main (file:///srv/main.da"
+    ],
+    "logback": ["IllegalStateException: no order, at shop.Orders.find(Orders.java:31)"],
+    "laravel": ["App\\DataException: no table, at /srv/app/Orders.php(31): get()"],
     "perl": [": no such thing, at d.pl line 4"],
     "c": ["AddressSanitizer: heap-use-after-free on 0x6070, at 0x45917a in main /srv/free.c:5:13"],
 }

@@ -40,6 +40,10 @@ _FRONT_POINTS = 2
 _CODE_SHARE = 0.02
 
 
+# Above the frames of a trace, which would be settings else.
+_TRACE_TITLES = ("Caused by:", "Stack backtrace:", "stack backtrace:", "Stack trace:")
+
+
 def sniff_binary(head: bytes) -> Guess:
     """Recognise images and PDF by their magic."""
     for magic, guess in _MAGIC:
@@ -74,6 +78,7 @@ def sniff_text(head: bytes) -> Guess:
             else None
         )
         or language(bare[:_LINES_MAX])
+        or (("text", "text/plain") if any(row in _TRACE_TITLES for row in rows) else None)
         or settings(more)
         or _markdown(rows)
         or plain_table(rows)

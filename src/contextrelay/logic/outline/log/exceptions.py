@@ -27,19 +27,22 @@ _MESSAGE_CHARS, _FEW, _FIRST = 160, 8, 3
 _OUTERMOST = "{main}"
 # A line with none of these is neither a frame nor a head that stands alone.
 _MARKS = (
-    *('File "', "\tat ", "  at ", "\tfrom ", "  from ", "#0 ", "#1 ", " called at "),
-    *("panicked at ", ".rb:", ".go:", ".ex:"),
+    *('File "', "\tat ", "  at ", "\tfrom ", "  from ", " called at ", "panicked at "),
+    *(".rb:", ".go:", ".ex:", "#0 ", "#1 "),
 )
+_NUMBERED = tuple(f"#{number} " for number in range(2, 10))
 _PYTHON = re.compile(r"File \"([^\"]{1,300})\", line (\d{1,9})(?:, in (.{1,100}))?")
 _RAISED = re.compile(r"([A-Za-z_][\w.]{0,120})(?:: (.*))?$")
 # Behind this a frame names its place and what is called there; other lines are only a place.
 _MARK = re.compile(r"(?:^|[\t ])(?:(?:at|from) |#\d+ +)(?=\S)")
+# What a frame of Java may have behind it: the archive that it is from.
+_ARCHIVE = re.compile(r" ~?\[[^\[\]]{0,200}\]$")
 _BARE = re.compile(r"\.(?:go:\d+(?=$| \+0x| fp=)|rb:\d+:in .{1,200}'$|exs?:\d+: \S+$)")
 # A head with its place: `panicked at PLACE:`, the message below; `PLACE: message (Type)`.
 _PANICKED = re.compile(r"panicked at (?:'(.{0,300})', )?([^\s']{1,200}:\d+:\d+):?$")
 _PLACED = re.compile(r"([^\s:]{1,200}:\d+:in [`'].{1,100}?'): (.{0,300}) \(([A-Z][\w:]{1,100})\)$")
 # Where frames are numbered, or of Perl, the head may end in its place.
-_PLACE = re.compile(r"(.{0,400}) (?:in|at) (\S{1,300}(?::\d+| line \d+))\.?$")
+_PLACE = re.compile(r"(.{0,400}) (?:in|at) (\S{1,300}(?::\d+| line \d+))[.)]?$")
 _TYPES = ("Exception", "Error", "Throwable", "Sanitizer")
 # What was raised and why, where the type does not end like one.
 _HEADS = (
@@ -54,16 +57,16 @@ _NEXT_HEAD = re.compile(
 _DIED = re.compile(r"()(.{1,400} at \S{1,300} line \d+\.?)$")
 _NAME = re.compile(r"[\w$.\\]++")
 # What stands between a type and its message.
-_BETWEEN = re.compile(r"(?: \[\w{1,60}\])?(?::\s*|$)")
+_BETWEEN = re.compile(r"(?: \[\w{1,60}\]|\(code: \w{1,60}\))?(?::\s*|$)")
 # Frames that are not of the program: of the language, or of what was installed.
 _FOREIGN = re.compile(
-    r"\bnode:|node_modules|(?:site|dist)-packages|/lib/python\d|/usr/(?:local/)?(?:lib|go)/"
+    r"(?<![\w.])(?:node|dart):|node_modules|(?:site|dist)-packages|/lib/python\d|/usr/(?:local/)?(?:lib|go)/"
     r"|/pkg/mod/|Program Files/Go/|/rustc/|/\.(?:cargo|rustup)/|/gems/|/vendor/|__interceptor"
     r"|[(<](?:anonymous|frozen|native|main)\b|Native Method|\{main|\(elixir "
     r"|(?:^|[ /])(?:java|javax|jdk|sun|com\.sun|kotlin|scala|System|Microsoft)[./]"
 )
 # How far a head may be from its frames, and frames from one another.
-_ABOVE_LINES, _BELOW_LINES, _APART_LINES = 6, 12, 2
+_ABOVE_LINES, _BELOW_LINES, _APART_LINES = 10, 12, 2
 _INNER, _INNER_END, _NESTED_MAX = "---> ", "--- End of inner exception", 10
 
 
@@ -136,7 +139,7 @@ def is_shown(head: Kind | None, text: str) -> bool:
 def _marked(text: str, lines_max: int) -> list[int]:
     """The indexes of the first lines that have a mark, one more of them than are looked at."""
     found: set[int] = set()
-    for mark in _MARKS:
+    for mark in (*_MARKS, *(_NUMBERED if "#1 " in text else ())):
         line = at = 0
         for _ in range(OUTLINE_FRAMES_MAX + 1):
             here = text.find(mark, at)
@@ -160,7 +163,7 @@ def _frame_of(line: str) -> _Frame | None:
         start = max(line.rfind(" ", 0, bare.start()), line.rfind("\t", 0, bare.start())) + 1
         text = line[start : bare.end()]
     elif mark := _MARK.search(line):
-        text = line[mark.end() :].removesuffix(" {")
+        text = _ARCHIVE.sub("", line[mark.end() :].removesuffix(" {"))
         is_placed = ":" in text or "(" in text or " line " in text or text == _OUTERMOST
         if not is_placed or not (text[-1] in ")'}" or text[-1].isdigit()):
             return None
@@ -207,6 +210,8 @@ class _Reader:
         self._own = self._own if self._own and _FOREIGN.search(place[1]) else here
         margin = max(0, place.start() - 2)
         self.frames.add(index + 1)
+        if index and "Traceback (most" in self._lines[index - 1]:
+            self.frames.add(index)
         for at in range(index + 1, min(index + 1 + _BELOW_LINES, len(self._lines))):
             line = self._line(at)
             if 'File "' in line:
