@@ -35,6 +35,9 @@ module.exports.open = function () {};
 Cart.prototype.close = function (day) { return /[{]/.test(day); };
 module.exports = { first() {}, second: function () {}, third: (a) => a, fourth: 4 };
 if (x) { function nested() {} }
+const LIMITS = {
+  most: 1,
+};
 describe('a cart', () => { it('opens', () => {}); });
 function outer() { function inner() {} }
 (() => {
@@ -118,7 +121,7 @@ MEDIA_TYPES = {"a.js": "text/javascript", "a.ts": "text/x-typescript", "a.c": "t
 
 DEFINED = {
     "a.js": """Cart size items load onChange make constructor main total rounded open close first
-        second third outer wrapped""",
+        second third LIMITS outer wrapped""",
     "a.ts": "over Thing Fn Color opened Bell ring Service find walk run handler make typed",
     "a.c": """TWICE one two old_style split_name point color both node node_t node_p callback
         visitor number_t kind_t handler_of branch inside_c announced PyInit_x die main""",
@@ -144,7 +147,8 @@ def test_all_that_is_defined_is_shown_and_nothing_else(name: str, defined: str) 
         ("a.js", "Cart.items", (7, 7)),
         ("a.js", "onChange", (9, 9)),
         ("a.js", "close", (18, 18)),
-        ("a.js", "wrapped", (24, 24)),
+        ("a.js", "LIMITS", (21, 23)),
+        ("a.js", "wrapped", (27, 27)),
         ("a.ts", "Fn", (4, 6)),
         ("a.ts", "Service", (10, 19)),
         # What has its body, not what announces it.

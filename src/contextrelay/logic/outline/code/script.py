@@ -112,8 +112,7 @@ class _Walk:
         text = self._text
         match = on.DEFINES.match(text, start)
         if match is None:
-            self._unnamed(start)
-            return None
+            return self._unnamed(start)
         if match["word"] or match["target"]:
             return self._assigned(start, match)
         if match["kind"] or match["global"]:
@@ -131,36 +130,36 @@ class _Walk:
             found.signature = self._arguments(match.end())
         return found
 
-    def _unnamed(self, start: int) -> None:
+    def _unnamed(self, start: int) -> Definition | None:
         """An import, or what is wrapped around the statements of a whole file."""
         text = self._text
         if match := on.IMPORT.match(text, start):
             self.imports.append(match[1] or match[2] or "")
-            return
+            return None
         if match := on.TEST.match(text, start):
-            self._test(start, match)
-            return
+            return self._test(start, match)
         if match := on.RUNS_NOW.match(text, start):
             end = self.code.end(match.end())
             body = end and on.BODY.match(text, end)
             if body:
                 self._go_in("body", body.end(), None)
-            return
+            return None
         is_called = text[start] in "()"
         at = start
         for _ in range(3):
             called = on.CALLS.match(text, at)
             if called is None:
-                return
+                return None
             opens = called.end()
             at = self.code.end(opens) or len(text)
             brace = self._function_in(opens, at)
             size = brace and (self.code.end(brace) or len(text)) - brace
             if brace and (is_called or 2 * size > len(text)):
                 self._go_in("body", brace, None)
-                return
+                return None
+        return None
 
-    def _test(self, start: int, match: re.Match[str]) -> None:
+    def _test(self, start: int, match: re.Match[str]) -> Definition | None:
         """A test with its title; and those that it is made of."""
         above = self._levels[-1].owner
         owner = above.name if above is not None and above.kind == "test" else ""
@@ -170,8 +169,7 @@ class _Walk:
         brace = match[1] and self._function_in(opens, self._read or len(self._text))
         if brace:
             self._go_in("body", brace, found)
-        elif found is not None:
-            self.code.ends(found, max(start, self._read))
+        return found
 
     def _function_in(self, start: int, stop: int) -> int:
         """Where the body of the first function begins that stands among arguments; 0 if none."""
@@ -225,6 +223,9 @@ class _Walk:
                 self.imports.append(required[1])
             elif on.CONSTANT.fullmatch(name):
                 found = self._keep("constant", name, start, named_at)
+                if self._at > start:
+                    found.last = -1  # Its object is read next, and is no other definition.
+                    self._levels[-1].owner = found
         return found
 
     def _value(
