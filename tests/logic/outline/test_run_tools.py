@@ -167,3 +167,27 @@ def test_colours_are_not_shown() -> None:
     assert shape.kind == "log"
     assert "TypeError: no, at a (b.js:1:2)" in shape.text
     assert "[3" not in shape.text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "a.c:3:38: error: implicit declaration of function 'wrok'",
+        "src/a.py:2:12 - error: Type is not assignable",
+        "Y.java:1: error: cannot find symbol",
+        "src/a.ts(3,14): error TS2322: Type is not assignable",
+        "error[E0599]: no method named `summ` found",
+        "make: *** [Makefile:12: build/a.o] Error 1",
+        "npm error code ENOENT",
+    ],
+)
+def test_what_a_tool_says_of_a_line_is_found_in_all_that_it_printed(said: str) -> None:
+    """Promise L1: without a name; not in prose that quotes it."""
+    printed = [f"gcc -O2 -c src/file{n}.c -o build/file{n}.o" for n in range(200)]
+    prose = "\n\n".join([*["This is what we saw when it was built again."] * 9, said])
+
+    shape = outlined("\n".join([*printed, said, *printed]), "")
+
+    assert shape.kind == "log"
+    assert f"201: {said}" in shape.text
+    assert outlined(prose, "").kind == "text"

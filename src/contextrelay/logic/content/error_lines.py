@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from contextrelay.limits import OUTLINE_LINE_CHARS_MAX
 
@@ -35,6 +36,21 @@ _WARNING = re.compile(r"(?<![\w./-])(?:WARN|WARNING|[Ww]arning)(?![\w./-]\w)")
 def is_warning_line(line: str) -> bool:
     """Whether a line warns of something."""
     return ("arn" in line or "ARN" in line) and _WARNING.search(line) is not None
+
+
+# What compilers and the like print of a line that they read, and how make and npm give up.
+_DIAGNOSTIC = re.compile(
+    r"\s*(?:[^\s:]{1,300}:\d+(?::\d+)?:?(?: -)? (?:fatal |internal )?(?:error|warning)\b"
+    r"|[^\s(]{1,300}\(\d+,\d+\): (?:error|warning) |error\[\w+\]: |make(?:\[\d+\])?: \*\*\* "
+    r"|npm (?:ERR!|error) )"
+)
+_DIAGNOSTIC_HINTS = ("error", "warning", ": *** ", "npm ERR!")
+
+
+def has_diagnostics(text: str, lines: Sequence[str]) -> bool:
+    """Whether a tool printed these lines about what it read: some of them say where it is wrong."""
+    is_likely = any(hint in text for hint in _DIAGNOSTIC_HINTS)
+    return is_likely and any(map(_DIAGNOSTIC.match, lines))
 
 
 def error_lines(text: str, count_max: int) -> list[int]:

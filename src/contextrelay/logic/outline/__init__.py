@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from contextrelay.limits import HEAD_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
-from contextrelay.logic.content.error_lines import is_error_line
+from contextrelay.logic.content.error_lines import has_diagnostics, is_error_line
 from contextrelay.logic.content.sniff import is_levelled, is_timed, sniff_text
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import Drawn, Piece, fit
@@ -35,6 +35,7 @@ _MODULES: dict[ArtifactType, tuple[str, ...]] = {
 }
 _OUTPUTS = ("json", "csv", "diff", "html", "markdown")
 _OUTPUT_LINES_MAX = 20_000
+_BLANKS_MAX = 0.2
 
 
 def outline(source: Source, kind: ArtifactType, tokens_max: int = OUTLINE_TOKENS_DEFAULT) -> Shape:
@@ -92,7 +93,11 @@ def _is_log(source: Source, kind: ArtifactType) -> bool:
     if kind != "text":
         return False
     is_plain = source.media_type == "text/plain" and _says_nothing(source.name)
-    return is_timed(lines) or (is_plain and is_levelled(lines))
+    if is_timed(lines) or (is_plain and is_levelled(lines)):
+        return True
+    # With many blank lines it is prose, which may quote what a compiler said.
+    is_dense = lines.count("") <= _BLANKS_MAX * len(lines)
+    return is_plain and is_dense and has_diagnostics(source.text, lines)
 
 
 def _says_nothing(name: str) -> bool:
