@@ -293,6 +293,11 @@ def _readme(size: int) -> str:
     return _found(size, "**/*.md", "*.dist-info/METADATA")
 
 
+def _packages(size: int) -> str:
+    part = '[package.p{n}]\nversion = "1.{n}"\nhash = "{n}ab"\n\n'
+    return "".join(part.replace("{n}", str(number)) for number in range(size // len(part)))
+
+
 Kind = tuple[str, ArtifactType, str, Callable[[int], str], Callable[[str], object]]
 KINDS: tuple[Kind, ...] = (
     ("JSON", "json", "application/json", _records, _loads),
@@ -306,5 +311,6 @@ KINDS: tuple[Kind, ...] = (
     ("Markdown as found", "markdown", "text/markdown", _readme, _matched),
     ("diffs", "diff", "text/x-diff", _diff, _matched),
     ("HTML", "html", "text/html", _page, _tags),
+    ("TOML", "text", "application/toml", _packages, _matched),
     ("text", "text", "text/plain", _prose, _matched),
 )

@@ -33,6 +33,8 @@ _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "image": ("binary",),
     "pdf": ("binary",),
 }
+# No command prints these.
+_SETTINGS = ("application/toml", "text/x-java-properties", "application/yaml")
 _OUTPUTS = ("json", "csv", "diff", "html", "markdown")
 _OUTPUT_LINES_MAX = 20_000
 _BLANKS_MAX = 0.2
@@ -73,7 +75,7 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
     if kind == "text" and source.media_type == "text/plain" and _says_nothing(source.name):
         kind, media_type = sniff_text(head)
         source = source.read_as(media_type)
-    is_printed = kind in ("text", "log", "tool_output")
+    is_printed = kind in ("text", "log", "tool_output") and source.media_type not in _SETTINGS
     source = source.plain() if is_printed else source
     if (is_printed or source.media_type == "application/x-ndjson") and (
         run := _by(source, "test_run")
@@ -89,9 +91,9 @@ def _draw(source: Source, kind: ArtifactType) -> Drawn:
 
 def _is_log(source: Source, kind: ArtifactType) -> bool:
     """Whether a text that nothing else is known of has lines as logs have them."""
-    lines = source.short_lines
-    if kind != "text":
+    if kind != "text" or source.media_type in _SETTINGS:
         return False
+    lines = source.short_lines
     is_plain = source.media_type == "text/plain" and _says_nothing(source.name)
     if is_timed(lines) or (is_plain and is_levelled(lines)):
         return True

@@ -17,12 +17,13 @@ from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 
 _SECTION = re.compile(r"\s*\[{1,2}([^\[\]]{1,120})\]{1,2}\s*(?:[#;].*)?")
+_SECTION_STARTS = frozenset("[ \t")
 _KEY = re.compile(r"([A-Za-z0-9_.\"'/-]{1,80})\s*[=:]\s*(.*)")
 _YAML_KEY = re.compile(r"( *)(?:- )?([A-Za-z0-9_.\"'/$@-][\w .\"'/$@-]{0,80}?):(?: (.*))?")
 _ENTRIES_MAX = 12
 # So many levels of YAML have lines of their own.
 _LINED_DEPTHS = 2
-_DIGITS = re.compile(r"\d+")
+_DIGITS = bytes.maketrans(b"0123456789", b"##########")
 # Up to so many sections each is shown by its own name.
 _SECTIONS_MIN = 40
 # Of a kind are so many below one name.
@@ -33,7 +34,6 @@ _MIDDLE = re.compile(
 )
 # How many names of a kind are shown, with more room more.
 _NAMES_SHOWN = (3, 20, 100)
-_KEYS_MIN = 20
 _ARRAY_LINES = 12
 # A short piece of each value comes before more of one.
 _VALUE_CHARS = (30, 80)
@@ -164,20 +164,24 @@ def _sections(source: Source) -> Drawn | None:
             current.count, current.last, current.last_name = current.count + 1, number, name
             if len(current.names) < _NAMES_SHOWN[-1]:
                 current.names[name] = None
+        elif line.partition("=")[0].rstrip() in current.varying:
+            keys += 1  # As in the sections before, of which nothing more is shown.
         elif line and not line[0].isspace() and line[0] not in "#;" and (match := _KEY.match(line)):
             keys += 1
             if len(current.keys) < OUTLINE_PIECES_MAX:
-                value = match[2].rstrip()
-                if value == "[":
-                    value = _array(lines[number : number + _ARRAY_LINES])
-                if current.keys.setdefault(match[1], value) != value:
-                    current.varying.add(match[1])
+                key, value = match[1], match[2].rstrip()
+                if key not in current.keys:
+                    is_open = value == "["
+                    entries = lines[number : number + _ARRAY_LINES] if is_open else ()
+                    current.keys[key] = _array(entries) if is_open else value
+                elif current.keys[key] != value:
+                    current.varying.add(key)
     if not headers and not keys:
         return None
     measure = f"{len(headers)} sections, {keys} keys, {source.measure()}"
     pieces = [Piece(0, (f"settings, {measure}",))]
     # All sections come before more keys of one.
-    keys_each = max(_KEYS_MIN, OUTLINE_PIECES_MAX // len(found) - 1)
+    keys_each = max(1, OUTLINE_PIECES_MAX // len(found) - 1)
     left_out = 0
     for each in found.values():
         # Where sections are many, those that have no others of their kind give way to names.
@@ -202,10 +206,19 @@ def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[Piece]:
 def _headers(lines: Sequence[str]) -> dict[int, str]:
     """The names of sections by their lines."""
     return {
-        number: match[1]
+        number: name
         for number, line in enumerate(lines, 1)
-        if "[" in line and "]" in line and (match := _SECTION.fullmatch(line))
+        if line[:1] in _SECTION_STARTS and (name := _section(line))
     }
+
+
+def _section(line: str) -> str:
+    """The name of the section that a line begins; "" if it is none."""
+    name = line[1:-1]
+    if line[0] == "[" and line[-1] == "]" and name.replace(".", "").isalnum():
+        return name  # As most are, and quicker.
+    match = _SECTION.fullmatch(line)
+    return match[1] if match is not None else ""
 
 
 def _labels(names: Sequence[str]) -> dict[str, str]:
@@ -214,7 +227,7 @@ def _labels(names: Sequence[str]) -> dict[str, str]:
     if len(names) <= _SECTIONS_MIN:
         return {}
     distinct = list(dict.fromkeys(names))
-    labels = dict(zip(distinct, _masked(distinct, _DIGITS, "#"), strict=True))
+    labels = dict(zip(distinct, _without_numbers(distinct), strict=True))
     for pattern, by in ((_LEAF, r"\1*"), (_MIDDLE, r"\1*\2")):
         counts = Counter(labels.values())
         lone = [name for name, label in labels.items() if counts[label] < _CHILDREN_MIN]
@@ -223,6 +236,14 @@ def _labels(names: Sequence[str]) -> dict[str, str]:
         found = zip(lone, others, strict=True)
         labels.update((name, other) for name, other in found if counts[other] >= _CHILDREN_MIN)
     return labels
+
+
+def _without_numbers(names: Sequence[str]) -> list[str]:
+    """Names with one sign for each number."""
+    text = "\n".join(names).encode("utf-8", "replace").translate(_DIGITS)
+    while b"##" in text:
+        text = text.replace(b"##", b"#")
+    return text.decode().split("\n")
 
 
 def _masked(names: Sequence[str], pattern: re.Pattern[str], by: str) -> list[str]:
