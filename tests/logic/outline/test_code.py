@@ -243,3 +243,12 @@ def test_code_with_too_many_statements_says_how_far_it_was_read() -> None:
     text = outlined("a();\n" * 300_000, "a.js").text
 
     assert ", read up to line 250001" in text
+
+
+def test_a_private_member_is_found_by_its_name() -> None:
+    """Promise L2."""
+    text = "class Cart {\n  #hidden() {\n    return 1;\n  }\n}\n"
+    body = Counted(text.encode(), "code", "text/javascript", "a.js")
+
+    for name in ("#hidden", "Cart.#hidden", "hidden"):
+        assert body.take("symbol", name).text == "  #hidden() {\n    return 1;\n  }\n"

@@ -61,7 +61,7 @@ def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
             f"the limit is {PARSED_BYTES_MAX:,} bytes; find it with grep, then take lines",
         )
     text = shown(text_of(source.bytes_of(0, source.size_bytes)))
-    path = tuple(part for part in re.split(r"\.|::|#|/", wanted.strip().removesuffix("()")) if part)
+    path = _parts(wanted.strip().removesuffix("()"))
     known = _definitions(source, text, path)
     found = [each for each in known if each.path[-len(path) :] == path] if path else []
     lines = text.split("\n") if path else []
@@ -83,6 +83,11 @@ def take_definition(source: Source, wanted: str, tokens_max: int) -> Taken:
     return named(taken, ".".join(first.path), others)
 
 
+def _parts(name: str) -> tuple[str, ...]:
+    """The names that a name is put together from."""
+    return tuple(part for part in re.split(r"\.|::|#|/", name) if part)
+
+
 def _definitions(source: Source, text: str, path: tuple[str, ...]) -> list[_Definition]:
     """What the statements of a file define; nothing where there is no reader for the language."""
     name, wanted = source.name or "", path[-1] if path else ""
@@ -99,7 +104,7 @@ def _definitions(source: Source, text: str, path: tuple[str, ...]) -> list[_Defi
         return []
     code, _ = import_module(f"contextrelay.logic.outline.code.{reader}").read(text, wanted)
     return [
-        _Definition(tuple(f"{each.owner}.{each.name}".strip(".").split(".")), each.first, each.last)
+        _Definition(_parts(f"{each.owner}.{each.name}"), each.first, each.last)
         for each in code.found
     ]
 
