@@ -294,6 +294,17 @@ def test_sections_below_one_name_are_one_kind_where_they_are_many() -> None:
     assert "[tool]:6258, at = 1" in text
 
 
+def test_a_few_sections_keep_their_lines_among_many_keys() -> None:
+    """Promise L1."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    keys = "".join(f"part-{first}{second} = 1\n" for first in letters for second in letters[:4])
+    text = outlined(f"[versions]\n{keys}[libraries]\n{keys.replace('p', 'l')}", "a.toml").text
+
+    assert "[versions]:1" in text
+    assert "[libraries]:106" in text
+    assert "also: " in text
+
+
 def test_short_values_of_settings_are_shown() -> None:
     """Promise L1: also of arrays with a line for each entry, and below the second level."""
     toml = outlined('[a]\nwords = [\n  "one",\n  "two",\n]\n' + "# ….\n" * 99, "a.toml").text

@@ -26,6 +26,7 @@ _LINED_DEPTHS = 2
 _DIGITS = bytes.maketrans(b"0123456789", b"##########")
 # Up to so many sections each is shown by its own name.
 _SECTIONS_MIN = 40
+_SECTIONS_FEW = 8
 # Of a kind are so many below one name.
 _CHILDREN_MIN = 8
 _LEAF = re.compile(r"(?<=\S)([.:/ ])(?:\"[^\"\n]*\"|[^.:/ \"\n]+)$", re.MULTILINE)
@@ -192,7 +193,9 @@ def _sections(source: Source) -> Drawn | None:
         left_out += max(0, len(each.keys) - keys_each)
     names = dict.fromkeys(chain.from_iterable(each.keys for each in found.values()))
     names.update(dict.fromkeys(chain.from_iterable(each.names for each in found.values())))
-    return Drawn("settings", pieces, "--lines 1:41", left_out, names, min(1, len(labels)))
+    # Kinds, and a few sections, keep their lines where names need the room.
+    kept_rank = int(bool(labels) or len(found) <= _SECTIONS_FEW)
+    return Drawn("settings", pieces, "--lines 1:41", left_out, names, kept_rank)
 
 
 def _keys(section: _Section, rank: int, keys_max: int) -> Iterator[Piece]:
