@@ -138,6 +138,10 @@ java.lang.IllegalStateException: no order
 \tat java.base/java.lang.reflect.Method.invoke(Method.java:569) ~[na:na]
 \tat shop.Orders.find(Orders.java:31) ~[classes!/:1.0]
 """,
+    "elasticsearch": """\
+MergeMappingException[Merge failed with failures]
+\tat shop.Orders.find(Orders.java:31)
+""",
     "laravel": """\
 local.ERROR: {"exception":"(App\\DataException(code: 42S02): no table at /srv/vendor/C.php:7)
 [stacktrace]
@@ -189,6 +193,9 @@ SAID = {
         "FormatException: Unexpected character (at character 1), at main (file:///srv/main.da"
     ],
     "logback": ["IllegalStateException: no order, at shop.Orders.find(Orders.java:31)"],
+    "elasticsearch": [
+        "MergeMappingException: [Merge failed with failures], at shop.Orders.find(Ord"
+    ],
     "laravel": ["App\\DataException: no table, at /srv/app/Orders.php(31): get()"],
     "perl": [": no such thing, at d.pl line 4"],
     "c": ["AddressSanitizer: heap-use-after-free on 0x6070, at 0x45917a in main /srv/free.c:5:13"],

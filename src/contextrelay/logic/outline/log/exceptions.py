@@ -293,6 +293,8 @@ def _head_of(line: str, is_next: bool) -> tuple[str, str] | None:
     if any(hint in line for hint in _TYPES):
         for name in _NAME.finditer(line):
             between = _BETWEEN.match(line, name.end()) if name[0].endswith(_TYPES) else None
+            if between is None and is_next and line[name.end() : name.end() + 1] in (" ", "["):
+                between = name if name[0].endswith(_TYPES) else None
             if between is not None and name[0] != "Exception":
                 return name[0], line[between.end() :].strip()
     found = next(filter(None, (head.search(line) for head in _HEADS)), None)
