@@ -135,6 +135,10 @@ def test_else_the_name_decides(name: str, expected: tuple[str, str]) -> None:
         ("<!-- of -->\n<div>\n<b>x</b></div>\n", "html", "text/html"),
         ("What it does.\n\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "diff", "text/x-diff"),
         ("x;y z?;w\n1;2;3\n4;5;6\n", "csv", "text/csv"),
+        ('id;"a; b"\n' + '1;"two\nlines"\n' * 40, "csv", "text/csv"),
+        ("2024-05-01 10:00:00,123 INFO started\n" * 3, "log", "text/x-log"),
+        ("2024-05-01 10:00:00,123 - root - ERROR - lost\n" * 3, "log", "text/x-log"),
+        ("[[package]]\nname = 'x'\n" * 9_000, "text", "application/toml"),
         ("date,price\n2024-05-01 10:00,1.5\n2024-05-02 10:00,2\n", "csv", "text/csv"),
     ],
 )

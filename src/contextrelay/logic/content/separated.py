@@ -14,6 +14,7 @@ _SEPARATORS = (
     ("|", "text/csv"),
 )
 _LINES_MIN = 3
+_CELL_LINES_MAX = 5
 _SHARE = 0.9
 # So few columns may be chance: then all rows have them.
 _FEW_COLUMNS = 3
@@ -27,7 +28,8 @@ def headed_table(rows: list[str]) -> Guess | None:
     """A table whose first row names its columns, whatever is in the others."""
     rows = _whole(rows)
     for separator, media_type in _SEPARATORS if len(rows) >= _LINES_MIN else ():
-        names = [name.strip().strip('"') for name in rows[0].split(separator)]
+        head = _QUOTED.sub(lambda cell, each=separator: cell[0].replace(each, " "), rows[0])
+        names = [name.strip().strip('"') for name in head.split(separator)]
         if len(names) < 2 or len(set(names)) < len(names):
             continue
         if not all(map(_COLUMN.fullmatch, names)) or not any(map(_LETTER.search, names)):
@@ -66,14 +68,18 @@ def _whole(rows: list[str]) -> list[str]:
     """Rows with those put together that are one cell, between quotes, of several lines."""
     whole: list[str] = []
     is_open = False
-    for row in rows:
+    begin = 0
+    for place, row in enumerate(rows):
         if is_open:
             whole[-1] += f" {row}"
         else:
             whole.append(row)
+            begin = place
         is_open ^= row.count('"') % 2 == 1
-    # A quote that is never closed is none.
-    return rows if is_open else whole
+    if not is_open:
+        return whole
+    # A quote that is never closed is none; one that was just opened is closed further down.
+    return rows if len(rows) - begin > _CELL_LINES_MAX else whole[:-1]
 
 
 def _is_prose(rows: list[str], separator: str) -> bool:

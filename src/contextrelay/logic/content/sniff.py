@@ -69,7 +69,7 @@ def sniff_text(head: bytes) -> Guess:
         or _markup(text)
         or _diff(text)
         or _email(lines)
-        or headed_table(rows)
+        or (None if _is_entry(rows) else headed_table(rows))
         or _run(more)
         or _log(rows)
         or (
@@ -90,7 +90,9 @@ def sniff_text(head: bytes) -> Guess:
 
 
 _JSON_START = re.compile(
-    r"""\{\s*"(?:[^"\\\n]|\\.){0,200}"\s*:|\[\s*(?:[\[{"]|-?\d[\d.eE+-]*\s*,)"""
+    r"""\{\s*"(?:[^"\\\n]|\\.){0,200}"\s*:"""
+    # A line of `[[name]]` alone begins a section of TOML.
+    r"""|(?!\[\[[^\[\]\n]{1,200}\]\][ \t]*(?:\#.*)?\n)\[\s*(?:[\[{"]|-?\d[\d.eE+-]*\s*,)"""
 )
 
 
@@ -242,6 +244,11 @@ _LOG_LINE = re.compile(
     )""",
     re.VERBOSE,
 )
+
+
+def _is_entry(rows: list[str]) -> bool:
+    """Whether the first line has a time, which no column is named."""
+    return bool(rows) and (_LOG_LINE.match(rows[0]) or _TIMED.search(rows[0])) is not None
 
 
 def _log(rows: list[str]) -> Guess | None:
