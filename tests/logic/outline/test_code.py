@@ -124,7 +124,7 @@ DEFINED = {
         second third LIMITS outer wrapped""",
     "a.ts": "over Thing Fn Color opened Bell ring Service find walk run handler make typed",
     "a.c": """TWICE one two old_style split_name point color both node node_t node_p callback
-        visitor number_t kind_t handler_of branch inside_c announced PyInit_x die main""",
+        visitor number_t kind_t handler_of branch inside_c table announced PyInit_x die main""",
 }
 
 
@@ -159,6 +159,7 @@ def test_all_that_is_defined_is_shown_and_nothing_else(name: str, defined: str) 
         ("a.c", "split_name", (12, 16)),
         ("a.c", "node_p", (20, 20)),
         ("a.c", "branch", (27, 32)),
+        ("a.c", "table", (36, 36)),
     ],
 )
 def test_a_symbol_has_all_its_lines(name: str, symbol: str, lines: tuple[int, int]) -> None:
@@ -206,6 +207,13 @@ def test_what_is_wrapped_around_a_file_hides_nothing_in_it(wrapped: str) -> None
     assert "function open(day)" in text
     assert "class Shop:" in text
     assert "close()" in text
+
+
+def test_an_object_that_is_exported_is_shown_with_its_functions() -> None:
+    """Promise L1."""
+    body = "export default {\n  name: 'cart',\n  data() {\n    return {};\n  },\n};\n"
+
+    assert "object default:1, data():3" in outlined(body, "cart.js").text
 
 
 def test_tests_are_shown_by_their_titles() -> None:

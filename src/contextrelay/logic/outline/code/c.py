@@ -33,6 +33,7 @@ _RECORD = re.compile(
     r"|(?:[A-Z][A-Z0-9_]{2,}|alignas|_Alignas)\s*+\([^()]{0,80}\)|\w++(?=\s++[A-Za-z_]))*+)"
     r"([A-Za-z_][\w:]*+)?\s*+(?:final\s*+)?(?::(?!:)[^(){};]{0,300})?\Z"
 )
+_TABLE = re.compile(r"([A-Za-z_]\w*+)\s*+(?:\[[^\]]{0,80}\]\s*+){0,4}=\Z")
 _CALLED = re.compile(r"([A-Za-z_~][\w:~]*+)?\s*+\(")
 _ATTRIBUTES = re.compile(
     r"_{0,2}attribute_{0,2}|__declspec|_?[Aa]lignas|_{0,2}asm_{0,2}|_{0,2}typeof_{0,2}|decltype"
@@ -151,6 +152,10 @@ class _Walk:
         head = text[max(start, brace - _HEAD_CHARS_MAX) : brace]
         stripped = head.rstrip()
         if self._tail >= 0 or not stripped or stripped.endswith(("=", ",", "(")):
+            if self._tail < 0 and (table := _TABLE.search(stripped)):
+                found = self._keep("constant", table[1], brace - len(head) + table.start(1))
+                found.is_local = stripped.startswith("static")
+                self._code.ends(found, end)
             self._tail = end  # Values; or nobody knows what.
             if not stripped:
                 self._next(end)

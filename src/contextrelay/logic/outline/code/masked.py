@@ -48,6 +48,8 @@ _WORDS_BEFORE = re.compile(r"return|typeof|case|in|of|delete|void|throw|new|do|e
 _LAST_WORD = re.compile(r"\w*\Z")
 # So much is read of what may be a regular expression and is not closed in its line.
 _EXPRESSION_CHARS_MAX = 200
+# Templates within templates.
+_TEMPLATES_MAX = 100
 
 
 def masked_script(text: str) -> str:
@@ -126,6 +128,8 @@ def _template_end(text: str, start: int) -> int:
             open_braces.pop()
         elif sign == "`":
             open_braces.append(-1)
+            if len(open_braces) > _TEMPLATES_MAX:
+                return 0
         elif sign in ("{", "${"):
             open_braces[-1] += 1
         elif sign == "}":

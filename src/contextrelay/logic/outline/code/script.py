@@ -138,6 +138,10 @@ class _Walk:
             return None
         if match := on.TEST.match(text, start):
             return self._test(start, match)
+        if match := on.DEFAULT.match(text, start):
+            found = Definition("object", "default", self.code.line(start), self.code.line(start))
+            self._go_in("object", match.end(), found)
+            return None
         if match := on.RUNS_NOW.match(text, start):
             end = self.code.end(match.end())
             body = end and on.BODY.match(text, end)

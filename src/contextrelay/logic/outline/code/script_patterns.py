@@ -42,6 +42,7 @@ NEXT_NAME = re.compile(r"\s*+[\w$]++\s*+=[^=>]")
 RUNS_NOW = re.compile(r"[!+~-]\s*+(?:async\s++)?function\b\s*+[\w$]*+\s*+(?=\()")
 CALLS = re.compile(r"[\s)]*+(?:await\s++)?[\w$.]*+[ \t]*+(?=\()")
 BODY = re.compile(r"\s*+(?:=>\s*+)?(?=\{)")
+DEFAULT = re.compile(r"export\s++default\s++(?=\{)")
 CALLED = re.compile(r"\s*+\)?\s*+\(")
 IMPORT = re.compile(
     r"import\b\s*+(?:[^'\";]{0,4000}?\bfrom\s*+)?\(?['\"]([^'\"\n]*+)"
