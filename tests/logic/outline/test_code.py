@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -235,6 +236,39 @@ test('the door', () => {});
     assert "when closed:5, stays so?:6" in text
     assert "test the door:9" in text
     assert "helper" not in text
+
+
+EXPORTS = """export const Button = React.forwardRef<Element, Props>((props, ref) => {
+  return 1;
+});
+export const defaults = { retries: 3 };
+export const store = { open() {} };
+const hidden = make();
+exports.First = exports.second = void 0;
+exports.First = z.object({
+  id: 1,
+});
+exports.second = hidden;
+"""
+
+
+def test_what_is_exported_is_shown_whatever_its_value_is() -> None:
+    """Promise L1: and what has no room is counted."""
+    text = outlined(EXPORTS, "a.js").text
+
+    assert "Button:1, defaults:4" in text
+    assert "constant store:5, open():5" in text
+    assert "constant First:8" in text
+    assert "hidden" not in text
+    assert "second" not in text
+    assert Counted(EXPORTS.encode(), "code", "text/javascript", "a.js").take(
+        "symbol", "First"
+    ).text == "".join(EXPORTS.splitlines(keepends=True)[7:10])
+    many = "".join(f"export const SomeSchemaOfPart{n} = z.object({{}});\n" for n in range(300))
+    text = outlined(many, "a.js").text
+    assert "300 constants" in text
+    assert "constants 1-300: SomeSchemaOfPart0, SomeSchemaOfPart1" in text
+    assert re.search(r" \+2\d\d$", text)
 
 
 def test_minified_code_is_no_list_of_its_bodies() -> None:

@@ -222,14 +222,19 @@ class _Walk:
                 name, named_at = chained["target"], chained.start()
             at = chained.end()
         found = self._value(name, start, named_at, at)
-        if found is None and match["word"]:
-            if required := on.REQUIRED.match(text, at):
-                self.imports.append(required[1])
-            elif on.CONSTANT.fullmatch(name):
-                found = self._keep("constant", name, start, named_at)
-                if self._at > start:
-                    found.last = -1  # Its object is read next, and is no other definition.
-                    self._levels[-1].owner = found
+        if found is not None:
+            return found
+        if match["word"] and (required := on.REQUIRED.match(text, at)):
+            self.imports.append(required[1])
+            return None
+        exported = None if on.NO_VALUE.match(text, at) else on.EXPORTED.match(name)
+        is_constant = match["export"] or (match["word"] and on.CONSTANT.fullmatch(name))
+        if exported or is_constant:
+            name = name[exported.end() :] if exported else name
+            found = self._keep("constant", name, start, named_at)
+            if self._at > start:
+                found.last = -1  # Its object is read next, and is no other definition.
+                self._levels[-1].owner = found
         return found
 
     def _value(

@@ -49,6 +49,9 @@ IMPORT = re.compile(
     r"|export\b\s*+(?:\*|\{|type\b)[^'\";=]{0,4000}?\bfrom\s*+['\"]([^'\"\n]*+)"
 )
 REQUIRED = re.compile(r"[^;\n]{0,300}?\brequire\s*+\(\s*+['\"]([^'\"\n]*+)")
+# What others may use, unless it is given nothing but a name that is defined elsewhere.
+EXPORTED = re.compile(r"(?:module\.)?exports\.(?!__)")
+NO_VALUE = re.compile(r"void 0|exports\.|[\w$.]*+[ \t]*+(?:;|\r?\n|\Z)")
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 BRACE = re.compile(r"\s*+\{")
 SIGNATURE_END = re.compile(r"[{};=\n]")
