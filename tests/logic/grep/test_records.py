@@ -104,6 +104,48 @@ def test_json_lines_yaml_xml_and_tables_are_answered_by_record_too() -> None:
     )
 
 
+def test_a_document_of_several_in_yaml_is_a_record() -> None:
+    """Promise L3: the one with all patterns comes first, whole."""
+    documents = [
+        f"kind: Deployment\nmetadata:\n  name: svc-{n}\nspec:\n  has:\n  - image: app:{n}.2\n"
+        for n in range(60)
+    ]
+    for before in ("", "---\n", "# all\n---\n"):
+        body = before + "---\n".join(documents)
+        answer = found(body, ("svc-37", "image"), "text", "application/yaml")
+        assert answer.matches[0].text == (
+            "/37: kind: Deployment metadata: name: svc-37 spec: has: - image: app:37.2"
+        )
+
+    alone = found("---\n" + documents[3], ("svc-3",), "text", "application/yaml")
+    assert alone.matches[0].pointer == "/metadata"
+
+
+def test_a_section_of_settings_is_a_record_with_its_header() -> None:
+    """Promise L3: of TOML, and of what is written like it."""
+    lock = "version = 4\n\n" + "\n".join(
+        f'[[package]]\nname = "{name}"\nversion = "{n}.1"\ndependencies = [\n "memchr",\n]\n'
+        for n, name in enumerate(["adler", "memchr", "serde"])
+    )
+    answer = found(lock, ("memchr", "version"), "text", "application/toml")
+    assert [match.pointer for match in answer.matches] == [
+        "/package/1",
+        "/package/0",
+        "/package/2",
+        "",
+    ]
+    assert answer.matches[0].text.startswith(
+        '/package/1: [[package]] name = "memchr" version = "1.1"'
+    )
+
+    rows = "".join(
+        f"[node-{n}] ; a host\nhost = 10.1.0.{n}\nport = {9000 + n}\n" for n in range(200)
+    )
+    settings = found("; services\n" + rows, ("node-177", "port"), "text", "text/plain").matches[0]
+    assert settings.text == "/node-177: [node-177] ; a host host = 10.1.0.177 port = 9177"
+    assert settings.line == 533
+
+
 def test_lines_that_have_more_of_the_patterns_come_first_then_in_order() -> None:
     """Promise L3: within the budget the best are shown, and how many there are."""
     lines = [f"line {n} red" for n in range(40)] + ["a blue line", "red and blue", "blue, red"]

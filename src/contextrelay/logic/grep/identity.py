@@ -45,6 +45,15 @@ def identity(body: bytes, nodes: list[Node], index: int, format: Format) -> list
     return [f"{name} {short(value, _VALUE_CHARS)}" for name, value in islice(plain, _SHOWN_MAX)]
 
 
+def identifies(body: bytes, place: int) -> bool:
+    """Whether a place in settings is in the header of a section, or in a value that names it."""
+    first = max(0, place - _TAG_BYTES_MAX)
+    start = body.rfind(b"\n", first, place) + 1 or first
+    row = body[start:place].decode("utf-8", "replace").lstrip()
+    key, is_value, _ = row.partition("=")
+    return row.startswith("[") or bool(is_value and _IDENTIFIES.search(key.strip()))
+
+
 def _in_json(raw: bytes) -> Iterator[tuple[str, Any]]:
     try:
         value = msgspec.json.decode(raw)

@@ -18,7 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from contextrelay.limits import GREP_PLACES_MAX, GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
+from contextrelay.logic.content.settings import settings
 from contextrelay.logic.grep.gathered import ONE_MORE
+from contextrelay.logic.grep.identity import identifies
 from contextrelay.logic.grep.match import compile_any
 from contextrelay.logic.grep.plain_text import VALUE, WORD, is_plain, spellings, wholeness
 from contextrelay.logic.grep.shown_record import Showing
@@ -28,6 +30,8 @@ from contextrelay.model.artifact import ArtifactType
 
 _CHARS_MIN = 100
 _TWO_TOKENS_MIN = 300
+# A word in what identifies its record counts more than a value in it.
+NAME = VALUE + 1
 # What stands further apart in one line has nothing to do with each other.
 _LINE_BYTES = 400
 
@@ -125,7 +129,7 @@ def is_quick(wanted: Wanted) -> bool:
 
 def structured_type(type: ArtifactType, media_type: str, head: bytes) -> ArtifactType | None:
     """What a body that may have records is read as; None if it has none."""
-    if type in ("json", "csv") or media_type in _FORMATS:
+    if type in ("json", "csv") or format_of(type, media_type, head) is not None:
         return type
     # A log of JSON lines, or a document without a name that shows it.
     is_json = type in ("log", "text", "tool_output") and head.lstrip()[:1] in (b"{", b"[")
@@ -139,7 +143,9 @@ _FORMATS: dict[str, Format] = {
     "application/xml": "xml",
     "text/xml": "xml",
     "image/svg+xml": "xml",
+    "application/toml": "sections",
 }
+_SETTINGS_BYTES = 1_024
 
 
 def format_of(type: ArtifactType, media_type: str, body: bytes) -> Format | None:
@@ -147,7 +153,8 @@ def format_of(type: ArtifactType, media_type: str, body: bytes) -> Format | None
     if type == "csv":
         return "table"
     if type != "json":
-        return _FORMATS.get(media_type)
+        is_plain_text = type == "text" and media_type == "text/plain"
+        return "sections" if is_plain_text and _has_sections(body) else _FORMATS.get(media_type)
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError):
@@ -158,6 +165,13 @@ def format_of(type: ArtifactType, media_type: str, body: bytes) -> Format | None
             return None
         return "json lines"
     return "json"
+
+
+def _has_sections(body: bytes) -> bool:
+    """Whether a text, by its beginning, has names with values in sections."""
+    rows = body[:_SETTINGS_BYTES].decode("utf-8", "replace").splitlines()
+    guess = settings([row for row in rows if row.strip()])
+    return guess is not None and guess[1] == "application/toml"
 
 
 Place = tuple[int, int, int, int]
@@ -175,7 +189,10 @@ def _places(wanted: Wanted, body: bytes, format: Format) -> list[Place] | None:
         at = 0
         while at <= len(body) and (match := search(body, at)) is not None:
             start, stop = match.span()
-            found.append((start, stop, index, wholeness(body, start, stop)))
+            whole = wholeness(body, start, stop)
+            if format == "sections" and whole and identifies(body, start):
+                whole = NAME
+            found.append((start, stop, index, whole))
             at = max(stop, start + 1)
             if len(found) > GREP_PLACES_MAX:
                 return None
@@ -191,6 +208,8 @@ class _Holder(Struct):
     """The patterns that it has as whole words."""
     values: int
     """Those that are a whole value in it."""
+    names: int
+    """Those that are in what identifies it."""
     offset: int
     """Where the first of them is."""
     together: int = 0
@@ -198,7 +217,7 @@ class _Holder(Struct):
 
     @property
     def score(self) -> int:
-        whole = self.whole.bit_count() + self.values.bit_count()
+        whole = self.whole.bit_count() + self.values.bit_count() + self.names.bit_count()
         return ONE_MORE * self.mask.bit_count() + whole
 
     @property
@@ -210,6 +229,7 @@ class _Holder(Struct):
         self.mask |= other.mask
         self.whole |= other.whole
         self.values |= other.values
+        self.names |= other.names
         self.offset = min(self.offset, other.offset)
         self.together = max(self.together, other.together)
 
@@ -236,11 +256,12 @@ def _holders(
             following += 1
         index = next((each for each in reversed(stack) if nodes[each].stop >= stop), 0)
         index = _record(nodes, index)
-        holder = own.setdefault(index, _Holder(index, 0, 0, 0, start))
+        holder = own.setdefault(index, _Holder(index, 0, 0, 0, 0, start))
         holder.mask |= 1 << pattern
         holder.together = max(holder.together, together)
         holder.whole |= (whole >= WORD) << pattern
         holder.values |= (whole >= VALUE) << pattern
+        holder.names |= (whole >= NAME) << pattern
     if patterns > 1:
         _join(nodes, own)
     if format == "table":

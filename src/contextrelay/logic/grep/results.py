@@ -36,7 +36,7 @@ from contextrelay.model.tokens import Spent
 # Of one record, by the tokens that there are: about half of them.
 _RECORD_CHARS_MIN, _RECORD_CHARS_MAX = 200, 2_000
 _HEAD_TOKENS = 7
-_HEAD_BYTES = 64
+_HEAD_BYTES = 1_024
 
 ByRecords = Callable[[RecordsWanted, bytes], Records]
 """Looks for patterns in the records of a body, within bounds."""

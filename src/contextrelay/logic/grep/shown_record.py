@@ -58,6 +58,8 @@ class Showing:
             if self._format == "json lines" and node.parent == 0:
                 break
             label = _decoded(node.label)
+            if self._format == "sections":
+                return f"/{label}" if label else ""
             parts.append(label + self._number(index) if self._format == "xml" else escape(label))
             index, node = node.parent, self._nodes[node.parent]
         return "".join(f"/{part}" for part in reversed(parts))
@@ -150,7 +152,7 @@ class Showing:
         return defuse(f" ({', '.join(said[:_PARENTS_MAX])})").text if said else ""
 
     def _block(self, node: Node, chars_max: int) -> str:
-        """A part of YAML or XML: its lines, those that match first where it is long."""
+        """A part of YAML, XML or settings: its lines, those that match first where it is long."""
         raw = self._body[node.start : node.stop].decode("utf-8", "replace")
         lines = [line.rstrip() for line in raw.split("\n") if line.strip()]
         if len("\n".join(lines)) > chars_max:

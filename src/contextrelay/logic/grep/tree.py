@@ -1,4 +1,4 @@
-"""Trees: where the records of JSON, YAML, XML and tables begin and end, as spans of the body.
+"""Trees: where the records of JSON, YAML, XML, settings and tables begin and end in a body.
 
 A body is read as Latin-1, so that places in the text are places in the bytes; what these formats
 are built from is ASCII. A node begins with its key, so that what is found in the key belongs to it.
@@ -11,13 +11,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
 
 from contextrelay.limits import GREP_NODES_MAX
 
-Format = Literal["json", "json lines", "yaml", "xml", "table"]
+Format = Literal["json", "json lines", "yaml", "xml", "sections", "table"]
 
 
 class Node(Struct, gc=False):
@@ -114,27 +115,48 @@ def _json_lines(text: str) -> list[Node]:
     return nodes
 
 
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    while start < len(text):
-        stop = text.find("\n", start)
-        stop = len(text) if stop < 0 else stop
+def _lines(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    end = len(text) if end is None else end
+    while start < end:
+        stop = text.find("\n", start, end)
+        stop = end if stop < 0 else stop
         yield start, stop
         start = stop + 1
 
 
+_YAML_NEXT = re.compile(r"^---(?:[ \t][^\n]*)?\r?(?:\n|\Z)", re.MULTILINE)
 _YAML_LINE = re.compile(r"([ ]*)((?:- )*)([^\s#:][^\n:]{0,200}?(?=:(?:\s|$)))?")
 
 
 def _yaml(text: str) -> list[Node]:
-    """By indent: a key or a dash with what is indented further below it.
+    """One document, or several by their number, each a record."""
+    marks = [(mark.start(), mark.end()) for mark in _YAML_NEXT.finditer(text)]
+    if marks and all(row.lstrip()[:1] in ("", "#", "%") for row in text[: marks[0][0]].split("\n")):
+        marks[0] = (0, 0)  # Nothing stands before it.
+    else:
+        marks.insert(0, (0, 0))
+    if len(marks) > GREP_NODES_MAX:
+        raise TooMany(_MANY)
+    nodes = [Node(0, len(text), -1, "", 0, len(marks) == 1)]
+    if len(marks) == 1:
+        _yaml_document(text, nodes, 0)
+        return nodes
+    stops = [start for start, _ in marks[1:]] + [len(text)]
+    for number, ((_, start), stop) in enumerate(zip(marks, stops, strict=True)):
+        nodes.append(Node(start, stop, 0, str(number), start, True))
+        _yaml_document(text, nodes, len(nodes) - 1)
+    return nodes
+
+
+def _yaml_document(text: str, nodes: list[Node], root: int) -> None:
+    """Add the nodes of a document, by indent: a key or a dash with what is indented further below.
 
     On the stack are columns twice, and one more for a dash, with the node that begins there.
     """
-    nodes = [Node(0, len(text), -1, "", 0, True)]
-    stack: list[tuple[int, int]] = [(-1, 0)]
+    stack: list[tuple[int, int]] = [(-1, root)]
     counts: dict[int, int] = {}
-    for start, stop in _lines(text):
+    end = nodes[root].stop
+    for start, stop in _lines(text, nodes[root].start, end):
         match = _YAML_LINE.match(text, start, stop)
         assert match is not None
         if match.end(2) >= stop or text[match.end(2)] == "#":
@@ -158,8 +180,7 @@ def _yaml(text: str) -> list[Node]:
         if len(nodes) > GREP_NODES_MAX:
             raise TooMany(_MANY)
     while stack:
-        nodes[stack.pop()[1]].stop = len(text)
-    return nodes
+        nodes[stack.pop()[1]].stop = end
 
 
 _XML = re.compile(
@@ -190,6 +211,34 @@ def _xml(text: str) -> list[Node]:
     for index in stack[1:]:
         nodes[index].stop = nodes[nodes[index].parent].stop
     nodes[0].is_record = False
+    return nodes
+
+
+_SECTION = re.compile(
+    r"^[ \t]*+(\[\[?)[ \t]*+([^\[\],\n]++)\]\]?[ \t]*+(?:[#;][^\n]*+)?\r?$", re.MULTILINE
+)
+
+
+def _sections(text: str) -> list[Node]:
+    """Sections of settings, each from its header on; and what stands before the first.
+
+    Of several of a name (`[[name]]`) each has its number.
+    """
+    heads = list(islice(_SECTION.finditer(text), GREP_NODES_MAX))
+    if len(heads) == GREP_NODES_MAX:
+        raise TooMany(_MANY)
+    if not heads:
+        raise TooMany
+    nodes = [Node(0, len(text), -1, "", 0, False)]
+    nodes.append(Node(0, heads[0].start(), 0, "", 0, True))
+    counts: dict[str, int] = {}
+    for at, head in enumerate(heads):
+        stop = heads[at + 1].start() if at + 1 < len(heads) else len(text)
+        label = head[2].strip()
+        if head[1] == "[[":
+            counts[label] = number = counts.get(label, -1) + 1
+            label = f"{label}/{number}"
+        nodes.append(Node(head.start(), stop, 0, label, head.start(), True))
     return nodes
 
 
@@ -224,5 +273,6 @@ _READERS: dict[Format, Callable[[str], list[Node]]] = {
     "json lines": _json_lines,
     "yaml": _yaml,
     "xml": _xml,
+    "sections": _sections,
     "table": _table,
 }
