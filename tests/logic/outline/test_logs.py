@@ -201,3 +201,34 @@ def test_errors_of_a_log_of_records_are_shown() -> None:
     assert "JSON: 101 documents, 103 lines" in text
     assert "error lines: 2, 2 kinds:" in text
     assert 'the tape is full, and nothing was kept", "trace": ["a",' in text
+
+
+def _header(lines: list[str]) -> str:
+    """What the outline says that each line begins with, and the line above: the time."""
+    shown = outlined("\n".join(lines), "a.log").text.split("\n")
+    at = next(at for at, line in enumerate(shown) if line.startswith("each line: "))
+    return "\n".join(shown[at - 1 : at + 1])
+
+
+def test_a_level_may_stand_before_the_time_and_where_in_the_source_it_was_said() -> None:
+    lines = [f"I0301 00:0{n}:08.000000   77 main.go:{n}] served the request {n}" for n in range(9)]
+
+    assert "main.go:0] <message>" in _header(lines)
+
+
+def test_a_time_in_the_name_of_a_file_is_none_of_the_log() -> None:
+    lines = [f"api.log.1.2017-05-16_13:53:08 2017-05-16 00:0{n}:00.008 7 INFO x" for n in range(9)]
+
+    assert "time 2017-05-16 00:00:00.008 to 2017-05-16 00:08:00.008" in _header(lines)
+
+
+def test_a_date_with_dots_belongs_to_its_time() -> None:
+    lines = [f"[{n:02}.30 16:49:06] chrome.exe - a.b.c:443 open through proxy" for n in range(1, 9)]
+
+    assert "time 01.30 16:49:06 to 08.30 16:49:06" in _header(lines)
+
+
+def test_lines_of_many_machines_have_the_name_of_what_wrote_them_in_their_header() -> None:
+    lines = [f"Jul  1 09:00:{n:02} host-{n} kernel[0]: link {n} is up" for n in range(60)]
+
+    assert "kernel[0]: <message>" in _header(lines)

@@ -49,8 +49,11 @@ _BEFORE_MAX = 2
 _MARK = re.compile(r"[-:|*>]{1,3}")
 _BRACKETED = re.compile(r"[\[(<].*")
 _NAMED = re.compile(r"[\w$./@()<>\[\]#-]{1,120}:|[A-Za-z_][\w$]*(?:[./][\w$]+)+:?")
+_PLACE = re.compile(r"[\w$./@-]{1,120}:\d+\]")
 # What the message may come after, each if the lines have it.
 _AFTER = {
+    "time": rf"(?:{_BETWEEN}\d+[:/-]\d[\d:.,/T+Z_-]*(?=\s))?",
+    "place": r"(?:[\s|]*[\w$./@-]{1,120}:\d+\](?=\s|$))?",
     "mark": r"(?:\s*[-:|*>]{1,3}(?=\s))?",
     "bracketed": rf"(?:{_BETWEEN}\[[^\]\n]{{0,100}}\][^\s|]*)?",
     "number": rf"(?:{_BETWEEN}\d+(?=[\s|:,\]]))?",
@@ -156,7 +159,9 @@ def _head_width(rows: Sequence[Sequence[str]]) -> int:
             return width + more
         seen = Counter(row[width + more] for row in rows if len(row) > width + more)
         if len(seen) > max(3, len(rows) // 20):
-            break
+            # Of many machines, where nearly all lines have such a name behind it.
+            is_named = _share(rows, width + more + 1, _NAMED) >= _HEAD_SHARE
+            return width + more + 1 if is_named else width
     return width
 
 
@@ -181,6 +186,10 @@ def _after(rows: Sequence[Sequence[str]], at: int) -> list[str]:
             found.append(_AFTER["bracketed"])
         elif _share(rows, at, re.compile(r"\d+")) >= _LETTER_SHARE:
             found.append(_AFTER["number"])
+        elif _share(rows, at, _DATE_OR_CLOCK) >= _LETTER_SHARE:
+            found.append(_AFTER["time"])
+        elif _share(rows, at, _PLACE) >= _LETTER_SHARE:
+            return [*found, _AFTER["place"]]
         elif _share(rows, at, _NAMED) >= _NAME_SHARE:
             return [*found, _AFTER["name"]]
         else:

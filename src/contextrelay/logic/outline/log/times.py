@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+# None in the name of a file.
 _TIME = re.compile(
+    r"(?<![\w.])(?:"
     r"\d{4}[-/.]\d\d[-/.]\d\d[T _-]\d\d[:.]\d\d(?:[:.]\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
     r"|\d\d/[A-Z][a-z]{2}/\d{4}[: ]\d\d:\d\d:\d\d(?: [+-]\d{4})?"
     r"|(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d(?:\.\d+)?(?: \d{4})?"
-    r"|\d\d[-/]\d\d(?:[-/]\d\d)? \d\d:\d\d:\d\d(?:[.,]\d+)?"
-    r"|(?<!\d)\d{6} \d{6}(?!\d)|\d{4}-\d\d-\d\d|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
+    r"|\d\d[-/.]\d\d(?:[-/.]\d\d)? \d\d:\d\d:\d\d(?:[.,]\d+)?"
+    r"|(?<!\d)\d{6} \d{6}(?!\d)|\d{4}-\d\d-\d\d|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b)"
 )
 _CHARS = 120
 _LINES_MAX = 10_000
