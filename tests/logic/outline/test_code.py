@@ -193,6 +193,17 @@ def test_code_that_never_ends_what_it_begins_is_read_in_one_pass(part: str) -> N
         "define(['a', 'b'], function (a, b) {\n%s});\n",
         "!function () {\n%s}();\n",
         "var shops = (function (window) {\n%s})(window);\n",
+        "module.exports = function (a) {\n%s  return [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];\n};\n",
+        (
+            "(function (a, b) {\n  b();\n})(this, function () {\nreturn (function (modules) {\n"
+            "  modules[0]();\n})({\n'./a.js':\n/**/ (function (module, a) {\n%s})\n});\n});\n"
+        ),
+        (
+            "(() => {\nvar modules = ({\n'./a.js': ((module, exports) => {\n  module;\n}),\n"
+            "'./b.js'(module) {\n%s}\n});\n})();\n"
+        ),
+        "(()=>{var e={12:(e,t)=>{t.a=1},13:function(e,t){\n%s}};})();\n",
+        "!function(e){e[0]}([function(e,t){t.a=1},function(e,t){\n%s}]);\n",
         "const text = `${`${a}`.replace(/[`\"]/g, '')}`;\n%s",
     ],
 )
@@ -215,6 +226,24 @@ def test_an_object_that_is_exported_is_shown_with_its_functions() -> None:
     body = "export default {\n  name: 'cart',\n  data() {\n    return {};\n  },\n};\n"
 
     assert "object default:1, data():3" in outlined(body, "cart.js").text
+
+
+def test_modules_in_one_file_have_their_names() -> None:
+    """Promise L1."""
+    body = "(function (m) {})({\n'./a.js': (function (m) {\n  function open() {}\n}),\n"
+    body += "'./b.js': (function (m) {\n  function close() {}\n})});\n"
+
+    text = outlined(body, "a.js").text
+
+    assert "2 modules, 2 functions" in text
+    assert "module ./a.js:2" in text
+
+
+def test_a_function_among_others_is_no_wrapper() -> None:
+    """Promise L1."""
+    body = "function one() {\n  function inner() {\n    return 1;\n  }\n}\n"
+
+    assert "inner" not in outlined(body + body.replace("one", "two"), "a.js").text
 
 
 def test_tests_are_shown_by_their_titles() -> None:

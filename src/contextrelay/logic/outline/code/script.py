@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from contextrelay.logic.content.source import Source
 from contextrelay.logic.outline.code import script_patterns as on
+from contextrelay.logic.outline.code import script_wrappers as wrappers
 from contextrelay.logic.outline.code.brackets import Code, Definition
 from contextrelay.logic.outline.code.masked import masked_script
 from contextrelay.logic.outline.code.symbols import drawn, symbols_of
@@ -24,7 +25,7 @@ _HEADER_CHARS_MAX = 2_000
 
 
 class _Level(Struct, gc=False):
-    """What is walked through: a body of statements, a class or an object."""
+    """What is walked through: a body of statements, a class, an object, a table of modules."""
 
     kind: str
     owner: Definition | None = None
@@ -98,6 +99,11 @@ class _Walk:
         start, level = self._at, self._levels[-1]
         if level.kind == "body":
             found = self._body(start)
+            is_read = found is not None and found.kind == "function" and start < self._read
+            if is_read and (brace := wrappers.whole_body(self.code, self._read)):
+                self._go_in("body", brace, found)
+        elif level.kind == "modules":
+            found = self._module(start)
         else:
             found = self._member(start, level)
         if self._at > start:
@@ -155,13 +161,27 @@ class _Walk:
             if called is None:
                 return None
             opens = called.end()
+            if table := wrappers.modules_in(self.code, opens):
+                self._go_in("modules", table, None)
+                return None
             at = self.code.end(opens) or len(text)
-            brace = self._function_in(opens, at)
+            brace = wrappers.function_in(self.code, opens, at)
             size = brace and (self.code.end(brace) or len(text)) - brace
             if brace and (is_called or 2 * size > len(text)):
                 self._go_in("body", brace, None)
                 return None
         return None
+
+    def _module(self, start: int) -> Definition | None:
+        """A part of what was put together into one file; its statements are those of a file."""
+        match = on.MODULE.match(self._text, start)
+        brace = match and wrappers.module_body(self.code, match.end())
+        if not match or not brace:
+            return None
+        name = (match["name"] or "").strip("'\"")
+        found = self._keep("module", name, start, start) if name[:1] in ".@/" else None
+        self._go_in("body", brace, found)
+        return found
 
     def _test(self, start: int, match: re.Match[str]) -> Definition | None:
         """A test with its title; and those that it is made of."""
@@ -170,22 +190,10 @@ class _Walk:
         found = self._keep("test", match[2], start, start, owner) if match[2] else None
         opens = self._text.index("(", start)
         self._read = self.code.end(opens)
-        brace = match[1] and self._function_in(opens, self._read or len(self._text))
+        brace = match[1] and wrappers.function_in(self.code, opens, self._read or len(self._text))
         if brace:
             self._go_in("body", brace, found)
         return found
-
-    def _function_in(self, start: int, stop: int) -> int:
-        """Where the body of the first function begins that stands among arguments; 0 if none."""
-        at = start
-        for _ in range(4):
-            brace = self._text.find("{", at, stop)
-            if brace < 0:
-                return 0
-            if self._text[max(start, brace - 40) : brace].rstrip().endswith((")", "=>")):
-                return brace
-            at = self.code.end(brace) or stop
-        return 0
 
     def _type(self, start: int, match: re.Match[str]) -> Definition | None:
         kind = (match["kind"] or "module").split()[-1]
@@ -246,6 +254,9 @@ class _Walk:
         if match is None:
             return None
         end = match.end()
+        if table := wrappers.modules_in(self.code, end):
+            self._go_in("modules", table, None)
+            return None
         if match["object"] is not None:
             if not owner and len(self._levels) <= 2:
                 found = Definition("object", name, self.code.line(named_at), self.code.line(start))
@@ -357,7 +368,7 @@ class _Walk:
     def _rest(self, at: int) -> int:
         """Where the statement ends that goes on here."""
         text, kind = self._text, self._levels[-1].kind
-        run = on.RUN_OF_OBJECT if kind == "object" else on.RUN
+        run = on.RUN_OF_OBJECT if kind in ("object", "modules") else on.RUN
         while True:
             match = run.match(text, at)
             assert match is not None
@@ -380,5 +391,9 @@ class _Walk:
                 at = end or at + 1
                 if not self.code.goes_on():
                     return at
-                if sign == "{" and kind != "object" and not on.GOES_ON.match(text, at):
+                if (
+                    sign == "{"
+                    and kind not in ("object", "modules")
+                    and not on.GOES_ON.match(text, at)
+                ):
                     return at

@@ -43,6 +43,10 @@ RUNS_NOW = re.compile(r"[!+~-]\s*+(?:async\s++)?function\b\s*+[\w$]*+\s*+(?=\()"
 CALLS = re.compile(r"[\s)]*+(?:await\s++)?[\w$.]*+[ \t]*+(?=\()")
 BODY = re.compile(r"\s*+(?:=>\s*+)?(?=\{)")
 DEFAULT = re.compile(r"export\s++default\s++(?=\{)")
+# What tools put together into one file: modules by their names, or one after the other.
+_MODULE_NAME = r"(?:(?P<name>['\"][^'\"\n]*+['\"]|\d[\w$]*+)\s*+:?\s*+)?"
+TABLE = re.compile(rf"\(?+\s*+[{{\[](?=\s*+{_MODULE_NAME}\(?\(?\s*+(?:function\b|[\w$, ]*+\)))")
+MODULE = re.compile(rf"{_MODULE_NAME}\(?\s*+(?:function\b\s*+[\w$]*+\s*+)?(?=\()")
 CALLED = re.compile(r"\s*+\)?\s*+\(")
 IMPORT = re.compile(
     r"import\b\s*+(?:[^'\";]{0,4000}?\bfrom\s*+)?\(?['\"]([^'\"\n]*+)"
