@@ -124,3 +124,17 @@ def test_a_class_behind_hundreds_of_functions_keeps_its_methods() -> None:
 
     assert "class Late:1201, one, two" in text
     assert "work_99" in text
+
+
+def test_prose_in_a_large_body_defines_nothing() -> None:
+    """Promise L1: what is too large to be parsed is read by its lines."""
+    prose = '"""A word of advice.\n\nclass that has a head\nfrom here on import is a word\n"""\n'
+    filler = ("# " + "x" * 1_000 + "\n") * 4_300
+
+    text = outlined(
+        prose + "import os\n\nclass Hook:\n    def run(self): ...\n" + filler, "a.py"
+    ).text
+
+    assert "1 class, " in text.split("\n")[0]
+    assert "class Hook:8" in text
+    assert "that" not in text

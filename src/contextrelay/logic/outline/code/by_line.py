@@ -96,8 +96,13 @@ _TABLE = re.compile(
     re.IGNORECASE,
 )
 _SELECTOR = re.compile(r"([.#@:\w\[*][^{};]{0,160}+)\{")
-# What alone a line begins with that defines or imports something; others need no pattern.
-_STARTS = {"Python": ("def ", "class ", "async ", "import ", "from ", "type ")}
+# What alone a line begins with that defines or imports something; prose in a docstring does not.
+_STARTS = {
+    "Python": re.compile(
+        r"(?:async )?def \w+ *[(\[]|class \w+ *[(:\[]|type \w+ *[=\[]"
+        r"|import [\w.]+ *(?:$|[,#]|as )|from [\w.]+ import "
+    )
+}
 _C_FAMILY = ("C", "C++", "Java", "C#")
 
 
@@ -116,7 +121,7 @@ def by_lines(source: Source, language: str) -> tuple[list[Symbol], list[str]]:
         text = line.strip()
         if not text or text.startswith(("//", "*", "/*")):
             continue
-        if starts and not text.startswith(starts):
+        if starts and not starts.match(text):
             continue
         indent = len(line) - len(line.lstrip())
         found = _symbol(language, text, indent, number)
@@ -154,7 +159,7 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
         if match[3].strip() == ";" and match[1] != "type":
             return None  # Announced, and defined elsewhere.
         signature = match[3].partition("{")[0].partition("=")[0].rstrip(" ;")
-        return Symbol(match[1], match[2], number, signature, is_member=indent > 4)
+        return Symbol(match[1], match[2].rstrip(":."), number, signature, is_member=indent > 4)
     if match := _FUNCTION.match(text):
         name = f"{match[1]}.{match[2]}" if match[1] else match[2]
         return Symbol("function", name, number, _arguments(match[3]), is_member=is_member)
