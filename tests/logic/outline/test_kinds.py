@@ -101,6 +101,16 @@ def test_markdown_is_outlined_by_headings_and_not_by_what_is_in_code() -> None:
     assert "no heading" not in text
 
 
+def test_what_is_in_a_comment_of_markdown_is_no_heading() -> None:
+    text = "# Real\n\n<!--\n# Hidden\n```\n-->\n\n<!-- # Short -->\n## Next\n\n" + "Words. " * 500
+
+    shown = outlined(text, "a.md").text
+
+    assert "2 headings" in shown
+    assert "# Real:1" in shown
+    assert "## Next:9" in shown
+
+
 def test_code_in_a_list_hides_no_heading_behind_it() -> None:
     """Promise L1: where its end is indented by more than its beginning, or both by much."""
     page = (

@@ -91,10 +91,12 @@ def find_headings(lines: Iterable[str]) -> tuple[list[tuple[int, int, str]], lis
     headings: list[tuple[int, int, str]] = []
     fences: list[str] = []
     closing = ""
+    is_comment = False
     previous = ""
     start = _after_front_matter(head)
     for index, line in enumerate(chain(head[start:], following), start):
-        fence = _FENCE.match(line) if "```" in line or "~~~" in line else None
+        may_fence = not is_comment and ("```" in line or "~~~" in line)
+        fence = _FENCE.match(line) if may_fence else None
         if closing:
             if fence and fence[1].startswith(closing) and not fence[2]:
                 closing = ""
@@ -104,7 +106,12 @@ def find_headings(lines: Iterable[str]) -> tuple[list[tuple[int, int, str]], lis
             closing = fence[1]
             fences.append(fence[2].lower())
             continue
-        if line.lstrip(" ").startswith("#") and (match := _ATX.match(line)):
+        begun = line.lstrip(" ")
+        if is_comment or begun.startswith("<!--"):
+            is_comment = "-->" not in line
+            previous = ""
+            continue
+        if begun.startswith("#") and (match := _ATX.match(line)):
             title = match[2].rstrip("#").rstrip(" \t") or match[2][:1]
             headings.append((len(match[1]), index + 1, _MARKS.sub("", title)))
         elif line.startswith(_RULES) and _is_title(previous) and (match := _SETEXT.fullmatch(line)):
