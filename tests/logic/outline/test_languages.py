@@ -110,9 +110,10 @@ static int price(Order *order, int tax)
         (
             "a.go",
             [
-                "imports: shop, fmt",
-                "type Order struct:5",
-                "function Order.Price(tax int) (int, error):9",
+                "package shop",
+                "imports: fmt",
+                "type Order struct:5, Price(tax int) (int, error):9",
+                "function Open[T any](day T):13",
             ],
         ),
         ("a.rs", ["imports: std::collections::HashMap", "struct Order<T>:3"]),

@@ -21,7 +21,7 @@ from contextrelay.model.inspect import Shape
 # read. Plain text comes last, and reads everything.
 _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "json": ("json.notebook", "json.document"),
-    "code": ("code.python", "code.script", "code.c", "code.by_line"),
+    "code": ("code.python", "code.script", "code.c", "code.go", "code.by_line"),
     "markdown": ("markdown",),
     "log": ("log.lines",),
     "csv": ("table",),

@@ -23,7 +23,12 @@ from contextrelay.logic.slicing.source import Source, shown, text_of
 from contextrelay.logic.slicing.span import Span
 
 # Readers of statements, in logic/outline/code.
-_READERS = {"text/javascript": "script", "text/x-typescript": "script", "text/x-c": "c"}
+_READERS = {
+    "text/javascript": "script",
+    "text/x-typescript": "script",
+    "text/x-c": "c",
+    "text/x-go": "go",
+}
 _SHOWN_MAX = 8
 _COMPARED_MAX = 1_000
 _NAME_CHARS_MAX = 100

@@ -139,6 +139,24 @@ def _template_end(text: str, start: int) -> int:
     return at
 
 
+# -- Go
+
+_GO = re.compile(rf"{_PLAIN}|{_STRING}|{_COMMENT}|`[^`]*+`?", re.DOTALL)
+
+
+def masked_go(text: str) -> str:
+    """Go without comments and what stands in quotes."""
+    return _GO.sub(_masked, text)
+
+
+def _masked(token: re.Match[str]) -> str:
+    if token.lastindex:
+        return token[0]
+    sign, lines = token[0][0], "\n" * token[0].count("\n")
+    # In brackets lines end nothing.
+    return lines if sign == "/" else f"({lines})" if sign == "`" else f'""{lines}'
+
+
 # -- C
 
 _C = re.compile(

@@ -67,9 +67,12 @@ _FIRST_MEMBERS = 4
 _MEMBER_STEPS = (2, 4, 16)
 _MANY, _CLASSES_KEPT_MAX = 100, 4
 _FIRST_IMPORTS = 8
-_RANKS = {"declaration": 2, "test": 2, "constant": 3, "macro": 6}
-_JOINING = ("function", "type", "module")
-_HELPERS = {"function": "helpers", "constant": "private constants", "macro": "private macros"}
+_RANKS = {"declaration": 2, "test": 2, "constant": 3, "variable": 3, "macro": 6}
+_JOINING = ("function", "method", "type", "module")
+_HELPERS = {
+    "function": "helpers",
+    **{kind: f"private {kind}s" for kind in ("method", "constant", "variable", "macro")},
+}
 _RUN_MIN = 4
 _PLURAL = {"class": "classes", "property": "properties"}
 
@@ -113,7 +116,11 @@ def drawn(
     first = next((each for each in symbols if each.kind not in _RANKS), None)
     step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
     left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
-    defined = [each for each in symbols if not each.is_member and each.kind not in _RANKS]
+    defined = [
+        each
+        for each in symbols
+        if (not each.is_member or each.kind == "method") and each.kind not in _RANKS
+    ]
     # In C most functions are for one file alone: they are named after those that are not.
     defined = [each for each in defined if each.is_local or not each.is_helper]
     defined.sort(key=lambda each: each.is_helper)
@@ -150,7 +157,7 @@ def _definitions(symbols: Sequence[Symbol], is_long: bool, is_kept: bool) -> Ite
 
 def _member_rank(each: Symbol, owner: Symbol, members: int, is_kept: bool) -> int:
     """Public members before private ones; the first of each owner before the rest of any."""
-    if each.is_private:
+    if each.is_private or each.is_local:
         return 5
     if each.name.startswith("__"):
         return 4  # Most classes have it.
