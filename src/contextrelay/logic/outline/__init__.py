@@ -28,7 +28,7 @@ _MODULES: dict[ArtifactType, tuple[str, ...]] = {
     "diff": ("diff",),
     "html": ("html",),
     "email": ("email",),
-    "text": ("config", "junit", "xml"),
+    "text": ("yaml", "config", "junit", "xml"),
     "binary": ("binary",),
     "image": ("binary",),
     "pdf": ("binary",),

@@ -1,14 +1,11 @@
-"""Settings: YAML, TOML and INI by their sections and keys, line by line.
-
-No parser: a few lines of YAML can mean gigabytes, and a key with its line is what a reader needs.
-"""
+"""Settings: TOML and INI by their sections and keys, line by line."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 
 from msgspec import Struct
 
@@ -19,10 +16,6 @@ from contextrelay.logic.outline.layout import JOINED, Drawn, Piece, quoted
 _SECTION = re.compile(r"\s*\[{1,2}([^\[\]]{1,120})\]{1,2}\s*(?:[#;].*)?")
 _SECTION_STARTS = frozenset("[ \t")
 _KEY = re.compile(r"([A-Za-z0-9_.\"'/-]{1,80})\s*[=:]\s*(.*)")
-_YAML_KEY = re.compile(r"( *)(?:- )?([A-Za-z0-9_.\"'/$@-][\w .\"'/$@-]{0,80}?):(?: (.*))?")
-_ENTRIES_MAX = 12
-# So many levels of YAML have lines of their own.
-_LINED_DEPTHS = 2
 _DIGITS = bytes.maketrans(b"0123456789", b"##########")
 # Up to so many sections each is shown by its own name.
 _SECTIONS_MIN = 40
@@ -45,78 +38,9 @@ _NAMES = (".ini", ".cfg", ".conf", ".env", ".properties", ".toml")
 def draw(source: Source) -> Drawn | None:
     """The outline of settings; None for other text."""
     name = source.name.lower()
-    if source.media_type in ("application/yaml", "text/yaml", "application/x-yaml"):
-        return _yaml(source)
     if source.media_type in _SETTINGS or name.endswith(_NAMES):
         return _sections(source)
     return None
-
-
-class _Key(Struct):
-    """A key of YAML, where it is, and what stands behind it or, as a list of words, below it."""
-
-    indent: int
-    line: int
-    name: str
-    value: str
-    entries: list[str] = []
-
-    def shown(self, chars_max: int) -> str:
-        listed = f"[{', '.join(self.entries)}]" if self.entries else ""
-        return quoted(self.value or listed, chars_max)
-
-
-def _yaml(source: Source) -> Drawn | None:
-    found: list[_Key] = []
-    indents: set[int] = set()
-    left_out = 0
-    for number, line in enumerate(source.short_lines, 1):
-        text = line.strip()
-        if not text or text[0] == "#":
-            continue
-        match = _YAML_KEY.fullmatch(line.rstrip())
-        if match is None:
-            last = found[-1] if found else None
-            if last and not last.value and text[0] == "-" and len(last.entries) < _ENTRIES_MAX:
-                last.entries.append(text[1:].strip())
-            continue
-        indents.add(len(match[1]))
-        if len(found) < OUTLINE_PIECES_MAX:
-            found.append(_Key(len(match[1]), number, match[2], (match[3] or "").strip()))
-        else:
-            left_out += 1
-    if not found:
-        return None
-    depths = sorted(indents)[:4]
-    documents = sum(line.startswith("---") for line in source.short_lines)
-    several = f", {documents} documents" if documents > 1 else ""
-    pieces = [Piece(0, (f"YAML, {source.measure()}{several}",))]
-    kept = [each for each in found if each.indent in depths]
-    pieces += _yaml_pieces(kept, {indent: 1 + at for at, indent in enumerate(depths)})
-    names = dict.fromkeys(each.name for each in sorted(kept, key=lambda each: each.indent))
-    after = f"--lines {found[0].line}:{found[0].line + 40}"
-    return Drawn("yaml", pieces, after, left_out, names)
-
-
-def _yaml_pieces(keys: Sequence[_Key], ranks: dict[int, int]) -> Iterator[Piece]:
-    """Keys of the first two depths with their lines, those below them once each."""
-    parents = list(accumulate(ranks[each.indent] <= _LINED_DEPTHS for each in keys))
-    below = list(zip(parents, (each.name for each in keys), strict=True))
-    counts = Counter(below)
-    seen: set[tuple[int, str]] = set()
-    for each, place in zip(keys, below, strict=True):
-        rank = ranks[each.indent]
-        name = quoted(each.name, 60)
-        if rank <= _LINED_DEPTHS:
-            label = f"{' ' * (rank - 1)}{name}"
-            short = f"{label}:{each.line}"
-            value = each.shown(40)
-            rich = f"{label}: {value}:{each.line}" if value else short
-            yield Piece(rank, (label, short, rich))
-        elif place not in seen:
-            seen.add(place)
-            value = each.shown(30) if counts[place] == 1 else ""
-            yield Piece(rank, (name, f"{name}: {value}") if value else (name,), JOINED)
 
 
 class _Section(Struct):
