@@ -249,3 +249,59 @@ def test_a_function_that_is_defined_in_two_branches_is_shown_once() -> None:
     body += "if a:\n    def chosen():\n        pass\nelse:\n    def chosen():\n        pass\n"
 
     assert outlined(body, "a.py").text.count("chosen") == 1
+
+
+RUST = """use crate::ser::{Error, Serialize};
+mod impls;
+macro_rules! made {
+    () => {
+        fn inside() {}
+    };
+}
+pub trait Failure: Sized {
+    type Kind: Clone + From<u8>;
+    fn custom() {}
+}
+impl<'de, A: ?Sized> SeqAccess<'de> for &mut A {
+    type Error = A::Error;
+    fn next(&mut self) {}
+}
+impl Display for dyn Failure + '_ {}
+impl<T> Serialize for [T; 0] {}
+impl Serialize for net::Address {}
+"""
+
+
+def test_names_of_rust_are_whole_and_nothing_else() -> None:
+    """Promise L1."""
+    text = outlined(RUST, "a.rs").text
+
+    for each in (
+        "3 methods, 1 trait, 2 types, 4 impls",
+        "imports: crate::ser\nmod impls:2\n",
+        "macro_rules made:3, inside():5",
+        "trait Failure: Sized:8, Kind: Clone + From<u8>:9, custom():10",
+        "impl A(SeqAccess):12, Error:13, next(&mut self):14",
+        "impl Failure(Display):16",
+        "impl [T; 0](Serialize):17",
+        "impl net::Address(Serialize):18",
+    ):
+        assert each in text
+    assert " more " not in text
+
+
+def test_generics_of_typescript_are_whole_and_hide_no_name() -> None:
+    """Promise L1."""
+    body = (
+        "export interface Answer<D = any, E extends Map<string, () => D> = {}> extends Base<D> {}\n"
+    )
+    body += "export type Asked<T = Promise<Map<string, T>>> = T;\n"
+    body += "export class Shop<T> {}\n" + "// a text to be outlined\n" * 40
+
+    text = outlined(body, "a.ts").text
+
+    assert (
+        "interface Answer<D = any, E extends Map<string, () => D> = {}> extends Base<D>:1" in text
+    )
+    assert "type Asked<T = Promise<Map<string, T>>>:2" in text
+    assert "more" not in text

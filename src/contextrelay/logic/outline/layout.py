@@ -26,7 +26,7 @@ _MISSES_MAX = 50
 _RANKS_TRIED_MAX = 8
 # Room that may be left, and how often it is tried to fill it.
 _LEFT_TOKENS, _TRIES_MAX = 6, 3
-_NAME = re.compile(r"[^\s,:;{}\[\]\"()?]+")
+_NAME = re.compile(r"[^\s,:;{}\[\]\"()?<>]+")
 
 Length = Callable[[str], int]
 """Counts the tokens of a text."""
@@ -199,7 +199,7 @@ def _list_lines(names: Sequence[str], places: Mapping[str, int]) -> list[str]:
 
 def _is_in(name: str, text: str) -> bool:
     """Whether a name of several words stands in a text."""
-    return " " in name and name in text
+    return not _NAME.fullmatch(name) and name in text
 
 
 def _between(names: Sequence[str]) -> str:
@@ -211,8 +211,10 @@ def _unnamed(drawn: Drawn, chosen: Mapping[int, str], also: Sequence[str]) -> li
     """Between which lines names are that have no room at all."""
     if not drawn.places:
         return []
-    there = {*_NAME.findall("\n".join(chosen.values())), *also}
-    lines = [drawn.places.get(name, 0) for name in drawn.names if name not in there]
+    text = "\n".join(chosen.values())
+    there = {*_NAME.findall(text), *also}
+    missing = [name for name in drawn.names if name not in there and not _is_in(name, text)]
+    lines = [drawn.places.get(name, 0) for name in missing]
     return [f"and {len(lines)} more {min(lines)}-{max(lines)}"] if lines else []
 
 

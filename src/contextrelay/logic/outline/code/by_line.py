@@ -43,7 +43,7 @@ _WORDS = (
 _TYPE = re.compile(
     rf"(?:{_WORDS} ){{0,4}}(enum class|class|interface|enum|struct|trait|module|namespace"
     r"|object|record|union|protocol|message|service|mod|type)\s+"
-    r"(?:[A-Z][A-Z0-9_]{2,40} )?([A-Za-z_$][\w$:.]*)(.{0,200})"
+    r"(?:[A-Z][A-Z0-9_]{2,40} )?([A-Za-z_$][\w$]*(?:(?:::|\.)[\w$]+)*)(.{0,200})"
 )
 _FUNCTION = re.compile(
     rf"(?:{_WORDS} ){{0,4}}(?:function\*?|func|fn|def|sub|fun|proc)\s+"
@@ -55,7 +55,8 @@ _ASSIGNED = re.compile(
     r"(?:async\s+)?(?:function\b|\([^()]{0,120}\)\s*(?::[^=]{0,60})?=>|[A-Za-z_$][\w$]*\s*=>)(.{0,80})"
 )
 _IMPL = re.compile(
-    r"(?:unsafe )?impl(?:<.{0,120}?>)? (?:!?([\w:]+)(?:<.{0,120}?>)? for )?&?(?:'\w+ )?([\w:]+)"
+    r"(?:unsafe )?impl(?:<.{0,120}?>)? (?:!?([\w:]+)(?:<.{0,120}?>)? for )?"
+    r"[&*]{0,2}(?:'\w+ )?(?:(?:mut|dyn|const) ){0,2}([\w:]+|\[[^\]{}]{1,40}\]|\([^(){}]{0,40}\))"
 )
 _ALIAS = re.compile(r"typedef\s+(?:struct|union|enum)\s+(\w+)\s*(?:\{.{0,200}\})?\s*\*?(\w+)\s*;")
 # `} Name;` ends a type that has no name before.
@@ -83,8 +84,9 @@ _MODIFIED = re.compile(
     r"(#?[A-Za-z_$][\w$]*)(\([^;={]{0,160})"
 )
 _MACRO = re.compile(r"#\s*define\s+(\w+)")
+_RULES = re.compile(r"macro_rules!\s+(\w+)")
 _IMPORT = re.compile(
-    r"(?:import|from|use|using|require(?:_once|_relative)?|include|package|#\s*include|mod|source)"
+    r"(?:import|from|use|using|require(?:_once|_relative)?|include|package|#\s*include|source)"
     r"\b[\s(]*(.{1,300})|(?:export\b.{0,300}|\}\s*)(?=from\s+['\"])(.{1,160})"
 )
 _MODULES = tuple(
@@ -135,6 +137,7 @@ def by_lines(source: Source, language: str) -> tuple[list[Symbol], list[str]]:
 def _module(text: str) -> list[str]:
     match = next(filter(None, (each.search(text) for each in _MODULES)), None)
     name = match and match[1]
+    name = name and name.partition("::{")[0]
     return [name.rstrip(";")] if name and name not in ("(", "{", "*") else []
 
 
@@ -156,10 +159,11 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
     if match and not (is_c and match[3].strip() != ";" and not _C_BODY.match(match[3])):
         if match[1] == "type" and not re.search(r"[={<]|struct|interface", match[3]):
             return None
-        if match[3].strip() == ";" and match[1] != "type":
+        if match[3].strip() == ";" and match[1] not in ("type", "mod"):
             return None  # Announced, and defined elsewhere.
-        signature = match[3].partition("{")[0].partition("=")[0].rstrip(" ;")
-        return Symbol(match[1], match[2].rstrip(":."), number, signature, is_member=indent > 4)
+        signature = match[3].partition("{")[0].partition("=")[0].rstrip(" ;:")
+        is_within = indent > (0 if match[1] == "type" and language == "Rust" else 4)
+        return Symbol(match[1], match[2], number, signature, is_member=is_within)
     if match := _FUNCTION.match(text):
         name = f"{match[1]}.{match[2]}" if match[1] else match[2]
         return Symbol("function", name, number, _arguments(match[3]), is_member=is_member)
@@ -170,6 +174,8 @@ def _symbol(language: str, text: str, indent: int, number: int) -> Symbol | None
         return Symbol("function", match[1], number)
     if not is_member and (match := _CONSTANT.match(text)):
         return Symbol("constant", match[1], number)
+    if not is_member and (match := _RULES.match(text)):
+        return Symbol("macro_rules", match[1], number)
     if is_c and (match := _MACRO.match(text)):
         return Symbol("macro", match[1], number)
     if is_c and (match := _ALIAS.match(text)):

@@ -207,7 +207,8 @@ class _Walk:
         if not name:
             return None
         found = self._keep(kind, name, start, match.start("type"))
-        if end := on.SIGNATURE_END.search(self._text, match.end(), match.end() + 200):
+        generics = on.GENERICS.match(self._text, match.end(), match.end() + 600) or match
+        if end := on.SIGNATURE_END.search(self._text, generics.end(), generics.end() + 200):
             found.signature = self.code.signature(match.end(), end.start())
         return found
 

@@ -59,6 +59,8 @@ NO_VALUE = re.compile(r"void 0|exports\.|[\w$.]*+[ \t]*+(?:;|\r?\n|\Z)")
 CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 BRACE = re.compile(r"\s*+\{")
 SIGNATURE_END = re.compile(r"[{};=\n]")
+_INNER = r"<(?:[^<>]++|(?<==)>|<[^<>]*+>)*+>"
+GENERICS = re.compile(rf"\s*+<(?:[^<>]++|(?<==)>|{_INNER})*+>")
 # What tests are called by, with a title.
 TEST = re.compile(
     r"(?:(describe|context|suite)|it|test)(?:\.(?:only|skip|concurrent|serial))?\s*+(?=\()"

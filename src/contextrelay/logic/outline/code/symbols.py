@@ -68,13 +68,13 @@ _MEMBER_STEPS = (2, 4, 16)
 _MANY, _CLASSES_KEPT_MAX = 100, 4
 _FIRST_IMPORTS = 8
 _RANKS = {"declaration": 2, "test": 2, "constant": 3, "variable": 3, "macro": 6}
-_JOINING = ("function", "method", "type", "module")
+_JOINING = ("function", "method", "type", "module", "mod")
 _HELPERS = {
     "function": "helpers",
     **{kind: f"private {kind}s" for kind in ("method", "constant", "variable", "macro")},
 }
 _RUN_MIN = 4
-_PLURAL = {"class": "classes", "property": "properties"}
+_PLURAL = {"class": "classes", "property": "properties", "macro_rules": "macro_rules"}
 
 
 def drawn(
@@ -91,7 +91,8 @@ def drawn(
     `more` counts symbols that are not given, by kind; `note` says how far it was read.
     """
     counts = Counter(
-        "method" if each.is_member and each.kind != "test" else each.kind for each in symbols
+        "method" if each.is_member and each.kind not in ("test", "type") else each.kind
+        for each in symbols
     )
     counts.update(more or {})
     counted = ", ".join(
