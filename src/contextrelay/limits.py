@@ -657,14 +657,18 @@ GREP_PATTERNS_MAX = 16
 GREP_QUICK_STEPS_MAX = 400
 GREP_CONTEXT_LINES_MAX = 100
 # Bodies up to this size are looked into record by record, and of many so many.
-GREP_RECORDS_BYTES_MAX = 2 * MIB
+GREP_RECORDS_BYTES_MAX = 16 * MIB
 GREP_RECORDS_BODIES_MAX = 10
 GREP_RECORD_BYTES_MAX = 16 * KIB
+# A larger one is shown as it is, around what matches.
+GREP_RECORD_DECODED_BYTES_MAX = 2 * MIB
 # Of a record that another is in, parts that are looked at for what identifies it.
 GREP_RECORD_MEMBERS_MAX = 200
-GREP_NODES_MAX = 200_000
+GREP_NODES_MAX = 400_000
 GREP_PLACES_MAX = 100_000
+# Of a processor, and for each MiB more of it.
 GREP_RECORDS_CPU_S_MAX = 1.0
+GREP_RECORDS_CPU_S_A_MIB = 0.15
 GREP_MATCHES_DEFAULT = 200
 GREP_MATCHES_MAX = 10_000
 # Of one regular expression, all that RE2 makes of it; and its program alone, 5,000 to 11,000 steps:

@@ -295,14 +295,43 @@ def test_of_very_many_members_those_that_match_are_found() -> None:
     assert answer.spent.tokens <= 150
 
 
-def test_in_one_line_of_two_mebibytes_the_record_with_all_patterns_is_found() -> None:
-    """Promise L3: up to 2 MiB by record, and all of them are counted."""
-    parts = [{"id": f"rec-{n}", "v": "a" * 10, "city": f"Oslo {n % 9}"} for n in range(34_000)]
+def test_in_one_line_of_four_mebibytes_the_record_with_all_patterns_is_found() -> None:
+    """Promise L3: by record, and all of them are counted."""
+    parts = [{"id": f"rec-{n}", "v": "a" * 80, "city": f"Oslo {n % 9}"} for n in range(34_000)]
     answer = found(json.dumps(parts), ("rec-33999", "city"))
 
     assert answer.matches[0].pointer == "/33999"
     assert answer.count == 34_000
     assert answer.is_complete
+
+
+def test_in_yaml_and_xml_of_three_mebibytes_too() -> None:
+    """Promise L3: and what stands around all of them is shown where it is."""
+    yaml = "version: 3\n" + "".join(
+        f"svc{n}:\n  replicas: {n}\n  note: {'x' * 200}\n" for n in range(13_000)
+    )
+    xml = "".join(f"<d><name>svc{n}</name><port>{n}</port>{' ' * 200}</d>\n" for n in range(13_000))
+
+    best = found(yaml, ("svc9999", "replicas"), "text", "application/yaml").matches[0]
+    assert (best.pointer, best.line) == ("/svc9999", 29_999)
+    assert "replicas: 9999 " in best.text
+    outer = found(yaml, "version", "text", "application/yaml").matches[0]
+    assert outer.text.startswith("version: 3 svc0: replicas: 0 ")
+    best = found(f"<all>{xml}</all>", ("svc9999", "port"), "text", "application/xml").matches[0]
+    assert (best.pointer, "<port>9999</port>" in best.text) == ("/all/d[10000]", True)
+
+
+def test_a_word_that_is_everywhere_is_looked_for_near_the_others() -> None:
+    """Promise L3: the record that has both is found, and the answer says what was not counted."""
+    lines = "".join(f'{{"id": "rec-{n}", "at": {n}}}\n' for n in range(101_000))
+    answer = found(lines, ("rec-77777", "at"))
+
+    assert answer.matches[0].text == '{"id":"rec-77777","at":77777}'
+    assert answer.matches[0].line == 77_778
+    assert not answer.is_complete
+    assert answer.notes == (
+        "00000000: of more than 100,000 matches, those near rarer ones were looked at",
+    )
 
 
 def test_where_there_are_too_many_matches_for_records_the_answer_says_so() -> None:
@@ -318,16 +347,17 @@ def test_where_there_are_too_many_matches_for_records_the_answer_says_so() -> No
     assert answer.left_out.startswith("at least")
 
 
-def test_in_one_line_of_more_than_two_mebibytes_places_are_counted_and_it_is_said() -> None:
+def test_in_what_is_larger_than_records_are_looked_for_in_lines_are_and_it_is_said() -> None:
     """Promise L3: a count is that of all, or the answer says that it is not."""
-    parts = json.dumps([{"id": f"rec-{n}", "city": "a" * 30} for n in range(40_000)])
+    parts = json.dumps([{"id": f"rec-{n}", "city": "a" * 180} for n in range(80_000)])
     one_line = found(parts, ("city",))
     lines = found(parts.replace("},", "},\n"), ("city",))
 
-    assert 0 < one_line.count < 40_000
+    assert 0 < one_line.count < 80_000
     assert not one_line.is_complete
-    assert one_line.notes == ("00000000: places in long lines are counted, not records",)
-    assert (lines.count, lines.is_complete, lines.notes) == (40_000, True, ())
+    by_lines = "00000000: looked at by lines, not by records: larger than 16 MiB"
+    assert one_line.notes == (by_lines, "00000000: places in long lines are counted, not records")
+    assert (lines.count, lines.is_complete, lines.notes) == (80_000, True, (by_lines,))
 
 
 def test_a_long_line_in_the_middle_is_ranked_by_all_of_it() -> None:

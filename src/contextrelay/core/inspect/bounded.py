@@ -20,6 +20,7 @@ from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
     DIFF_CPU_S_MAX,
     DIFF_INLINE_STEPS_MAX,
+    GREP_RECORDS_CPU_S_A_MIB,
     GREP_RECORDS_CPU_S_MAX,
     INDEX_CPU_S_MAX,
     INDEX_PART_CPU_S_MAX,
@@ -109,10 +110,11 @@ def records_within_bounds(asked: Wanted, body: bytes) -> Records:
     if len(body) <= LOOK_INLINE_BYTES_MAX and is_quick(asked):
         return records(asked, body)
     opened = [(len(body), partial(iter, (body,)))]
-    outcome = run("records", asked, opened, GREP_RECORDS_CPU_S_MAX)
+    cpu_s = round(GREP_RECORDS_CPU_S_MAX + GREP_RECORDS_CPU_S_A_MIB * len(body) / MIB, 1)
+    outcome = run("records", asked, opened, cpu_s)
     if outcome.stopped is None:
         return _records.decode(outcome.value)
-    return Records(None, why=_why(outcome, GREP_RECORDS_CPU_S_MAX))
+    return Records(None, why=_why(outcome, cpu_s))
 
 
 def compare_within_bounds(asked: Compare, bodies: Sequence[bytes]) -> Compared:

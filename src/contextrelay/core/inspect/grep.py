@@ -24,6 +24,8 @@ from contextrelay.core.threads.head import find_record
 from contextrelay.errors import Invalid
 from contextrelay.limits import GREP_ARTIFACTS_MAX, GREP_ONE_S_MAX, GREP_S_MAX
 from contextrelay.logic.grep.gathered import Wanted
+from contextrelay.logic.grep.records import Records
+from contextrelay.logic.grep.records import Wanted as RecordsWanted
 from contextrelay.logic.grep.results import find
 from contextrelay.logic.slicing.source import Source
 from contextrelay.model.artifact import Artifact, is_exchange
@@ -40,12 +42,22 @@ def grep(stores: Stores, verb: Grep, body: Body) -> Found:
     wanted = convert(verb, Wanted, from_attributes=True)
     deadline_s = time.monotonic() + (GREP_S_MAX if verb.ref is None else GREP_ONE_S_MAX)
     sources = _sources(stores, verb)
+    by_records_s = 0.0
+
+    def by_records(asked: RecordsWanted, body: bytes) -> Records:
+        """Lines of the one ref have all their time where its records took too long."""
+        nonlocal by_records_s
+        began_s = time.monotonic()
+        found = records_within_bounds(asked, body)
+        by_records_s = time.monotonic() - began_s if verb.ref is not None else 0.0
+        return found
+
     return find(
         sources,
         wanted,
-        lambda: time.monotonic() > deadline_s,
+        lambda: time.monotonic() > deadline_s + by_records_s,
         is_one=verb.ref is not None,
-        by_records=records_within_bounds,
+        by_records=by_records,
     )
 
 

@@ -9,9 +9,10 @@ the patterns: it has them only because it has so much.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from heapq import heapify, heappop, heappush
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 
 from contextrelay.limits import GREP_PLACES_MAX, GREP_QUICK_STEPS_MAX, GREP_RECORD_BYTES_MAX
 from contextrelay.logic.content.settings import settings
-from contextrelay.logic.grep.gathered import ONE_MORE
+from contextrelay.logic.grep.gathered import ONE_MORE, Search
 from contextrelay.logic.grep.identity import identifies
 from contextrelay.logic.grep.match import compile_any
 from contextrelay.logic.grep.plain_text import VALUE, WORD, is_plain, spellings, wholeness
@@ -30,6 +31,7 @@ from contextrelay.model.artifact import ArtifactType
 
 _CHARS_MIN = 100
 _TWO_TOKENS_MIN = 300
+_NEAR = f"of more than {GREP_PLACES_MAX:,} matches, those near rarer ones were looked at"
 # A word in what identifies its record counts more than a value in it.
 NAME = VALUE + 1
 # What stands further apart in one line has nothing to do with each other.
@@ -69,7 +71,7 @@ class Records(Struct, frozen=True, array_like=True):
     found: list[Record] | None
     count: int = 0
     why: str = ""
-    """Why there are none, where there may be some."""
+    """Why there are none, where there may be some; or why these are not all."""
 
 
 def records(wanted: Wanted, body: bytes) -> Records:
@@ -79,18 +81,18 @@ def records(wanted: Wanted, body: bytes) -> Records:
         return Records(None)
     if format == "table" and b"\n" not in body:
         body = body.replace(b"\r", b"\n")  # Lines that end in an old way.
-    places = _places(wanted, body, format)
-    if places is None:
+    looked_for = _places(wanted, body, format)
+    if looked_for is None:
         return Records(None, why=f"more than {GREP_PLACES_MAX:,} matches")
+    places, is_all = looked_for
     try:
-        nodes = nodes_of(body.decode("latin-1"), format)
+        nodes = nodes_of(body.decode("latin-1"), format, [place[0] for place in places])
     except TooMany as error:
         return Records(None, why=str(error))
     holders = _holders(nodes, _with_lines(places, body), len(wanted.patterns), format)
     if not holders:
         return Records(None)
     order = sorted(holders, key=lambda each: (-each.score, -each.in_line, each.offset))
-    lines = _Lines(body)
     searches = [
         compile_any((each,), wanted.ignore_case, wanted.is_fixed).search for each in wanted.patterns
     ]
@@ -112,11 +114,21 @@ def records(wanted: Wanted, body: bytes) -> Records:
             chars_max = chars_max * 9 // 10
             text = showing.text(each.node, chars_max, tokens_max)
         pointer, score = showing.pointer(each.node), each.score
-        found.append(Record(lines.number(each.offset), each.offset, pointer, score, text))
+        found.append(Record(0, each.offset, pointer, score, text))
         left -= len(text)
         if left <= 0:
             break
-    return Records(found, len(holders))
+    return Records(_numbered(found, body), len(holders), why="" if is_all else _NEAR)
+
+
+def _numbered(found: list[Record], body: bytes) -> list[Record]:
+    """Records with the numbers of their lines."""
+    lines: dict[int, int] = {}
+    line, counted = 1, 0
+    for offset in sorted(each.offset for each in found):
+        line += body.count(b"\n", counted, offset)
+        lines[offset], counted = line, offset
+    return [replace(each, line=lines[each.offset]) for each in found]
 
 
 def is_quick(wanted: Wanted) -> bool:
@@ -178,25 +190,55 @@ Place = tuple[int, int, int, int]
 """Where a match begins and ends, which pattern it is of, and whether it is a word or a value."""
 
 
-def _places(wanted: Wanted, body: bytes, format: Format) -> list[Place] | None:
-    """Every match of every pattern; None where they are too many."""
-    found: list[Place] = []
+def _places(wanted: Wanted, body: bytes, format: Format) -> tuple[list[Place], bool] | None:
+    """Every match of every pattern, and whether these are all; None where they are too many.
+
+    What matches too often is looked for only near the others: further away it is in no record
+    that is preferred for having both.
+    """
+    found: dict[int, list[Place]] = {}
+    seeks: list[Callable[[int, int], Iterator[Place]]] = []
     for index, each in enumerate(wanted.patterns):
         forms, is_fixed = [each], wanted.is_fixed
         if format in ("json", "json lines") and is_plain(forms, is_fixed):
             forms, is_fixed = spellings(each), True
         search = compile_any(forms, wanted.ignore_case, is_fixed).search
-        at = 0
-        while at <= len(body) and (match := search(body, at)) is not None:
-            start, stop = match.span()
-            whole = wholeness(body, start, stop)
-            if format == "sections" and whole and identifies(body, start):
-                whole = NAME
-            found.append((start, stop, index, whole))
-            at = max(stop, start + 1)
-            if len(found) > GREP_PLACES_MAX:
-                return None
-    return sorted(found)
+        seeks.append(partial(_seek, search, body, index, format == "sections"))
+        found[index] = list(islice(seeks[index](0, len(body)), GREP_PLACES_MAX + 1))
+        while sum(map(len, found.values())) > GREP_PLACES_MAX:
+            found.pop(max(found, key=lambda at: len(found[at])))
+    rare = sorted(place for each in found.values() for place in each)
+    common = [seek for index, seek in enumerate(seeks) if index not in found]
+    if not common:
+        return rare, True
+    spans = _around(rare, len(body))
+    near = (place for seek in common for span in spans for place in seek(*span))
+    places = rare + list(islice(near, GREP_PLACES_MAX + 1 - len(rare)))
+    return (sorted(places), False) if rare and len(places) <= GREP_PLACES_MAX else None
+
+
+def _seek(
+    search: Search, body: bytes, index: int, has_names: bool, start: int, end: int
+) -> Iterator[Place]:
+    """The matches of a pattern between two places."""
+    at = start
+    while at <= end and (match := search(body, at, end)) is not None:
+        start, stop = match.span()
+        whole = wholeness(body, start, stop)
+        yield start, stop, index, NAME if has_names and whole and identifies(body, start) else whole
+        at = max(stop, start + 1)
+
+
+def _around(places: Iterable[Place], end: int) -> list[tuple[int, int]]:
+    """Spans in which a record that holds one of the places is, if it is no larger than is kept."""
+    spans: list[tuple[int, int]] = []
+    for start, stop, _, _ in places:
+        first, last = max(0, start - GREP_RECORD_BYTES_MAX), min(end, stop + GREP_RECORD_BYTES_MAX)
+        if spans and first <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(last, spans[-1][1])
+        else:
+            spans.append((first, last))
+    return spans
 
 
 class _Holder(Struct):
@@ -316,17 +358,3 @@ def _join(nodes: list[Node], own: dict[int, _Holder]) -> None:
                 below[node.parent] = replace(mine, node=node.parent)
                 heappush(pending, -node.parent)
             best[node.parent] = max(best.get(node.parent, 0), score)
-
-
-class _Lines:
-    """Numbers of lines by places."""
-
-    def __init__(self, body: bytes) -> None:
-        self._starts = [0]
-        at = body.find(b"\n")
-        while at >= 0:
-            self._starts.append(at + 1)
-            at = body.find(b"\n", at + 1)
-
-    def number(self, offset: int) -> int:
-        return bisect_right(self._starts, offset)

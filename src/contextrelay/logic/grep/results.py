@@ -18,6 +18,7 @@ from contextrelay.limits import (
     GREP_UNCOUNTED_BYTES_MAX,
     GREP_UNCOUNTED_BYTES_MIN,
     LINE_MARK_BYTES,
+    MIB,
     PIECE_TOKENS_MAX,
 )
 from contextrelay.logic.grep.gathered import SHORT_REF_CHARS, Gathered, Wanted
@@ -37,6 +38,9 @@ from contextrelay.model.tokens import Spent
 _RECORD_CHARS_MIN, _RECORD_CHARS_MAX = 200, 2_000
 _HEAD_TOKENS = 7
 _HEAD_BYTES = 1_024
+_PLACES = "places in long lines are counted, not records"
+_BY_LINES = "looked at by lines, not by records: "
+_TOO_LARGE = f"{_BY_LINES}larger than {GREP_RECORDS_BYTES_MAX // MIB} MiB"
 
 ByRecords = Callable[[RecordsWanted, bytes], Records]
 """Looks for patterns in the records of a body, within bounds."""
@@ -128,9 +132,12 @@ def _found_records(
     if found.found is None:
         if found.why:
             short = source.ref[:SHORT_REF_CHARS]
-            gathered.notes.append(f"{short}: looked at by lines, not by records: {found.why}")
+            gathered.notes.append(f"{short}: {_BY_LINES}{found.why}")
         return False
     gathered.looked_at += 1
+    if found.why:
+        gathered.is_counted = False
+        gathered.notes.append(f"{source.ref[:SHORT_REF_CHARS]}: {found.why}")
     shown_before = len(gathered.matches)
     for each in found.found:
         match = _match(source.ref, each)
@@ -146,13 +153,13 @@ def _match(ref: str, each: Record) -> Match:
     return Match(ref=ref, line=each.line, offset=each.offset, text=each.text, pointer=each.pointer)
 
 
-def _note_places(source: Source, gathered: Gathered) -> None:
-    """Note, of what may have records, that what was counted are places in long lines."""
+def _note_records(source: Source, gathered: Gathered, note: str) -> bool:
+    """Note something of what may have records, but was not looked at by them; whether it is so."""
     head = source.bytes_of(0, min(_HEAD_BYTES, source.size_bytes))
-    if structured_type(source.type, source.media_type, head) is not None:
-        gathered.is_counted = False
-        short = source.ref[:SHORT_REF_CHARS]
-        gathered.notes.append(f"{short}: places in long lines are counted, not records")
+    if structured_type(source.type, source.media_type, head) is None:
+        return False
+    gathered.notes.append(f"{source.ref[:SHORT_REF_CHARS]}: {note}")
+    return True
 
 
 def _in_json(wanted: Wanted) -> Any:
@@ -184,8 +191,10 @@ def _look_into(source: Source, seeker: Seeker, gathered: Gathered) -> None:
             seeker.needs_words = gathered.needs_words
         else:
             seeker.is_enough = not gathered.takes(gathered.match(source, hit))
-    if seeker.has_places:
-        _note_places(source, gathered)
+    if seeker.count and source.size_bytes > GREP_RECORDS_BYTES_MAX and wanted.shows_records:
+        _note_records(source, gathered, _TOO_LARGE)
+    if seeker.has_places and _note_records(source, gathered, _PLACES):
+        gathered.is_counted = False
     _count(source, seeker.count, shown_before, gathered)
 
 

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import msgspec
 
+from contextrelay.limits import GREP_RECORD_DECODED_BYTES_MAX
 from contextrelay.logic.document.pointer import escape
-from contextrelay.logic.grep.gathered import Search, score_of
+from contextrelay.logic.grep.gathered import Search, cut_around, score_of
 from contextrelay.logic.grep.identity import identity
 from contextrelay.logic.grep.shown_object import compact, shown_object
 from contextrelay.logic.grep.tree import Format, Node, delimiter_of
@@ -85,9 +86,12 @@ class Showing:
         pointer = self.pointer(index)
         above = self._parents(index)
         head = f"{pointer}{above}: " if pointer or above else ""
-        raw = self._body[node.body : node.stop]
+        if node.stop - node.start > GREP_RECORD_DECODED_BYTES_MAX:
+            raw = self._body[node.start : node.stop].decode("utf-8", "replace")
+            return head + " ".join(cut_around(raw, self._searches, _MATCHED_CHARS).split())
         if self._format not in ("json", "json lines"):
             return head + self._block(node, chars_max)
+        raw = self._body[node.body : node.stop]
         if tokens_max is not None and head:
             tokens_max = max(1, tokens_max - count_tokens(head))
         text = self._object(raw, chars_max, tokens_max)
@@ -101,7 +105,8 @@ class Showing:
         while node.parent > 0:
             label, node = node.label, self._nodes[node.parent]
         tokens_max -= count_tokens(_WITHIN)
-        if node is self._nodes[index] or tokens_max < _REST_TOKENS_MIN:
+        is_large = node.stop - node.start > GREP_RECORD_DECODED_BYTES_MAX
+        if node is self._nodes[index] or is_large or tokens_max < _REST_TOKENS_MIN:
             return ""
         raw = self._body[node.body : node.stop]
         rest = self._object(raw, 0, tokens_max, without=_decoded(label))

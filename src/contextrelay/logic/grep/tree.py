@@ -3,14 +3,15 @@
 A body is read as Latin-1, so that places in the text are places in the bytes; what these formats
 are built from is ASCII. A node begins with its key, so that what is found in the key belongs to it.
 
-Rule: one pass over the text, in linear time on anything, and no more nodes than NODES_MAX.
+Rule: one pass over the text, in linear time on anything, and no more nodes than GREP_NODES_MAX.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Literal
 
@@ -41,68 +42,87 @@ class TooMany(Exception):
 _MANY = f"more than {GREP_NODES_MAX:,} records"
 
 
-def nodes_of(text: str, format: Format) -> list[Node]:
-    """The nodes of a text, each behind the one that it is in.
+Holds = Callable[[int, int], bool]
+"""Whether something that is looked for begins between two places."""
+
+
+def nodes_of(text: str, format: Format, places: Sequence[int]) -> list[Node]:
+    """The nodes of a text that hold some of the places, each behind the one that it is in.
+
+    Of XML there are all of them: they are counted, and identify each other.
 
     Raises:
         TooMany: it has too many, or is no such text.
     """
-    return _READERS[format](text)
+
+    def holds(start: int, stop: int) -> bool:
+        at = bisect_left(places, start)
+        return at < len(places) and places[at] < stop
+
+    return _READERS[format](text, holds)
 
 
-_JSON = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]:,]', re.DOTALL)
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+# Members with plain values, as many as there are; a text, or a key with what opens; what opens,
+# what closes, and commas.
+_JSON = re.compile(
+    rf'(?:{_STRING}\s*+:\s*+(?:{_STRING}|[^\s"{{}}\[\],:]++)\s*+,?+\s*+)++'
+    rf"|({_STRING})(?:\s*+:\s*+([{{\[]))?+"
+    r"|([{\[])|([}\]])|(,[^\"{}\[\]:]*+)",
+    re.DOTALL,
+)
+_KEYED, _OPENS, _CLOSES, _COMMAS = 2, 3, 4, 5
 
 
-def _json(text: str, offset: int = 0, stop: int | None = None) -> list[Node]:
+def _json(text: str, holds: Holds, offset: int = 0, stop: int | None = None) -> list[Node]:
     nodes = [Node(offset, len(text) if stop is None else stop, -1, "", offset, True)]
     stack = [0]
     counts = [0]
-    key = (-1, "")
-    last = (-1, "")
     for token in _JSON.finditer(text, offset, nodes[0].stop):
-        sign = token[0]
-        if sign[0] == '"':
-            last = (token.start(), sign)
-        elif sign == ":":
-            key = last
-        elif sign in "{[":
-            is_root = len(nodes) == 1 and len(stack) == 1 and counts[0] == 0
-            if is_root:
-                nodes[0].body = token.start()
-                nodes[0].is_record = sign == "{"
-                counts[0] = 0
+        sign = token.lastindex
+        if sign in (_KEYED, _OPENS):
+            at, is_record = token.start(sign), token[sign] == "{"
+            if len(stack) == 1 and sign == _OPENS and len(nodes) == 1 and counts[0] == 0:
+                nodes[0].body = at
+                nodes[0].is_record = is_record
                 stack.append(0)
-                counts.append(0)
             else:
-                label = key[1][1:-1] if key[0] >= 0 else str(counts[-1])
-                start = key[0] if key[0] >= 0 else token.start()
-                nodes.append(Node(start, start, stack[-1], label, token.start(), sign == "{"))
+                label = token[1][1:-1] if sign == _KEYED else str(counts[-1])
+                nodes.append(Node(token.start(), at, stack[-1], label, at, is_record))
                 stack.append(len(nodes) - 1)
-                counts.append(0)
                 if len(nodes) > GREP_NODES_MAX:
                     raise TooMany(_MANY)
-            key = (-1, "")
-        elif sign == ",":
-            counts[-1] += 1
-            key = (-1, "")
-        else:
+            counts.append(0)
+        elif sign == _COMMAS:
+            counts[-1] += token[0].count(",")
+        elif sign == _CLOSES:
             if len(stack) < 2:
                 raise TooMany
-            nodes[stack.pop()].stop = token.end()
+            index = stack.pop()
+            nodes[index].stop = token.end()
             counts.pop()
-            key = (-1, "")
+            _drop(nodes, index, holds)
     if len(stack) != 1:
         raise TooMany
     return nodes
 
 
-def _json_lines(text: str) -> list[Node]:
+def _drop(nodes: list[Node], index: int, holds: Holds) -> bool:
+    """Drop a node that has ended if nothing was found in it; whether it is dropped."""
+    node = nodes[index]
+    if not index or index < len(nodes) - 1 or holds(node.start, node.stop):
+        return False
+    nodes.pop()
+    return True
+
+
+def _json_lines(text: str, holds: Holds) -> list[Node]:
     nodes = [Node(0, len(text), -1, "", 0, False)]
     for start, stop in _lines(text):
-        if text[start:stop].isspace() or start == stop:
+        if not holds(start, stop) or text[start:stop].isspace():
             continue
         try:
-            found = _json(text, start, stop)
+            found = _json(text, holds, start, stop)
         except TooMany:
             continue  # A line that is no JSON.
         base = len(nodes)
@@ -125,10 +145,12 @@ def _lines(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[
 
 
 _YAML_NEXT = re.compile(r"^---(?:[ \t][^\n]*)?\r?(?:\n|\Z)", re.MULTILINE)
-_YAML_LINE = re.compile(r"([ ]*)((?:- )*)([^\s#:][^\n:]{0,200}?(?=:(?:\s|$)))?")
+_YAML_LINE = re.compile(
+    r"^([ ]*+)((?:- )*+)(?=[^\n#])([^\s#:][^\n:]{0,200}+(?=:(?:\s|\Z)))?+[^\n]*+", re.MULTILINE
+)
 
 
-def _yaml(text: str) -> list[Node]:
+def _yaml(text: str, holds: Holds) -> list[Node]:
     """One document, or several by their number, each a record."""
     marks = [(mark.start(), mark.end()) for mark in _YAML_NEXT.finditer(text)]
     if marks and all(row.lstrip()[:1] in ("", "#", "%") for row in text[: marks[0][0]].split("\n")):
@@ -139,16 +161,17 @@ def _yaml(text: str) -> list[Node]:
         raise TooMany(_MANY)
     nodes = [Node(0, len(text), -1, "", 0, len(marks) == 1)]
     if len(marks) == 1:
-        _yaml_document(text, nodes, 0)
+        _yaml_document(text, nodes, 0, holds)
         return nodes
     stops = [start for start, _ in marks[1:]] + [len(text)]
     for number, ((_, start), stop) in enumerate(zip(marks, stops, strict=True)):
-        nodes.append(Node(start, stop, 0, str(number), start, True))
-        _yaml_document(text, nodes, len(nodes) - 1)
+        if holds(start, stop):
+            nodes.append(Node(start, stop, 0, str(number), start, True))
+            _yaml_document(text, nodes, len(nodes) - 1, holds)
     return nodes
 
 
-def _yaml_document(text: str, nodes: list[Node], root: int) -> None:
+def _yaml_document(text: str, nodes: list[Node], root: int, holds: Holds) -> None:
     """Add the nodes of a document, by indent: a key or a dash with what is indented further below.
 
     On the stack are columns twice, and one more for a dash, with the node that begins there.
@@ -156,15 +179,15 @@ def _yaml_document(text: str, nodes: list[Node], root: int) -> None:
     stack: list[tuple[int, int]] = [(-1, root)]
     counts: dict[int, int] = {}
     end = nodes[root].stop
-    for start, stop in _lines(text, nodes[root].start, end):
-        match = _YAML_LINE.match(text, start, stop)
-        assert match is not None
-        if match.end(2) >= stop or text[match.end(2)] == "#":
-            continue
-        indent = len(match[1])
+    for match in _YAML_LINE.finditer(text, nodes[root].start, end):
+        start, stop = match.span()
+        indent = match.end(1) - start
         # A dash may stand right below the key whose list it is in.
         while stack[-1][0] >= 2 * indent + bool(match[2]):
-            nodes[stack.pop()[1]].stop = start
+            _, index = stack.pop()
+            nodes[index].stop = start
+            if _drop(nodes, index, holds):
+                counts.pop(index, None)
         for dash in range(len(match[2]) // 2):
             parent = stack[-1][1]
             number = counts.get(parent, 0)
@@ -184,16 +207,17 @@ def _yaml_document(text: str, nodes: list[Node], root: int) -> None:
 
 
 _XML = re.compile(
-    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[?!][^>]*+>"
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[?!][^<>]*+>"
     r"|<(/?)([A-Za-z_][\w:.-]*+)([^<>]*+)>",
     re.DOTALL,
 )
 
 
-def _xml(text: str) -> list[Node]:
+def _xml(text: str, holds: Holds) -> list[Node]:
     """Elements; one without others in it belongs to its parent, unless it has several values."""
     nodes = [Node(0, len(text), -1, "", 0, False)]
     stack = [0]
+    labels: dict[str, str] = {}
     for tag in _XML.finditer(text):
         if tag[2] is None:
             continue
@@ -203,7 +227,8 @@ def _xml(text: str) -> list[Node]:
             continue
         nodes[stack[-1]].is_record = True
         is_record = tag[3].count("=") > 1
-        nodes.append(Node(tag.start(), tag.end(), stack[-1], tag[2], tag.start(), is_record))
+        at, label = tag.start(), labels.setdefault(tag[2], tag[2])
+        nodes.append(Node(at, tag.end(), stack[-1], label, at, is_record))
         if len(nodes) > GREP_NODES_MAX:
             raise TooMany(_MANY)
         if not tag[3].endswith("/"):
@@ -219,7 +244,7 @@ _SECTION = re.compile(
 )
 
 
-def _sections(text: str) -> list[Node]:
+def _sections(text: str, holds: Holds) -> list[Node]:
     """Sections of settings, each from its header on; and what stands before the first.
 
     Of several of a name (`[[name]]`) each has its number.
@@ -238,23 +263,27 @@ def _sections(text: str) -> list[Node]:
         if head[1] == "[[":
             counts[label] = number = counts.get(label, -1) + 1
             label = f"{label}/{number}"
-        nodes.append(Node(head.start(), stop, 0, label, head.start(), True))
+        if holds(head.start(), stop):
+            nodes.append(Node(head.start(), stop, 0, label, head.start(), True))
     return nodes
 
 
-def _table(text: str) -> list[Node]:
+def _table(text: str, holds: Holds) -> list[Node]:
     """Rows; the first is the header, and no record."""
     nodes = [Node(0, len(text), -1, "", 0, False)]
-    spans = list(_lines(text))
-    reader = csv.reader((text[start:stop] for start, stop in spans), delimiter=delimiter_of(text))
-    before = 0
+    spans: list[tuple[int, int]] = []
+
+    def lines() -> Iterator[str]:
+        for span in _lines(text):
+            spans.append(span)
+            yield text[span[0] : span[1]]
+
     try:
-        for number, _ in enumerate(reader):
-            last = min(reader.line_num, len(spans))
-            if last > before:
-                start, stop = spans[before][0], spans[last - 1][1]
+        for number, _ in enumerate(csv.reader(lines(), delimiter=delimiter_of(text))):
+            start, stop = spans[0][0], spans[-1][1]
+            if not number or holds(start, stop):
                 nodes.append(Node(start, stop, 0, str(number - 1), start, number > 0))
-            before = last
+            spans.clear()
             if len(nodes) > GREP_NODES_MAX:
                 raise TooMany(_MANY)
     except csv.Error as error:
@@ -268,7 +297,7 @@ def delimiter_of(text: str) -> str:
     return max(("\t", ",", ";", "|"), key=head.count)
 
 
-_READERS: dict[Format, Callable[[str], list[Node]]] = {
+_READERS: dict[Format, Callable[[str, Holds], list[Node]]] = {
     "json": _json,
     "json lines": _json_lines,
     "yaml": _yaml,
