@@ -217,6 +217,20 @@ def test_types_and_declarations_of_c_are_found_and_members_are_none() -> None:
     assert "struct node" not in text
 
 
+def test_a_header_with_many_types_names_what_it_declares() -> None:
+    """Promise L1: and says between which lines the rest is."""
+    body = "".join(
+        f"typedef struct shop_part_{n}_s shop_part_{n}_t;\nstruct shop_part_{n}_s {{ int a; }};\n"
+        f"int shop_{n}(int a);\nint shop_some_longer_name_of_part_{n}(int a);\n"
+        for n in range(100)
+    )
+
+    text = outlined(body, "a.h").text
+
+    assert sum(f"shop_{n} " in text for n in range(100)) > 60
+    assert re.search(r"^and \d\d\d more \d+-400$", text, re.MULTILINE)
+
+
 def test_functions_that_are_only_named_have_the_lines_between_which_they_are() -> None:
     """Promise L1: and every class keeps a method, however many there are before it."""
     functions = "".join(f"def get_part_{n}(a, b):\n    return {n}\n\n" for n in range(80))

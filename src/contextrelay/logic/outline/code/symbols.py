@@ -117,10 +117,12 @@ def drawn(
     first = next((each for each in symbols if each.kind not in _RANKS), None)
     step = f"--symbol {first.name}" if first else f"--lines 1:{min(len(source.lines), 40) + 1}"
     left_out = max(0, counts.total() - OUTLINE_PIECES_MAX) + max(0, len(names) - OUTLINE_PIECES_MAX)
+    # What a header declares is what it is for.
+    ranked = set(_RANKS) - {"declaration" if counts["declaration"] > counts["function"] else ""}
     defined = [
         each
         for each in symbols
-        if (not each.is_member or each.kind == "method") and each.kind not in _RANKS
+        if (not each.is_member or each.kind == "method") and each.kind not in ranked
     ]
     # In C most functions are for one file alone: they are named after those that are not.
     defined = [each for each in defined if each.is_local or not each.is_helper]
