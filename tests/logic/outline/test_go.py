@@ -127,3 +127,14 @@ def test_go_that_never_ends_is_read_in_one_pass(part: str) -> None:
 
     assert len(code.found) <= 20_000
     assert time.process_time() - started < S_MAX
+
+
+def test_a_type_that_is_defined_again_has_its_methods_once() -> None:
+    """Promise L1: in time that grows with the text."""
+    body = "type A struct{}\n" * 9_000 + "func (a A) run() {}\n" * 9_000
+    started = time.process_time()
+
+    text = outlined(body, "a.go").text
+
+    assert text.count("run:") == 1
+    assert time.process_time() - started < S_MAX

@@ -60,10 +60,11 @@ def _by_type(found: list[Definition]) -> list[Definition]:
         if each.owner:
             each.name, each.owner = f"{each.owner}.{each.name}", ""
         ordered.append(each)
+    # A name that is defined again has them once.
     return [
         one
         for each in ordered
-        for one in (each, *(methods.get(each.name, ()) if each.kind == "type" else ()))
+        for one in (each, *(methods.pop(each.name, ()) if each.kind == "type" else ()))
     ]
 
 
