@@ -31,7 +31,9 @@ from contextrelay.logic.outline.layout import JOINED, Piece, families
 _MAP_KEYS_MIN = 12
 _MAP_KEYS_SHOWN = 20
 _MAP_KEYS_TRIED = 2_000
+_SPARSE_SHARE, _WORDS_SHARE = 0.2, 0.75
 _DEPTH_MAX = 40
+_WORDS = re.compile(r"[A-Za-z_ ]*+")
 _FIELD = re.compile(r"[A-Za-z_]*+")
 
 
@@ -109,6 +111,11 @@ class Shape:
         if len(objects) == 1 and _is_map_of_scalars(objects[0]):
             self.add(depth, *(f"{' ' * depth}{form}" for form in map_forms(objects[0])))
             return True
+        if _is_sparse(objects, columns) and not has_nested(values):
+            known = {key: column[0] for key, column in columns.items()}
+            if _is_map_of_scalars(known):
+                self.add(depth, *(f"{' ' * depth}{form}" for form in map_forms(known)))
+                return True
         if len(held) < len(values) or not _alike(held):
             return False
         self.add(depth, f"{' ' * depth}map of {len(columns)} keys:")
@@ -144,7 +151,9 @@ class Shape:
             self._array(name, arrays, depth)
 
     def _scalar(self, name: str, values: Sequence[Any], depth: int, glue: str) -> None:
-        forms = tuple(f"{name}{form}" for form in ("", *scalars(values)))
+        # A number of the whole takes no more room than its name.
+        is_number = depth == 1 and len(values) == 1 and type(values[0]) is int
+        forms = tuple(f"{name}{form}" for form in ("", *scalars(values))[is_number:])
         self.add(depth, *_indented(forms, depth, glue), glue=glue)
 
     def _array(self, name: str, arrays: Sequence[list[Any]], depth: int) -> None:
@@ -191,6 +200,15 @@ def _columns(objects: Sequence[dict[str, Any]]) -> dict[str, Sequence[Any]]:
         for key, value in each.items():
             columns[key].append(value)
     return dict(columns)
+
+
+def _is_sparse(objects: Sequence[dict[str, Any]], columns: dict[str, Sequence[Any]]) -> bool:
+    """Whether objects that stand at one place have few keys each of the many that there are, and
+    many of these are no words, as names of fields are."""
+    if sum(map(len, objects)) >= _SPARSE_SHARE * len(objects) * len(columns):
+        return False
+    words = sum(_WORDS.fullmatch(key) is not None for key in columns)
+    return words < _WORDS_SHARE * len(columns)
 
 
 def _is_map_of_scalars(held: dict[str, Any]) -> bool:
