@@ -300,6 +300,17 @@ def test_what_is_exported_is_shown_whatever_its_value_is() -> None:
     assert re.search(r" \+2\d\d$", text)
 
 
+def test_what_is_exported_with_a_type_alone_is_shown() -> None:
+    """Promise L1."""
+    body = "export declare const Schema: z.ZodObject<{\n  id: z.ZodString;\n}>;\n"
+    body += "declare let inner: { a: 1 };\nexport var Region;\nexport const at: { a: 1 } = f();\n"
+
+    text = outlined(body + "// a text to be outlined\n" * 9, "a.d.ts").text
+
+    assert "constant Schema:1, Region:5, at:6" in text
+    assert "3 constants\n" in text
+
+
 def test_minified_code_is_no_list_of_its_bodies() -> None:
     """Promise L1."""
     body = "var a=function(t){return t.map(function(n){return{x:n,y:function(){return 1}}})};" * 99

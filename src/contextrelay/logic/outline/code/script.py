@@ -221,7 +221,7 @@ class _Walk:
             at = annotation.end()
         assigns = on.ASSIGNS.match(text, at)
         if assigns is None or not assigns[0].strip().startswith("="):
-            return None
+            return self._keep("constant", name, start, named_at) if match["export"] else None
         at = assigns.end()
         for _ in range(4):
             chained = on.CHAINED.match(text, at)
