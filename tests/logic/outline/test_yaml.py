@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextrelay.logic.content.digest import digest
+from contextrelay.logic.content.source import Source
 from tests.logic.outline.drawing import outlined
 
 
@@ -42,3 +44,21 @@ def test_a_mapping_of_yaml_whose_values_are_alike_is_a_map() -> None:
     assert all(f"{word}:" in text for word in words)
     assert "\nmap of 30000: app0:1, app1:5" in huge
     assert "\neach:\n image: x:2\n env:3, A: 1" in huge
+
+
+def test_what_has_no_place_is_counted() -> None:
+    """Promise L1: below forty levels, and of thousands of keys that have nothing in common."""
+    deep = "".join(f"{' ' * level}a:\n" for level in range(300))
+    odd = "".join(f"k{number}:\n  l{number}: 1\n" for number in range(9_000))
+
+    assert outlined(deep, "a.yaml").text.endswith("more not shown)")
+    assert outlined(odd, "a.yaml").omitted > 17_000
+    assert "map of 9000: " in outlined(odd.replace("  ", "# "), "a.yaml").text
+
+
+def test_digest_of_a_mapping_says_what_each_value_has() -> None:
+    """Promise L1."""
+    body = "".join(f"app{number}:\n  image: x\n  ports: [80]\n" for number in range(99)).encode()
+    text = digest(Source.of(body, "application/yaml", "a.yaml", len(body)), "text", 200).text
+
+    assert "map of 99: app0 .. app98 (99)\neach:\n image: x:2\n ports: [80]:3\n--- lines" in text

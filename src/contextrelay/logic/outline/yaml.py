@@ -126,15 +126,19 @@ class _Reader:
                 text_column = None
             head, colon, value = line.partition(":")
             if colon and (not value or value[0] == " "):
-                found = heads[head] if head in heads else self._head(head)
+                if head.isidentifier() and len(head) <= _NAME_CHARS_MAX:
+                    found = 0, head  # Quicker than to look it up.
+                else:
+                    found = heads[head] if head in heads else self._head(head)
             else:
-                found, value = _other(line)
+                found, value = _other(line) if colon else (None, "")
             if found is None:
-                _add_entry(path[-1], line)
                 if line[:3] in ("---", "..."):
                     is_begun = False
                     del columns[1:], path[1:]
-                elif not is_begun and line.strip()[:1] not in ("", "#", "%"):
+                    continue
+                _add_entry(path[-1], line)
+                if not is_begun and line.strip()[:1] not in ("", "#", "%"):
                     is_begun = True
                     self.documents += 1
                 elif line.rstrip()[-3:] in ("- |", "- >"):
@@ -190,7 +194,7 @@ class _Reader:
 
 def _other(line: str) -> tuple[tuple[int, str] | None, str]:
     """The column and key of a line that is not as most are, and its value."""
-    match = _KEY.fullmatch(line.rstrip()) if ":" in line and line[:3] != "---" else None
+    match = _KEY.fullmatch(line.rstrip()) if line[:3] != "---" else None
     return ((len(match[1]), match[2]), match[3] or "") if match else (None, "")
 
 
@@ -198,7 +202,7 @@ def _add_entry(node: _Node, line: str) -> None:
     """Keep an entry of a list that is no mapping."""
     if node.count == 1 and not node.values and len(node.entries) < _ENTRIES_MAX:
         text = line.strip()
-        if text[:1] == "-" and text[:3] != "---":
+        if text[:1] == "-":
             node.entries.append(text[1:].strip())
 
 
