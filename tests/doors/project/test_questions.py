@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import sys
 from pathlib import Path
 
@@ -22,6 +23,8 @@ def answered(folder: Path, answers: list[bytes]) -> tuple[int, str]:
     if not child:
         os.chdir(folder)
         os.environ["RELAY_HOME"] = str(folder.parent / "store")
+        # A shell that starts the tests in the background has them ignore it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         words = [sys.executable, "-m", "contextrelay", "project", "finish"]
         os.execv(sys.executable, words)
     seen, left, last = b"", list(answers), b""
