@@ -219,6 +219,10 @@ OTHER_WORDS = {
     "new": "relay thread new --name NAME",
     "log": "relay events, or relay state log",
     "info": "relay peek REF",
+    "outline": "relay get REF --outline",
+    "digest": "relay get REF --digest",
+    "slice": "relay get REF --lines 1:50, or --json-pointer, --rows, --heading, --symbol",
+    "pack": "relay context pack QUERY --budget N",
 }
 SYNONYMS = {
     "ls": ("list",),

@@ -130,6 +130,8 @@ def _show_shape(console: Console, args: Namespace, relay: Relay, ref: str) -> No
 def grep(args: Namespace, console: Console) -> None:
     """Find lines that match, in one ref, in a thread, or in everything."""
     patterns, ref_given = _patterns(args)
+    if not all(patterns):
+        raise Invalid("the pattern is empty", "write what to look for: relay grep WORD REF")
     if ref_given is not None:
         relay, ref = _looked_at(console, ref_given)
         _show_found(console, _grep(relay, args, patterns, ref=ref), ref)
