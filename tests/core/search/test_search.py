@@ -296,8 +296,9 @@ def test_an_index_belongs_to_its_tenant(tmp_path: Path) -> None:
     stores.engine.close()
 
 
-def test_a_word_far_behind_is_found_in_its_ref() -> None:
+def test_a_word_far_behind_is_found_in_its_ref(monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise L3: also within a long string, and behind what the index knows."""
+    monkeypatch.setattr("contextrelay.core.search.exact.SEARCH_EXACT_S_MAX", 60)
     core = local(Clock())
     long = pushed(core, '{"a": "' + "z" * 1_500_000 + ' tailword"}', name="a.json")
     longer = pushed(core, "zq " * 1_500_000 + "farword\n", name="a.txt")

@@ -45,12 +45,16 @@ class PostgresServer:
         self.port = free_port()
         self._settings = [*SETTINGS, *(f"{name}={value}" for name, value in settings.items())]
         self._folder = Path(tempfile.mkdtemp(prefix="relay-postgres-", dir=within))
+        self._copy: Path | None = None
         self._as_user: dict[str, Any] = {}
         if os.geteuid() == 0:
             self._as_user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
             shutil.chown(self._folder, "nobody", "nogroup")
             if self._bin is not None and not _is_open_to_all(self._bin):
-                self._bin = _copied(self._bin, self._folder)
+                # Not within: that may be a disk which is to be full.
+                self._copy = Path(tempfile.mkdtemp(prefix="relay-postgres-bin-"))
+                self._copy.chmod(0o755)
+                self._bin = _copied(self._bin, self._copy)
         self._server: subprocess.Popen[Any] | None = None
         self._run("initdb", "-D", self._home, "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
         (self._folder / "home" / "pg_hba.conf").write_text(RULES)
@@ -100,7 +104,8 @@ class PostgresServer:
         if self._server is not None and self._server.poll() is None:
             self._server.send_signal(signal.SIGQUIT)  # Waits for no client and no checkpoint.
             self._server.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in filter(None, (self._folder, self._copy)):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _run(self, command: str, *words: str) -> None:
         subprocess.run(
