@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tidy import Source, crowded_folders, import_cycles, look
+from tests.tidy import Source, import_cycles, look
 
 PURE = "src/contextrelay/logic/state/header.py"
 CORE = "src/contextrelay/core/threads/threads.py"
@@ -17,8 +17,8 @@ JOB = '"""The job."""\n'
     [
         (CORE, "import os\n", "begin the file with a docstring"),
         ("src/contextrelay/core/utils.py", JOB, "name the file by the one noun"),
-        (CORE, JOB + "x = 1\n" * 400, "401 lines"),
-        ("tests/test_x.py", JOB + "x = 1\n" * 500, "501 lines"),
+        (CORE, JOB + "x = 1\n" * 800, "801 lines"),
+        ("tests/test_x.py", JOB + "x = 1\n" * 800, "801 lines"),
         (CORE, JOB + "def f():\n" + "    x = 1\n" * 60, "f has 61 lines"),
         (
             CORE,
@@ -49,16 +49,11 @@ JOB = '"""The job."""\n'
             JOB + "".join(f"class E{n}(Exception): ...\n" for n in range(17)),
             "17 error classes",
         ),
-        (CORE, JOB + "def f():\n    import json\n", "import json at the top"),
         (CORE, JOB + 'log = f"t/{thread}"\n', "take the log's name"),
         (CORE, JOB + 'found = log.startswith("i/a/")\n', "take the log's name"),
         (CORE, JOB + 'row = Row("artifact", ref, b"")\n', "take the row's kind"),
         (CORE, JOB + 'row = ledger.get(log, "artifact", ref)\n', "take the row's kind"),
         (CORE, JOB + 'is_due = row.kind in ("once", "asked")\n', "take the row's kind"),
-        (CORE, JOB + "# The caller is told so.\n", "is banned"),
-        (CORE, JOB + "def start_anew(): ...\n", "is banned"),
-        (CORE, JOB + "raise Invalid('who asks?')\n", "is banned"),
-        ("tests/test_x.py", JOB + "def test_who_asks_is_refused(): ...\n", "is banned"),
         (CORE, JOB + "x = 1  # TO" + "DO: later\n", "do it now"),
         ("Makefile", "# FIX" + "ME\n", "do it now"),
         ("docs/start.md", "cd /ho" + "me/someone/project\n", "path of one machine"),
@@ -87,8 +82,6 @@ def test_what_is_untidy_is_found(path: str, text: str, says: str) -> None:
         (CORE, JOB + "try:\n    f()\nexcept BaseException:\n    undo()\n    raise\n"),
         (DOOR, JOB + "try:\n    f()\nexcept Exception:\n    show()\n"),
         (DOOR, JOB + "async def f(): ...\n"),
-        (CORE, JOB + 'class Finding(Struct, rename={"text": "told"}): ...\n'),
-        ("tests/test_x.py", JOB + "# Who is told?\n"),
         (CORE, JOB + "first = 'TODO-001'  # ids look like TODO-001\n"),
         ("docs/start.md", "curl http://127.0.0.1:8787/home/page/x https://pypi.org/simple\n"),
         ("README.md", "line\n" * 169),
@@ -107,10 +100,3 @@ def test_modules_that_import_each_other_are_found() -> None:
     path = "src/contextrelay/core/threads/head.py"
     assert list(import_cycles([Source(path, late), other]))
     assert not list(import_cycles([Source(path, types), other]))
-
-
-def test_a_crowded_folder_is_found() -> None:
-    files = [Source(f"src/contextrelay/core/noun{number}.py", JOB) for number in range(15)]
-
-    assert list(crowded_folders(files))
-    assert not list(crowded_folders(files[:14]))
