@@ -1278,6 +1278,11 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/page/test_artifact.py::test_markdown_is_rendered_without_anything_of_theirs_and_has_its_source",
         "tests/doors/page/test_screens.py::test_facts_of_a_project_that_somebody_made_up_are_shown_or_refused",
         "tests/doors/page/test_thread.py::test_a_key_that_may_only_read_sees_no_buttons_and_can_change_nothing",
+        "tests/security/test_page_session.py::test_no_other_port_receives_what_opens_the_page",
+        "tests/security/test_page_session.py::test_a_cookie_opens_nothing_without_the_path_of_its_session",
+        "tests/security/test_page_session.py::test_the_page_works_in_new_tabs_frames_and_streams",
+        "tests/security/test_page_session.py::test_who_signs_out_is_signed_out_in_every_tab",
+        "tests/security/test_page_session.py::test_an_old_address_leads_into_the_session_of_today",
     ),
     partly(
         "Z3",

@@ -1,13 +1,15 @@
-"""A reader: opens pages and sends their forms, as a browser without scripts does."""
+"""A reader: opens pages and sends their forms, as a browser does, within its session."""
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from typing import Any
 
 import httpx2
 
 ACCEPT = {"accept": "text/html"}
+SESSION = re.compile(r"/ui/~[\w-]{22}/")
 
 
 class Form:
@@ -40,7 +42,7 @@ class Page(HTMLParser):
     def form(self, action: str) -> Form:
         """The form that is sent to an address that ends so, one that changes something first."""
         forms = sorted(self.forms, key=lambda form: form.method != "post")
-        return next(form for form in forms if form.action.endswith(action))
+        return next(form for form in forms if SESSION.sub("/ui/", form.action).endswith(action))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         named = {name: value or "" for name, value in attrs}
@@ -57,16 +59,21 @@ class Page(HTMLParser):
 
 
 class Reader:
-    """A browser without scripts, with its cookies."""
+    """A browser without scripts, with its cookies and the path of its session."""
 
     def __init__(self, web: httpx2.Client) -> None:
         self.web = web
+        self.root = "/ui/"
+
+    def within(self, path: str) -> str:
+        """The address of a page in the session."""
+        return re.sub("^/ui/", self.root, path)
 
     def open(self, path: str) -> Page:
-        return Page(self.web.get(path, headers=ACCEPT, follow_redirects=True))
+        return Page(self.web.get(self.within(path), headers=ACCEPT, follow_redirects=True))
 
     def json(self, path: str) -> Any:
-        return self.web.get(path).raise_for_status().json()
+        return self.web.get(self.within(path)).raise_for_status().json()
 
     def send(self, form: Form, /, **fields: str) -> Page:
         """Send a form; the page that it leads to."""
@@ -77,4 +84,7 @@ class Reader:
 
     def enter(self, key: str) -> Page:
         """Sign in."""
-        return self.send(self.open("/ui/").form("/ui/enter"), key=key)
+        page = self.send(self.open("/ui/").form("/ui/enter"), key=key)
+        if found := SESSION.match(page.reply.url.path):
+            self.root = found[0]
+        return page

@@ -204,9 +204,9 @@ def test_the_board_of_a_project_is_used_with_a_browser(browser: Browser, tmp_pat
     with serving(store, needs_token=True, page=own) as served, serving(store) as elsewhere:
         tab = Tab(browser, served.url, "dark", PHONE)
         page = tab.open("/ui/#code=once")
-        page.wait_for_url("**/ui/")
+        page.wait_for_url("**/ui/~*/")
         tab.wrong.clear()  # Who has no cookie yet is answered 401, which the console says.
-        tab.open("/ui/project")
+        tab.page.get_by_role("link", name="Project").click()
         page.fill("input[name=title] >> nth=0", f"write {HOSTILE}")
         page.get_by_role("button", name="Add").click()
         todo = page.locator(".board li", has_text="write")

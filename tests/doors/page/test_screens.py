@@ -71,7 +71,7 @@ def test_nobody_follows_what_they_may_not_see(relay: Relay, stranger: Reader) ->
     stranger.enter(relay.new_key(scope="read", channels=("open",)).token)
 
     for query in ("channel=private", f"thread={thread.id}"):
-        assert stranger.web.get(f"/ui/live?{query}").status_code in (403, 404)
+        assert stranger.web.get(stranger.within(f"/ui/live?{query}")).status_code in (403, 404)
 
 
 def test_handoffs_are_a_graph_and_one_says_what_it_kept_and_why(page: Reader, relay: Relay) -> None:

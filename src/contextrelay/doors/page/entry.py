@@ -1,8 +1,12 @@
-"""Entry: how a browser is let in, and known again, without a token in any address.
+"""Sign-in to the page: sessions of browsers, without a token in any address.
 
 A person signs in with a key's token, or with the one-use code that `relay ui` puts behind the # of
-the address that it opens. Either becomes a cookie, sealed with a secret that ends with the server:
-no script can read it, it goes to /ui/ alone, and not along with requests that another site causes.
+the address that it opens. Either becomes a cookie, encrypted with a secret that ends with the
+server: no script can read it, and requests that another site causes do not carry it.
+
+A browser sends cookies to every port of a host, also to servers of other accounts. So each session
+has a random path of its own, /ui/~SESSION/, and its cookie goes there alone: a server that does not
+know the path receives nothing.
 
 Rule: a change is taken only with the form token of its page, which another site cannot read.
 """
@@ -11,6 +15,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_urlsafe
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
 COOKIE = "relay_page"
 FORM_FIELD = "form"
 _OWNER = b"owner"
+_SESSION_BYTES = 16
+_SESSION = re.compile(r"~([A-Za-z0-9_-]{22})/(.*)", re.DOTALL)
+"""The path below /ui/ of a browser that has signed in: its session, and the rest."""
 
 
 class Entry:
@@ -40,22 +48,23 @@ class Entry:
         """Lets its first user in as the owner."""
 
     async def admit(self, exchange: Exchange) -> Visitor:
-        """The caller of a page.
+        """Return the caller of a page.
 
         Raises:
-            Forbidden: no token came, and no cookie that is good.
+            Forbidden: there is no token, and no valid cookie of the session in the path.
         """
         callers = exchange.door.callers
         token, address = token_in(exchange.scope["headers"]), address_in(exchange.scope)
         if token is None and (cookie := cookie_in(exchange)):
-            held = self._open(cookie)
+            session, _ = split_session(exchange.values.get("path", ""))
+            held = self._open(cookie, session)
             if held == _OWNER:
                 return callers.owner
             token = None if held is None else held.decode()
         return await callers.admit(token, address)
 
-    async def enter(self, exchange: Exchange, given: str) -> bytes:
-        """The cookie for a token or the one-use code.
+    async def enter(self, exchange: Exchange, given: str) -> tuple[str, bytes]:
+        """Begin a session for a token or the one-use code; return its root and its cookie.
 
         Raises:
             Forbidden: it is neither, or another account of this machine found the code.
@@ -64,21 +73,25 @@ class Entry:
         is_code = bool(self._code) and hmac.compare_digest(given.encode(), self._code.encode())
         if is_code and not _is_of_another_account(exchange):
             self._code = ""
-            return self._spelled(exchange, _OWNER)
+            return self._session(exchange, _OWNER)
         if not given:
             raise unknown()
         await callers.admit(given, address_in(exchange.scope))
-        return self._spelled(exchange, given.encode())
+        return self._session(exchange, given.encode())
 
-    def _open(self, cookie: str) -> bytes | None:
+    def _open(self, cookie: str, session: str) -> bytes | None:
+        """Return the token in a cookie, or None if it is not a valid one of the session."""
         try:
-            return self._box.decrypt(cookie, PAGE_COOKIE_S)
+            held = self._box.decrypt(cookie, PAGE_COOKIE_S)
         except InvalidToken:
             return None
+        of, _, token = held.partition(b" ")
+        return token if session and of == session.encode() else None
 
-    def _spelled(self, exchange: Exchange, held: bytes) -> bytes:
-        sealed = self._box.encrypt(held).decode()
-        return _cookie(exchange, sealed, PAGE_COOKIE_S)
+    def _session(self, exchange: Exchange, token: bytes) -> tuple[str, bytes]:
+        session = token_urlsafe(_SESSION_BYTES)
+        value = self._box.encrypt(b"%b %b" % (session.encode(), token)).decode()
+        return root_of(session), _cookie(exchange, root_of(session), value, PAGE_COOKIE_S)
 
     def form_token(self, exchange: Exchange) -> str:
         """What every form of a page carries."""
@@ -111,13 +124,27 @@ def _is_of_another_account(exchange: Exchange) -> bool:
     return False
 
 
-def leave(exchange: Exchange) -> bytes:
-    """The header that ends a sign-in."""
-    return _cookie(exchange, "", 0)
+def split_session(path: str) -> tuple[str, str]:
+    """Split a path below /ui/ into its session, "" for none, and the rest."""
+    found = _SESSION.fullmatch(path)
+    return (found[1], found[2]) if found else ("", path)
+
+
+def root_of(session: str) -> str:
+    """Return the path with which every address of a session begins."""
+    return f"/ui/~{session}/" if session else "/ui/"
+
+
+def leave(exchange: Exchange, root: str) -> bytes:
+    """Return the header that deletes a session's cookie."""
+    return _cookie(exchange, root, "", 0)
 
 
 def cookie_in(exchange: Exchange) -> str:
-    """Our cookie; "" where there is none."""
+    """Return the page's cookie, or "" if there is none.
+
+    The first of several: that has the longest path, and another port can set none for the session.
+    """
     for part in exchange.header("cookie").split(";"):
         name, _, value = part.strip().partition("=")
         if name == COOKIE:
@@ -130,7 +157,7 @@ def new_once() -> str:
     return token_urlsafe(16)
 
 
-def _cookie(exchange: Exchange, value: str, seconds: int) -> bytes:
+def _cookie(exchange: Exchange, root: str, value: str, seconds: int) -> bytes:
     secure = "; Secure" if exchange.origin.startswith("https:") else ""
-    said = f"{COOKIE}={value}; Path=/ui/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
-    return said.encode()
+    rules = f"Path={root}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+    return f"{COOKIE}={value}; {rules}".encode()

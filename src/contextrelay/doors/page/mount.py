@@ -34,7 +34,7 @@ class MountedPage:
             paths.add(method, path, handler).is_page = True
         paths.places[PAGE].is_page = True
         paths.places[STATIC].is_open = paths.places[ENTER].is_open = True
-        # The cookie is not sent to it, so that who has signed in would be refused there.
+        # No cookie is sent to it, so that a browser that has signed in would be refused there.
         paths.places[BARE].is_page = paths.places[BARE].is_open = True
 
     @cached_property

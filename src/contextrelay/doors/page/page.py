@@ -25,7 +25,7 @@ from contextrelay.client.transport.remote import AsyncRemote, Remote
 from contextrelay.doors.http.server.auth import RETRY_AFTER
 from contextrelay.doors.http.server.request import JSON, Exchange, Headers, query_fields
 from contextrelay.doors.page import entry
-from contextrelay.doors.page.entry import FORM_FIELD, Entry
+from contextrelay.doors.page.entry import FORM_FIELD, Entry, root_of, split_session
 from contextrelay.doors.page.live import follow
 from contextrelay.doors.page.options import PageOptions
 from contextrelay.doors.page.places import CHANGES, SCREENS
@@ -91,7 +91,7 @@ class Page:
 
     async def show(self, exchange: Exchange) -> None:
         """Show the screen at an address: as HTML, or its answer as JSON."""
-        path = exchange.values.get("path", "")
+        session, path = split_session(exchange.values.get("path", ""))
         if path == "live":
             await follow(exchange, self._news)
             return
@@ -100,7 +100,7 @@ class Page:
         if found is None:
             raise NotFound("there is nothing at this address", "begin at /ui/")
         make, values = found
-        visit = self._visit(exchange, values, exchange.query(), is_json)
+        visit = self._visit(exchange, values, exchange.query(), root_of(session), is_json)
 
         def made() -> tuple[bytes, bytes, Headers]:
             screen = make(visit)
@@ -115,18 +115,19 @@ class Page:
 
     async def change(self, exchange: Exchange) -> None:
         """Take a form: check where it comes from, do what it says, and lead on."""
-        path = exchange.values["path"]
+        session, path = split_session(exchange.values["path"])
+        root = root_of(session)
         found = CHANGES.find(path)
         if found is None:
             raise NotFound("there is nothing to change at this address", "begin at /ui/")
         fields = await self._fields(exchange)
         self.entry.check_form(exchange, fields.pop(FORM_FIELD, ""))
         if path == "leave":
-            out = [(b"set-cookie", entry.leave(exchange)), (b"location", b"/ui/")]
+            out = [(b"set-cookie", entry.leave(exchange, root)), (b"location", b"/ui/")]
             await exchange.reply(303, b"", HTML, [*out, *FRESH])
             return
         act, values = found
-        visit = self._visit(exchange, values, fields)
+        visit = self._visit(exchange, values, fields, root)
         done: Done = await self._in_turn(lambda: act(visit))
         note = f"{'&' if '?' in done.to else '?'}done={done.note}" if done.note else ""
         await exchange.reply(303, b"", HTML, [(b"location", (done.to + note).encode()), *FRESH])
@@ -135,13 +136,13 @@ class Page:
         """Sign in with a token or a code; the fields are `key` and `next`."""
         fields = await self._fields(exchange)
         try:
-            cookie = await self.entry.enter(exchange, fields.get("key", "").strip())
+            root, cookie = await self.entry.enter(exchange, fields.get("key", "").strip())
         except RelayError as error:
             if error.status != _SIGN_IN:
                 raise
             await self._sign_in(exchange, fields.get("next", ""), is_wrong=True)
             return
-        to = _own_path(fields.get("next", "")).encode()
+        to = _in_session(root, fields.get("next", "")).encode()
         await exchange.reply(303, b"", HTML, [(b"set-cookie", cookie), (b"location", to), *FRESH])
 
     async def static(self, exchange: Exchange) -> None:
@@ -172,12 +173,15 @@ class Page:
             query = exchange.scope["query_string"].decode("latin-1")
             await self._sign_in(exchange, quote(path) + (f"?{query}" if query else ""))
             return
-        body = await in_thread(lambda: render("error.html", error=error, **_bare()))
+        root = root_of(split_session(exchange.values.get("path", ""))[0])
+        body = await in_thread(lambda: render("error.html", error=error, **_bare(root)))
         await exchange.refuse(error.status, body, HTML, more)
 
     async def _sign_in(self, exchange: Exchange, to: str, is_wrong: bool = False) -> None:
         body = await in_thread(
-            lambda: render("enter.html", next=_own_path(to), is_wrong=is_wrong, **_bare())
+            lambda: render(
+                "enter.html", next=_in_session("/ui/", to), is_wrong=is_wrong, **_bare("/ui/")
+            )
         )
         await exchange.refuse(_SIGN_IN, body, HTML, [*GUARDED, *FRESH])
 
@@ -188,6 +192,7 @@ class Page:
         exchange: Exchange,
         values: dict[str, str],
         query: dict[str, str],
+        root: str,
         is_json: bool = False,
     ) -> Visit:
         key = exchange.visitor.key
@@ -199,6 +204,7 @@ class Page:
             relay=relay,
             values=values,
             query=query,
+            root=root,
             by="you" if key is None else key.name or "you",
             can_write=_may(exchange, Publish) and not self._is_read_only(exchange),
             is_admin=_may(exchange, NewKey),
@@ -222,6 +228,7 @@ class Page:
             screen=screen,
             query=Fields(visit.query),
             path=path,
+            root=visit.root,
             places=PLACES,
             json_path=_json_path(exchange),
             can_write=visit.can_write,
@@ -283,19 +290,21 @@ def _json_path(exchange: Exchange) -> str:
     return f"{path}{_JSON_END}{f'?{query}' if query else ''}"
 
 
-def _own_path(text: str) -> str:
-    """Where to go after a sign-in: a page of ours, and nowhere else."""
+def _in_session(root: str, text: str) -> str:
+    """Return the address of a page within a session; the home page for what is no page of ours."""
     is_ours = text.startswith("/ui/") and not set(text) & set("\r\n\\") and text.isascii()
-    return text if is_ours and not text.startswith("/ui/enter") else "/ui/"
+    _, rest = split_session(text.removeprefix("/ui/")) if is_ours else ("", "")
+    return root if rest.startswith("enter") else root + rest
 
 
-def _bare() -> dict[str, Any]:
+def _bare(root: str) -> dict[str, Any]:
     """What the frame of a page needs that shows no screen."""
     return {
         "screen": None,
         "places": (),
         "query": Fields(),
         "path": "",
+        "root": root,
         "json_path": "",
         "can_write": False,
         "is_signed_in": False,

@@ -29,17 +29,17 @@ FOLDER = Path(__file__).parent
 AGENT_COLOURS = 8
 
 PLACES = (
-    ("home", "/ui/", "Home"),
-    ("threads", "/ui/threads", "Threads"),
-    ("artifacts", "/ui/artifacts", "Artifacts"),
-    ("channels", "/ui/channels", "Channels"),
-    ("handoffs", "/ui/handoffs", "Handoffs"),
-    ("runs", "/ui/runs", "Pipelines"),
-    ("project", "/ui/project", "Project"),
-    ("search", "/ui/search", "Search"),
-    ("health", "/ui/health", "Health"),
+    ("home", "", "Home"),
+    ("threads", "threads", "Threads"),
+    ("artifacts", "artifacts", "Artifacts"),
+    ("channels", "channels", "Channels"),
+    ("handoffs", "handoffs", "Handoffs"),
+    ("runs", "runs", "Pipelines"),
+    ("project", "project", "Project"),
+    ("search", "search", "Search"),
+    ("health", "health", "Health"),
 )
-"""The menu: a name, an address, a label."""
+"""The menu: a name, an address below the root of the page, a label."""
 
 NOTES = {
     "restored": "Restored: the old version is now the newest.",

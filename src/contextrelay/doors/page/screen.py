@@ -86,6 +86,8 @@ class Visit(Struct, frozen=True, kw_only=True):
     """What the names in the path stand for."""
     query: Mapping[str, str]
     """Of a form that was sent: its fields."""
+    root: str
+    """With which every address of the page begins."""
     by: str = "you"
     can_write: bool = True
     is_admin: bool = True
@@ -105,6 +107,10 @@ class Visit(Struct, frozen=True, kw_only=True):
     def is_own(self) -> bool:
         """Whether it is by who started `relay ui`, on this machine."""
         return bool(self.folder)
+
+    def link(self, *parts: str) -> str:
+        """Return the address of a page."""
+        return self.root + "/".join(parts)
 
     def recent(self, name: str, ask: Callable[[], Result]) -> Result | None:
         """What takes long to ask for, as it was a moment ago; None while it is not known."""

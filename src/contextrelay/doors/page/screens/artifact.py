@@ -333,11 +333,11 @@ def pin(visit: Visit) -> Done:
     """Keep it until it is removed."""
     ref = visit.ref()
     visit.relay.pin(ref)
-    return Done(to=f"/ui/a/{ref}", note="pinned")
+    return Done(to=visit.link("a", ref), note="pinned")
 
 
 def unpin(visit: Visit) -> Done:
     """Let it expire again."""
     ref = visit.ref()
     visit.relay.unpin(ref)
-    return Done(to=f"/ui/a/{ref}", note="unpinned")
+    return Done(to=visit.link("a", ref), note="unpinned")

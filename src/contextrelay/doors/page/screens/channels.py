@@ -56,4 +56,4 @@ def publish(visit: Visit) -> Done:
     if not message.strip():
         raise Invalid("the message is empty", "write something")
     visit.relay.once(visit.once).publish(name, message, visit.by)
-    return Done(to=f"/ui/channel?{urlencode({'name': name})}", note="published")
+    return Done(to=visit.link(f"channel?{urlencode({'name': name})}"), note="published")

@@ -24,12 +24,12 @@ def handoffs(visit: Visit) -> Screen:
             "next": listing.next,
             "is_filtered": bool(to or is_open),
         },
-        drawn={"picture": _graph(listing.handoffs)},
+        drawn={"picture": _graph(visit, listing.handoffs)},
         place="handoffs",
     )
 
 
-def _graph(lines: list[HandoffLine]) -> str:
+def _graph(visit: Visit, lines: list[HandoffLine]) -> str:
     """Agents, and how often each gave to which; the busiest, where there are many."""
     given = Counter((each.giver, each.to) for each in reversed(lines)).most_common(PAGE_GRAPH_EDGES)
     agents = list(dict.fromkeys(agent for pair, _ in given for agent in pair))
@@ -38,7 +38,7 @@ def _graph(lines: list[HandoffLine]) -> str:
     if not pairs:
         return ""
     edges = [Edge(giver, to, str(times), min(6, times)) for (giver, to), times in pairs]
-    boxes = {agent: Box(agent, "", f"/ui/handoffs?to={agent}") for agent in agents}
+    boxes = {agent: Box(agent, "", visit.link(f"handoffs?to={agent}")) for agent in agents}
     return graph(rows_of(agents, [pair for pair, _ in pairs]), boxes, edges)
 
 

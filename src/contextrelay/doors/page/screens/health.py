@@ -71,4 +71,4 @@ def _unless_forbidden(ask: Any) -> Any:
 def sweep(visit: Visit) -> Done:
     """Expire what is due, a little at a time."""
     visit.relay.sweep(QUICK_SWEEP_ITEMS, is_deep=False)
-    return Done(to="/ui/health", note="swept")
+    return Done(to=visit.link("health"), note="swept")

@@ -116,7 +116,7 @@ def add_todo(visit: Visit) -> Done:
     if not title:
         raise Invalid("a todo has a title", "write one")
     _project(visit).todos.add(title, priority=visit.text("priority") or "medium")
-    return Done(to="/ui/project", note="changed")
+    return Done(to=visit.link("project"), note="changed")
 
 
 def move_todo(visit: Visit) -> Done:
@@ -125,7 +125,7 @@ def move_todo(visit: Visit) -> Done:
     if move not in _MOVES:
         raise Invalid(f"{move[:40]!r} cannot be done to a todo", f"one of {', '.join(_MOVES)}")
     getattr(_project(visit).todos, move)(todo, note)
-    return Done(to="/ui/project", note="changed")
+    return Done(to=visit.link("project"), note="changed")
 
 
 def decide(visit: Visit) -> Done:
@@ -135,4 +135,4 @@ def decide(visit: Visit) -> Done:
         raise Invalid("a decision has a title", "write one")
     parts = {name: given for name in ("context", "decision") if (given := visit.text(name).strip())}
     _project(visit).decide(title, **parts)
-    return Done(to="/ui/project", note="changed")
+    return Done(to=visit.link("project"), note="changed")

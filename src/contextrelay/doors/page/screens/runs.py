@@ -77,7 +77,7 @@ def decide(visit: Visit) -> Done:
         raise Invalid("neither approved nor rejected", "choose one of the two")
     decision = Decision(verdict == "approve", visit.by, visit.text("reason"))
     pipeline_runs.decided(visit.relay, view.thread_id, visit.text("step"), decision)
-    return Done(to=f"/ui/r/{view.thread_id}", note="decided")
+    return Done(to=visit.link("r", view.thread_id), note="decided")
 
 
 def cancel(visit: Visit) -> Done:
@@ -85,7 +85,7 @@ def cancel(visit: Visit) -> Done:
     _, view = visit.thread()
     _check_own(visit)
     pipeline_runs.cancel(visit.relay, view.thread_id, visit.by)
-    return Done(to=f"/ui/r/{view.thread_id}", note="cancelled")
+    return Done(to=visit.link("r", view.thread_id), note="cancelled")
 
 
 def resume(visit: Visit) -> Done:
@@ -101,7 +101,7 @@ def resume(visit: Visit) -> Done:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    return Done(to=f"/ui/r/{view.thread_id}", note="resumed")
+    return Done(to=visit.link("r", view.thread_id), note="resumed")
 
 
 def _is_own(visit: Visit) -> bool:

@@ -73,7 +73,7 @@ def thread(visit: Visit) -> Screen:
         "stats": handle.stats(),
         "savings": _savings(visit, handle),
     }
-    drawn["marks"] = [_mark(each) for each in answer["events"]]
+    drawn["marks"] = [_mark(visit, each) for each in answer["events"]]
     return _screen("thread", view, command, answer, drawn)
 
 
@@ -136,13 +136,13 @@ def _sections(header: dict[str, Any]) -> Iterator[tuple[str, list[str], int]]:
             yield name.replace("_", " "), [state_display.item(each) for each in items], total
 
 
-def _mark(numbered: Numbered) -> Mark:
+def _mark(visit: Visit, numbered: Numbered) -> Mark:
     event = numbered.event
     detail = event.detail
     version, sign, shape, to = 0, "·", "", ""
     match event.type:
         case "artifact.created":
-            sign, shape, to = "◆", "square", f"/ui/a/{detail.get('ref', '')}"
+            sign, shape, to = "◆", "square", visit.link("a", str(detail.get("ref", "")))
         case _ if event.type == PATCHED:
             version = int(detail.get("version", 0))
             sign = f"v{version}"
@@ -150,7 +150,7 @@ def _mark(numbered: Numbered) -> Mark:
             version, sign = 1, "v1"
         case _ if event.type.startswith("handoff."):
             ref = detail.get("ref") or detail.get("handoff") or ""
-            sign, to = "⇢", f"/ui/h/{ref}" if ref else ""
+            sign, to = "⇢", visit.link("h", str(ref)) if ref else ""
         case _ if event.type.startswith("run."):
             sign, to = "▶", "trace"
         case _ if event.type == INVOKED:
@@ -222,7 +222,7 @@ def restore(visit: Visit) -> Done:
     handle, view = visit.thread()
     version = visit.number("version", 0, least=1)
     handle.once(visit.once).restore(version, visit.by)
-    return Done(to=f"/ui/t/{view.thread_id}", note="restored")
+    return Done(to=visit.link("t", view.thread_id), note="restored")
 
 
 def fork(visit: Visit) -> Done:
@@ -230,4 +230,4 @@ def fork(visit: Visit) -> Done:
     handle, view = visit.thread()
     version = visit.number("version", view.version, least=1)
     made = handle.once(visit.once).fork(version, visit.text("name") or None, visit.by)
-    return Done(to=f"/ui/t/{made.id}", note="forked")
+    return Done(to=visit.link("t", made.id), note="forked")

@@ -29,6 +29,18 @@
     enter.submit();
     return;
   }
+  // The path of the session is stored for this origin, which unlike a cookie includes the port: an
+  // address without it, opened in a new tab, leads into the session.
+  const [root] = /^\/ui\/(~[^/]+\/)?/.exec(location.pathname) || [""];
+  const stored = localStorage.getItem("session");
+  if (!enter && root.includes("~")) {
+    localStorage.setItem("session", root);
+  } else if (enter && stored === root) {
+    localStorage.removeItem("session");
+  } else if (enter && stored && location.pathname !== "/ui/enter") {
+    location.replace(stored + enter.elements.next.value.slice("/ui/".length) + location.hash);
+    return;
+  }
 
   for (const button of all("button[hidden]:not([data-later])")) button.hidden = false;
   document.addEventListener("click", (event) => {
