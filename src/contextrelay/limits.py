@@ -433,11 +433,21 @@ PROVIDER_PAUSE_S_MAX = 60
 PROVIDER_BACKOFF_S_MAX = 8
 # How long nothing may come: a model may think, or be loaded, before its first word.
 PROVIDER_IDLE_S = 300
+# How long, and how many bytes, may come without a part of an answer: comments and empty pieces.
+# One line holds an answer of ANSWER_BYTES_MAX whose characters are all escaped, and what is echoed.
+PROVIDER_PROGRESS_S_MAX = 900
+PROVIDER_IDLE_BYTES_MAX = 8 * MIB
+# One reply: 128,000 tokens take 40 MB where each has an event of its own.
+PROVIDER_REPLY_BYTES_MAX = 64 * MIB
+PROVIDER_REPLY_S_MAX = 3_600
 PROVIDER_KEY_BYTES_MAX = 4 * KIB
 PROVIDER_ERROR_CHARS_MAX = 500
 # What a model says in one call, text and tools together; longer text is cut, and marked so.
 ANSWER_BYTES_MAX = MIB
 ANSWER_CALLS_MAX = 64
+# The reasoning that comes with an answer, and the blocks or items that an answer has.
+THOUGHT_BYTES_MAX = MIB
+ANSWER_BLOCKS_MAX = 1_000
 # The window that Ollama is asked for at least: its own default may be less than a bundle.
 OLLAMA_WINDOW_TOKENS_MIN = 8_192
 PRICED_MODELS_MAX = 1_000

@@ -131,13 +131,17 @@ class Sender:
     def _post(self, raw: bytes) -> None:
         target = self.target
         try:
-            reply = self._client.post(target.url, content=raw, headers=self._headers)
+            # Of the reply only the status is read: its body has no bound.
+            with self._client.stream(
+                "POST", target.url, content=raw, headers=self._headers
+            ) as reply:
+                status = reply.status_code
         except httpx2.HTTPError as error:
             raise Unavailable(f"{target.shown} does not answer: {error}", _HINT) from error
         except (ValueError, httpx2.InvalidURL) as error:
             raise Invalid(f"{target.shown} cannot be sent to: {error}", _HINT) from error
-        if not reply.is_success:
-            raise _problem(target, reply.status_code)
+        if not 200 <= status < 300:
+            raise _problem(target, status)
 
 
 def _problem(target: Target, status: int) -> RelayError:

@@ -33,10 +33,11 @@ class Pieces:
             except RelayError:
                 raise
             except Exception as error:
+                # Its text may quote all that came, and the key with it.
                 raise Failed(
-                    f"the provider {self._name} broke: {type(error).__name__}: {error}",
+                    f"the provider {self._name} failed with {type(error).__name__}",
                     "ask again, or another provider: -m",
-                ) from error
+                ) from None
             finally:
                 if self._is_closed:
                     self._end()

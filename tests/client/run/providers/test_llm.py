@@ -81,7 +81,7 @@ def test_what_llm_cannot_do_is_an_error_with_the_next_step(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     provider, typo, keyless = Llm("scripted", {}), Llm("scriptd", {}), Llm("gpt-4o", {})
 
-    with pytest.raises(Failed, match="the provider llm broke"):
+    with pytest.raises(Failed, match="the provider llm failed"):
         Pieces(provider, asked(provider, "fail")).next()
     with pytest.raises(Invalid, match="no model 'scriptd'") as unknown:
         list(typo.answer(asked(typo, "say it")))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from contextrelay.client.run.provider import Message, Prompt, Provider, Reply, Tool
 from contextrelay.client.run.providers.anthropic import Anthropic
+from contextrelay.client.run.providers.bounds import BOUNDS, Bounds
 from contextrelay.client.run.providers.ollama import Ollama
 from contextrelay.client.run.providers.openai.chat import OpenAIChat
 from contextrelay.client.run.providers.openai.responses import OpenAIResponses
@@ -23,13 +24,15 @@ class Vendor(NamedTuple):
     """One vendor: `said` and `called` are the events of an answer, the last ones end it."""
 
     id: str
-    opens: Callable[[str, Mapping[str, str], Callable[[float], None]], Provider]
+    opens: Callable[..., Provider]
     kind: str
     said: Callable[[str], list[bytes]]
     called: Callable[[list[str]], list[bytes]]
     """Of a tool call whose arguments come in these pieces."""
 
-    def open(self, url: str, sleep: Callable[[float], None], **environ: str) -> Provider:
+    def open(
+        self, url: str, sleep: Callable[[float], None], bounds: Bounds = BOUNDS, **environ: str
+    ) -> Provider:
         names = {
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": KEY,
@@ -39,7 +42,7 @@ class Vendor(NamedTuple):
             "OLLAMA_API_KEY": KEY,
             "RELAY_HOME": "/nowhere",
         }
-        return self.opens(f"{self.id}-model", {**names, **environ}, sleep)
+        return self.opens(f"{self.id}-model", {**names, **environ}, sleep, bounds)
 
 
 def event(name: str, **fields: Any) -> bytes:

@@ -1,31 +1,42 @@
 """Accounts: where a provider is reached, and the key that it is asked with.
 
 Rule: a key is read when a model is asked, is sent to its provider, and goes nowhere else: it is in
-no repr and no error, and what a provider says of it is taken out.
+no repr and no error, and is removed by its value from what a provider says.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from contextrelay.errors import Forbidden, Invalid
 from contextrelay.limits import PROVIDER_ERROR_CHARS_MAX, PROVIDER_KEY_BYTES_MAX
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 NO_KEY_NEEDED = "without a key: -m ollama for a model on this machine, -m echo to try it offline"
-# What a vendor may show of a key that it refuses: its beginning.
-_SHOWN_CHARS = 8
+ANOTHER = "or ask another with -m (ollama and echo need no key)"
+# So many characters in a row of a secret give a part of it away, and so does its end.
+_SECRET_CHARS = 6
+_SECRET_END_CHARS = 4
+# Of a foreign error, what is looked into.
+_READ_CHARS = 20 * PROVIDER_ERROR_CHARS_MAX
 
 
 class Account:
     """One provider as it is reached from here."""
 
     def __init__(
-        self, name: str, variable: str, url: str, own_host: str, environ: Mapping[str, str]
+        self,
+        name: str,
+        variable: str,
+        url: str,
+        own_host: str,
+        environ: Mapping[str, str],
+        url_variable: str = "",
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -33,11 +44,13 @@ class Account:
         self.name = name
         self.variable = variable
         self.url = url
+        self.url_variable = url_variable
         self.host = parts.hostname
         self.is_own = self.host == own_host
         """Whether it is the vendor itself, not somebody who speaks the same language."""
         self._environ = environ
         self._key: str | None = None
+        self._password = unquote(parts.password or "")
 
     @property
     def is_local(self) -> bool:
@@ -90,12 +103,25 @@ class Account:
         return key
 
     def said(self, text: str) -> str:
-        """What the provider says, within bounds and without the key or parts of it."""
-        key = self._key
-        if key:
-            text = text.replace(key, "***")
-        words = ("***" if key and key[:_SHOWN_CHARS] in word else word for word in text.split())
-        return " ".join(words)[:PROVIDER_ERROR_CHARS_MAX]
+        """Return what the provider says, cut, without words that hold a part of a secret."""
+        text = text[:_READ_CHARS]
+        for secret in filter(None, (self._key, self._password)):
+            text = _without(secret.lower(), text)
+        return " ".join(text.split())[:PROVIDER_ERROR_CHARS_MAX]
+
+
+def _without(secret: str, text: str) -> str:
+    """Return a text with `***` for each word that holds a part of a secret."""
+    length = min(_SECRET_CHARS, len(secret))
+    parts = {secret[start : start + length] for start in range(len(secret) - length + 1)}
+    end = secret[-_SECRET_END_CHARS:]
+
+    def replaced(word: re.Match[str]) -> str:
+        found = word[0].lower()
+        pieces = (found[start : start + length] for start in range(len(found) - length + 1))
+        return "***" if end in found or not parts.isdisjoint(pieces) else word[0]
+
+    return re.sub(r"\S+", replaced, text)
 
 
 def home_folder(environ: Mapping[str, str]) -> Path | None:

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from msgspec import DecodeError
 from msgspec.json import decode, encode
 
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens, ToolCall
 from contextrelay.errors import Failed
-from contextrelay.limits import ANSWER_BYTES_MAX, ANSWER_CALLS_MAX
+from contextrelay.limits import (
+    ANSWER_BLOCKS_MAX,
+    ANSWER_BYTES_MAX,
+    ANSWER_CALLS_MAX,
+    LABEL_CHARS_MAX,
+    THOUGHT_BYTES_MAX,
+)
 from contextrelay.logic.tokens import count_tokens
 
 Stop = Literal["end", "tools", "length", "refused"]
+_COUNT_MAX = 2**53
 
 
 class Answer:
     """One answer while it comes. Text past the bound is cut, and the reply says `length`."""
 
-    def __init__(self, prompt: Prompt, provider: str) -> None:
+    def __init__(
+        self, prompt: Prompt, provider: str, progress: Callable[[], object] = lambda: None
+    ) -> None:
         self.is_cut = False
         self.model = prompt.model
         self._prompt = prompt
@@ -27,6 +36,9 @@ class Answer:
         self._pieces: list[str] = []
         self._calls: dict[object, _Call] = {}
         self._room_bytes = ANSWER_BYTES_MAX
+        self._thought_room_bytes = THOUGHT_BYTES_MAX
+        self._blocks = 0
+        self._progress = progress
 
     @property
     def text(self) -> str:
@@ -48,6 +60,9 @@ class Answer:
 
     def say(self, piece: str) -> str:
         """Take a piece of text; as much of it as there is room for."""
+        if not piece:
+            return ""
+        self._progress()
         raw = piece.encode(errors="replace")
         if len(raw) > self._room_bytes:
             self.is_cut = True
@@ -56,17 +71,52 @@ class Answer:
         self._pieces.append(piece)
         return piece
 
+    def think(self, piece: str) -> None:
+        """Count a piece of reasoning, which is no part of the text.
+
+        Raises:
+            Failed: there is too much of it.
+        """
+        if not piece:
+            return
+        self._progress()
+        self._thought_room_bytes -= len(piece.encode(errors="replace"))
+        if self._thought_room_bytes < 0:
+            raise Failed(
+                f"{self._provider} sends more than {THOUGHT_BYTES_MAX:,} bytes of reasoning",
+                "ask for less at once, or ask another model with -m",
+            )
+
+    def hold(self, thought: str) -> None:
+        """Count a block or item of the answer, with what it holds besides text and calls.
+
+        Raises:
+            Failed: there are too many.
+        """
+        self._blocks += 1
+        if self._blocks > ANSWER_BLOCKS_MAX:
+            raise Failed(
+                f"{self._provider} sends an answer of more than {ANSWER_BLOCKS_MAX:,} blocks",
+                "run it again, or ask another model with -m",
+            )
+        self.think(thought)
+
     def call(self, key: object, *, id: str = "", name: str = "", arguments: str = "") -> None:
         """Take a piece of a tool call; pieces of one call have the same key.
 
         Raises:
             Failed: there are too many calls, or they are too long.
         """
+        is_new = key not in self._calls
+        said = f"{id}{name}{arguments}" if is_new else arguments
+        if is_new or said:
+            self._progress()
         call = self._calls.setdefault(key, _Call())
         call.id = call.id or id
         call.name = call.name or name
-        call.arguments.append(arguments)
-        self._room_bytes -= len(arguments.encode(errors="replace"))
+        if arguments:
+            call.arguments.append(arguments)
+        self._room_bytes -= len(said.encode(errors="replace"))
         if len(self._calls) > ANSWER_CALLS_MAX or self._room_bytes < 0:
             raise Failed(
                 f"{self._provider} asks for more tools at once than can be answered",
@@ -92,8 +142,8 @@ class Answer:
             text=self.text,
             calls=self.calls,
             stop=stop or "end",
-            model=self.model or self._prompt.model,
-            tokens=self._estimated() if tokens is None or not tokens.input else tokens,
+            model=str(self.model or self._prompt.model)[:LABEL_CHARS_MAX],
+            tokens=tokens if _is_counted(tokens) else self._estimated(),
             # Only a call's answer goes back to its model.
             native=encode(native()).decode() if native and self._calls else "",
         )
@@ -102,6 +152,15 @@ class Answer:
         """By our own count, where the provider gives none."""
         said = [self.text, *(call.arguments for call in self.calls)]
         return Tokens(input=tokens_in(self._prompt), output=_tokens(said), basis="estimated")
+
+
+def _is_counted(tokens: Tokens | None) -> TypeGuard[Tokens]:
+    """Return True if a provider's counts can be used; SDKs do not check their types."""
+    if tokens is None:
+        return False
+    counts = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
+    is_sound = all(type(each) is int and 0 <= each <= _COUNT_MAX for each in counts)
+    return is_sound and tokens.input > 0
 
 
 class _Call:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from json import JSONDecodeError
 from typing import Any
+
+from msgspec.json import encode
 
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
 from contextrelay.client.run.providers.account import NO_KEY_NEEDED, Account
@@ -21,8 +22,8 @@ from contextrelay.client.run.providers.attempts import (
     unreached,
     unusable,
 )
+from contextrelay.client.run.providers.bounds import BOUNDS, Bounds, Meter
 from contextrelay.errors import Unavailable
-from contextrelay.limits import CONNECT_S_MAX, PROVIDER_IDLE_S
 
 MODEL = "claude-sonnet-5-5"
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -31,6 +32,8 @@ HOST = "api.anthropic.com"
 
 _CACHED = {"type": "ephemeral"}
 _THOUGHT = ("thinking", "redacted_thinking")
+# What of a block comes in pieces.
+_PIECED = ("text", "thinking", "signature")
 _STOPS: dict[str, Stop] = {
     "tool_use": "tools",
     "max_tokens": "length",
@@ -59,32 +62,36 @@ class Anthropic:
         model: str,
         environ: Mapping[str, str],
         sleep: Callable[[float], None] = time.sleep,
+        bounds: Bounds = BOUNDS,
     ) -> None:
         self.model = model or MODEL
         url = environ.get(URL_VARIABLE) or f"https://{HOST}"
-        self._account = Account(self.name, KEY_VARIABLE, url, HOST, environ)
+        self._account = Account(self.name, KEY_VARIABLE, url, HOST, environ, URL_VARIABLE)
         self._sleep = sleep
+        self._bounds = bounds
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
         """Ask Claude."""
-        sdk = _sdk()
+        from contextrelay.client.run.providers.transport import bounded_client
+
+        sdk, library = _sdk(), _library()
+        options, meter = bounded_client(library, self._account, self._bounds)
         client = sdk.Anthropic(
             api_key=self._account.key(),
             base_url=self._account.url,
             max_retries=0,
-            timeout=sdk.Timeout(PROVIDER_IDLE_S, connect=CONNECT_S_MAX),
+            timeout=options["timeout"],
+            http_client=library.Client(**options),
         )
-        failures = (sdk.APIError, _transport_error(), JSONDecodeError)
         with client:
             yield from answered(
-                lambda: self._asked(client, prompt),
-                failures,
+                lambda: self._asked(client, prompt, meter),
                 lambda error: self._explain(prompt.model, error),
                 self._sleep,
             )
 
-    def _asked(self, client: Any, prompt: Prompt) -> Generator[str | Reply]:
-        answer = Answer(prompt, self.name)
+    def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
+        answer = Answer(prompt, self.name, meter.progress)
         usage: dict[str, int] = {}
         blocks: list[dict[str, Any]] = []
         stop: Stop | None = None
@@ -95,11 +102,11 @@ class Anthropic:
                         answer.model = event.message.model
                         _count(usage, event.message.usage)
                     case "content_block_start":
-                        block = event.content_block.to_dict()
+                        block = _begun(answer, event.content_block.to_dict())
                         blocks.append(block)
                         if block["type"] == "tool_use":
                             answer.call(len(blocks), id=block["id"], name=block["name"])
-                        yield answer.say(block.get("text", ""))
+                        yield answer.say("".join(block.get("text", ())))
                     case "content_block_delta":
                         yield _take(answer, len(blocks), blocks[-1], event.delta)
                     case "message_delta":
@@ -116,10 +123,10 @@ class Anthropic:
         if isinstance(error, sdk.APIStatusError):
             status = error.status_code
             if status < 400:
-                status = _STATUSES.get(error.type or "", 500)
-            said = error.api_message or str(error)
+                status = _STATUSES.get(str(error.type), 500)
+            said = str(error.api_message or error)
             return refused(self._account, model, status, said, error.response.headers)
-        if isinstance(error, sdk.APIConnectionError | _transport_error()):
+        if isinstance(error, sdk.APIConnectionError | _library().TransportError):
             return unreached(self._account, error.__cause__ or error)
         return unusable(self._account, error)
 
@@ -135,10 +142,10 @@ def _sdk() -> Any:
     return anthropic
 
 
-def _transport_error() -> type[Exception]:
+def _library() -> Any:
     import httpx2
 
-    return httpx2.TransportError
+    return httpx2
 
 
 def _request(prompt: Prompt) -> dict[str, Any]:
@@ -192,18 +199,26 @@ def _mark(message: dict[str, Any]) -> None:
         message["content"] = [*before, {**last, "cache_control": _CACHED}]
 
 
+def _begun(answer: Answer, block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block whose texts are lists of the pieces in which they come."""
+    answer.hold("" if block["type"] in ("text", "tool_use") else encode(block).decode())
+    return {name: [value] if name in _PIECED else value for name, value in block.items()}
+
+
 def _take(answer: Answer, key: int, block: dict[str, Any], delta: Any) -> str:
     """Take a piece of the newest block; what of it is text."""
     match delta.type:
         case "text_delta":
-            block["text"] = block.get("text", "") + delta.text
+            block.setdefault("text", []).append(delta.text)
             return answer.say(delta.text)
         case "input_json_delta":
             answer.call(key, arguments=delta.partial_json)
         case "thinking_delta":
-            block["thinking"] = block.get("thinking", "") + delta.thinking
+            answer.think(delta.thinking)
+            block.setdefault("thinking", []).append(delta.thinking)
         case "signature_delta":
-            block["signature"] = block.get("signature", "") + delta.signature
+            answer.think(delta.signature)
+            block.setdefault("signature", []).append(delta.signature)
         case _:
             pass
     return ""
@@ -218,10 +233,14 @@ def _native(
 
     def native() -> dict[str, Any]:
         calls = iter(answer.calls)
-        for block in blocks:
+        whole = [
+            {name: "".join(value) if name in _PIECED else value for name, value in block.items()}
+            for block in blocks
+        ]
+        for block in whole:
             if block["type"] == "tool_use":
                 block["input"] = parsed(next(calls))
-        kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+        kept = [block for block in whole if block["type"] != "text" or block["text"].strip()]
         return {"model": model, "content": kept}
 
     return native

@@ -10,15 +10,13 @@ from time import time
 from typing import Any, NamedTuple
 
 from contextrelay.client.run.provider import Reply
-from contextrelay.client.run.providers.account import Account
+from contextrelay.client.run.providers.account import ANOTHER, Account
 from contextrelay.errors import Failed, Forbidden, Invalid, Limited, RelayError, Unavailable
 from contextrelay.limits import (
     PROVIDER_BACKOFF_S_MAX,
     PROVIDER_PAUSE_S_MAX,
     PROVIDER_RETRIES_MAX,
 )
-
-ANOTHER = "or ask another with -m (ollama and echo need no key)"
 
 
 class Refusal(NamedTuple):
@@ -32,14 +30,13 @@ class Refusal(NamedTuple):
 
 def answered(
     ask: Callable[[], Generator[str | Reply]],
-    failures: tuple[type[Exception], ...],
     explain: Callable[[Any], Refusal],
     sleep: Callable[[float], None],
 ) -> Iterator[str | Reply]:
     """Ask, and ask again after transient refusals; an empty piece says that the answer begins.
 
     Raises:
-        RelayError: what `explain` makes of the last of these failures.
+        RelayError: what `explain` makes of the last failure.
     """
     for retries in range(PROVIDER_RETRIES_MAX + 1):
         has_begun = False
@@ -50,15 +47,18 @@ def answered(
                     if part != "":
                         yield part
             return
-        except failures as error:
-            refusal = explain(error)
+        except RelayError:
+            raise
+        except Exception as error:
+            # SDKs raise whatever a malformed answer leads to, with parts of it in the text: their
+            # errors are in no traceback either.
+            refusal = _own(error) or explain(error)
             if has_begun and refusal.is_transient:
-                raise _broken_off(refusal.error) from error
+                raise _broken_off(refusal.error) from None
             pause_s = _pause_s(retries, refusal.pause_s)
             is_last = retries == PROVIDER_RETRIES_MAX or pause_s > PROVIDER_PAUSE_S_MAX
             if is_last or not refusal.is_transient:
-                # What a vendor says of a key that it refuses is in no traceback either.
-                raise refusal.error from (None if _is_about_key(refusal.error) else error)
+                raise refusal.error from None
         sleep(pause_s)
 
 
@@ -106,11 +106,9 @@ def unreached(account: Account, error: BaseException) -> Refusal:
 
 
 def unusable(account: Account, error: Exception) -> Refusal:
-    """What it means that an answer cannot be read."""
-    said = account.said(str(error))
-    return Refusal(
-        Failed(f"{account.name} answers with what is no answer: {said}", f"run it again, {ANOTHER}")
-    )
+    """Return the refusal for an answer that cannot be read; its error may quote all of it."""
+    said = f"{account.name} sent what is no answer ({type(error).__name__})"
+    return Refusal(Failed(said, f"run it again, {ANOTHER}"))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -137,5 +135,7 @@ def _broken_off(error: RelayError) -> Failed:
     return Failed(f"the answer broke off: {error.message}", "run it again")
 
 
-def _is_about_key(error: RelayError) -> bool:
-    return isinstance(error, Forbidden)
+def _own(error: BaseException) -> Refusal | None:
+    """Return the refusal for an error of the transport that an SDK wrapped in its own, if any."""
+    cause = error.__cause__
+    return Refusal(cause) if isinstance(cause, RelayError) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from json import JSONDecodeError
 from typing import Any
 
 from msgspec.json import encode
@@ -26,13 +25,9 @@ from contextrelay.client.run.providers.attempts import (
     unreached,
     unusable,
 )
-from contextrelay.errors import Invalid, Unavailable
-from contextrelay.limits import (
-    CONNECT_S_MAX,
-    NAMES_COMPARED_MAX,
-    OLLAMA_WINDOW_TOKENS_MIN,
-    PROVIDER_IDLE_S,
-)
+from contextrelay.client.run.providers.bounds import BOUNDS, Bounds, Meter
+from contextrelay.errors import Invalid, RelayError, Unavailable
+from contextrelay.limits import NAMES_COMPARED_MAX, OLLAMA_WINDOW_TOKENS_MIN
 
 MODEL = "qwen3"
 KEY_VARIABLE = "OLLAMA_API_KEY"
@@ -53,28 +48,30 @@ class Ollama:
         model: str,
         environ: Mapping[str, str],
         sleep: Callable[[float], None] = time.sleep,
+        bounds: Bounds = BOUNDS,
     ) -> None:
         self.model = model or MODEL
         url = _url(environ.get(URL_VARIABLE, ""))
-        self._account = Account(self.name, KEY_VARIABLE, url, HOST, environ)
+        self._account = Account(self.name, KEY_VARIABLE, url, HOST, environ, URL_VARIABLE)
         self._sleep = sleep
+        self._bounds = bounds
         self._headers: Mapping[str, str] = {}
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
         """Ask the model."""
-        sdk, transport = _sdk(), _transport()
+        from contextrelay.client.run.providers.transport import bounded_client
+
         key = self._account.key_if_any()
-        client = sdk.Client(
+        options, meter = bounded_client(_library(), self._account, self._bounds)
+        client = _sdk().Client(
             self._account.url,
             headers={"authorization": f"Bearer {key}"} if key else None,
-            timeout=transport.Timeout(PROVIDER_IDLE_S, connect=CONNECT_S_MAX),
+            **options,
             event_hooks={"response": [self._heard]},
         )
-        failures = (sdk.ResponseError, transport.TransportError, JSONDecodeError)
         with client:
             yield from answered(
-                lambda: self._asked(client, prompt),
-                failures,
+                lambda: self._asked(client, prompt, meter),
                 lambda error: self._explain(client, prompt.model, error),
                 self._sleep,
             )
@@ -83,15 +80,17 @@ class Ollama:
         """Keep the headers: the SDK's errors do not have them."""
         self._headers = dict(response.headers)
 
-    def _asked(self, client: Any, prompt: Prompt) -> Generator[str | Reply]:
-        answer = Answer(prompt, self.name)
+    def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
+        answer = Answer(prompt, self.name, meter.progress)
         thought: list[str] = []
         stop: Stop | None = None
         tokens: Tokens | None = None
         for chunk in client.chat(**_request(prompt), stream=True):
             answer.model = chunk.model or answer.model
             yield answer.say(chunk.message.content or "")
-            thought.append(chunk.message.thinking or "")
+            if thinking := chunk.message.thinking:
+                answer.think(thinking)
+                thought.append(thinking)
             for call in chunk.message.tool_calls or ():
                 arguments = encode(dict(call.function.arguments)).decode()
                 answer.call(len(answer.calls), name=call.function.name, arguments=arguments)
@@ -105,13 +104,13 @@ class Ollama:
 
     def _explain(self, client: Any, model: str, error: Any) -> Refusal:
         account = self._account
-        if isinstance(error, _transport().TransportError):
+        if isinstance(error, _library().TransportError):
             return unreached(account, error)
         if not isinstance(error, _sdk().ResponseError):
             return unusable(account, error)
         if error.status_code == 404:
-            known = _installed(client)
-            here = f"; here are: {', '.join(known)}" if known else ""
+            known = account.said(", ".join(_installed(client)))
+            here = f"; here are: {known}" if known else ""
             return Refusal(
                 Invalid(f"ollama has no model {model!r}", f"ollama pull {model}{here}", status=404)
             )
@@ -129,7 +128,7 @@ def _sdk() -> Any:
     return ollama
 
 
-def _transport() -> Any:
+def _library() -> Any:
     import httpx
 
     return httpx
@@ -198,6 +197,6 @@ def _installed(client: Any) -> list[str]:
     """The models that are here, a few of them; none where that cannot be found out."""
     try:
         listed: list[Any] = client.list().models[:NAMES_COMPARED_MAX]
-    except (_sdk().ResponseError, _transport().HTTPError, OSError, ValueError):
+    except (_sdk().ResponseError, _library().HTTPError, RelayError, OSError, ValueError):
         return []
     return sorted(str(each.model) for each in listed if each.model)[:_NAMES_SHOWN]

@@ -7,6 +7,7 @@ from typing import Any
 
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
 from contextrelay.client.run.providers.answer import Answer, Stop, function_tools
+from contextrelay.client.run.providers.bounds import Meter
 from contextrelay.client.run.providers.openai.client import OpenAIProvider
 
 _STOPS: dict[str, Stop] = {
@@ -16,12 +17,15 @@ _STOPS: dict[str, Stop] = {
     "content_filter": "refused",
 }
 
+# Where other servers than OpenAI put the reasoning of a model.
+_REASONING = ("reasoning_content", "reasoning")
+
 
 class OpenAIChat(OpenAIProvider):
     """A model behind chat completions."""
 
-    def _asked(self, client: Any, prompt: Prompt) -> Generator[str | Reply]:
-        answer = Answer(prompt, self.name)
+    def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
+        answer = Answer(prompt, self.name, meter.progress)
         calls = _Calls(answer)
         tokens: Tokens | None = None
         stop: Stop | None = None
@@ -33,6 +37,8 @@ class OpenAIChat(OpenAIProvider):
                     delta = choice.delta
                     yield answer.say(delta.content or "")
                     yield answer.say(delta.refusal or "")
+                    for name in _REASONING:
+                        answer.think(getattr(delta, name, None) or "")
                     for piece in delta.tool_calls or ():
                         calls.take(piece)
                     if choice.finish_reason:

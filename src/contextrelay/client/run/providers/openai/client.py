@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
-from json import JSONDecodeError
 from typing import Any
 
 from contextrelay.client.run.provider import Prompt, Reply
@@ -17,8 +16,8 @@ from contextrelay.client.run.providers.attempts import (
     unreached,
     unusable,
 )
+from contextrelay.client.run.providers.bounds import BOUNDS, Bounds, Meter
 from contextrelay.errors import Invalid, Unavailable
-from contextrelay.limits import CONNECT_S_MAX, PROVIDER_IDLE_S
 
 MODEL = "gpt-6.1-sol"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -33,7 +32,7 @@ _STATUSES = {"rate_limit_exceeded": 429, "invalid_api_key": 401, "model_not_foun
 def openai_account(environ: Mapping[str, str]) -> Account:
     """OpenAI, or the server at OPENAI_BASE_URL."""
     url = environ.get(URL_VARIABLE) or f"https://{HOST}/v1"
-    return Account("openai", KEY_VARIABLE, url, HOST, environ)
+    return Account("openai", KEY_VARIABLE, url, HOST, environ, URL_VARIABLE)
 
 
 class OpenAIProvider(ABC):
@@ -46,6 +45,7 @@ class OpenAIProvider(ABC):
         model: str,
         environ: Mapping[str, str],
         sleep: Callable[[float], None] = time.sleep,
+        bounds: Bounds = BOUNDS,
     ) -> None:
         self._account = openai_account(environ)
         if not model and not self._account.is_own:
@@ -55,31 +55,35 @@ class OpenAIProvider(ABC):
             )
         self.model = model or MODEL
         self._sleep = sleep
+        self._bounds = bounds
 
     def answer(self, prompt: Prompt) -> Iterator[str | Reply]:
         """Ask the model."""
-        sdk = _sdk()
+        from contextrelay.client.run.providers.transport import bounded_client
+
+        sdk, library = _sdk(), _library()
         account = self._account
+        options, meter = bounded_client(library, account, self._bounds)
         client = sdk.OpenAI(
             api_key=account.key() if account.is_own else account.key_if_any() or NO_KEY,
             base_url=account.url,
             max_retries=0,
-            timeout=sdk.Timeout(PROVIDER_IDLE_S, connect=CONNECT_S_MAX),
+            timeout=options["timeout"],
+            http_client=library.Client(**options),
         )
         with client:
             yield from answered(
-                lambda: self._asked(client, prompt),
-                (sdk.APIError, JSONDecodeError),
+                lambda: self._asked(client, prompt, meter),
                 lambda error: self._explain(prompt.model, error),
                 self._sleep,
             )
 
     @abstractmethod
-    def _asked(self, client: Any, prompt: Prompt) -> Generator[str | Reply]: ...
+    def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]: ...
 
     def _explain(self, model: str, error: Any) -> Refusal:
         sdk = _sdk()
-        if isinstance(error, sdk.APIConnectionError):
+        if isinstance(error, sdk.APIConnectionError | _library().TransportError):
             return unreached(self._account, error.__cause__ or error)
         if not isinstance(error, sdk.APIError):
             return unusable(self._account, error)
@@ -95,8 +99,17 @@ class OpenAIProvider(ABC):
 
 def _message(error: Any) -> str:
     """What the server says, without what the SDK puts around it."""
-    said = error.body["message"] if error.body and "message" in error.body else error.message
-    return str(said)
+    body: Any = error.body
+    try:
+        return str(body["message"])
+    except (KeyError, TypeError):
+        return str(error.message)
+
+
+def _library() -> Any:
+    import httpx2
+
+    return httpx2
 
 
 def _sdk() -> Any:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from msgspec.json import encode
+
 from contextrelay.client.run.provider import Message, Prompt, Reply, Tokens
 from contextrelay.client.run.providers.answer import Answer, Stop, native_of
+from contextrelay.client.run.providers.bounds import Meter
 from contextrelay.client.run.providers.openai.client import OpenAIProvider
 from contextrelay.errors import Failed
 
@@ -24,8 +27,8 @@ class OpenAIResponses(OpenAIProvider):
     _reasons = True
     """Whether the model gives its reasoning away, encrypted: some refuse to be asked for it."""
 
-    def _asked(self, client: Any, prompt: Prompt) -> Generator[str | Reply]:
-        answer = Answer(prompt, self.name)
+    def _asked(self, client: Any, prompt: Prompt, meter: Meter) -> Generator[str | Reply]:
+        answer = Answer(prompt, self.name, meter.progress)
         items: list[dict[str, Any]] = []
         stop: Stop | None = None
         tokens: Tokens | None = None
@@ -45,12 +48,16 @@ class OpenAIResponses(OpenAIProvider):
                         answer.call(event.output_index, arguments=event.delta)
                     case "response.output_item.done":
                         items.append(event.item.to_dict())
+                        is_said = event.item.type in ("message", "function_call")
+                        answer.hold("" if is_said else encode(items[-1]).decode())
                     case "response.completed" | "response.incomplete":
                         answer.model = event.response.model
                         tokens = _tokens(event.response.usage)
                         stop = stop or _stop(event.response)
                     case "response.failed" | "error":
                         raise self._failed(event)
+                    case kind if kind.endswith(".delta"):
+                        answer.think(str(event.delta))
                     case _:
                         pass
                 if answer.is_cut:
@@ -76,7 +83,7 @@ class OpenAIResponses(OpenAIProvider):
 
     def _failed(self, event: Any) -> Failed:
         error = event.response.error if event.type == "response.failed" else event
-        said = self._account.said(error.message if error else "no reason given")
+        said = self._account.said(str(error.message) if error else "no reason given")
         return Failed(f"{self.name} failed while it answered: {said}", "run it again")
 
 
