@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, cast
 
 from msgspec import UNSET, UnsetType, ValidationError, convert, to_builtins
 from msgspec.json import encode
+from msgspec.structs import replace
 
 from contextrelay.client.a2a.peer import Peer, described
 from contextrelay.client.flow import Ask, Flow, Work
 from contextrelay.client.methods import build
 from contextrelay.client.transport.address import Server
-from contextrelay.errors import Failed, RelayError, TooLarge
+from contextrelay.errors import Failed, Forbidden, NotFound, Refused, RelayError, TooLarge
 from contextrelay.limits import (
     A2A_PART_BYTES_KEPT,
     A2A_PREVIEW_CHARS,
@@ -75,13 +77,31 @@ def send_message(
         message = {"messageId": str(uuid.uuid4()), "role": "ROLE_USER", "parts": parts, **before}
         if reachable:
             message["extensions"] = [REFS_EXTENSION]
-        on_update = None if on_words is None else _hearing(on_words)
-        # What was said is known here.
-        params = {"message": message, "configuration": {"historyLength": 0}}
-        answer = yield Work(lambda: peer.send(card, params, on_update))
-        return (yield from _kept(thread, peer, card, answer, by, handoff))
+        heard: list[str] = []
+        on_update = None if on_words is None else _hearing(on_words, heard)
+        answer = yield from _sent(peer, card, message, on_update)
+        kept = yield from _kept(thread, peer, card, answer, by, handoff)
+        if on_words is not None and not heard and kept.text:
+            # A message, a status with words, or an agent that does not stream.
+            on_words(kept.text)
+        return kept
     finally:
         peer.close()
+
+
+def _sent(
+    peer: Peer, card: AgentCard, message: Document, on_update: Callable[[Document], None] | None
+) -> Flow[Document]:
+    """Send a message; without its task, where the agent says that it takes no more of that."""
+    # What was said is known here.
+    params = {"message": message, "configuration": {"historyLength": 0}}
+    try:
+        return (yield Work(lambda: peer.send(card, params, on_update)))
+    except (NotFound, Refused) as error:
+        if isinstance(error, Forbidden) or "taskId" not in message:
+            raise
+    anew = {name: value for name, value in message.items() if name != "taskId"}
+    return (yield Work(lambda: peer.send(card, {**params, "message": anew}, on_update)))
 
 
 def _before(thread: str, url: str) -> Flow[Document]:
@@ -154,14 +174,17 @@ def _inline_part(artifact: Artifact, left_bytes: int, card: AgentCard) -> Flow[D
     return {**content, "mediaType": _media_type(artifact, card), **named}
 
 
-def _hearing(on_words: OnWords) -> Callable[[Document], None]:
+def _hearing(on_words: OnWords, heard: list[str]) -> Callable[[Document], None]:
+    """Give the words of pieces of artifacts to `on_words`, and note in `heard` that there are."""
+
     def hear(update: Document) -> None:
         try:
             piece = convert(update, Streamed).artifact_update
         except ValidationError:
             return
         for part in [] if piece is None else piece.artifact.parts:
-            if not isinstance(part.text, UnsetType):
+            if not isinstance(part.text, UnsetType) and part.text:
+                heard[:] = ["words"]
                 on_words(part.text)
 
     return hear
@@ -184,7 +207,7 @@ def _kept(
         raise Failed(f"the agent's answer is none: {error}", "see what it says") from None
     task = answer.task or SaidTask(id="-", status=SaidStatus(message=answer.message))
     said = task.status.message or Said()
-    made = [part for each in task.artifacts for part in each.parts] or said.parts
+    made = [part for each in task.artifacts for part in _joined(each.parts)] or said.parts
     words: list[str] = []
     refs: list[str] = []
     agent = f"a2a/{card.name}"[:128] if card.name and card.name.isprintable() else "a2a"
@@ -211,6 +234,31 @@ def _kept(
     detail = {**detail, "state": answered.state[:40], "refs": refs[:100]}
     yield verbs.AddEvent(thread.id, ANSWERED, detail, by)
     return answered
+
+
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts of one artifact, with chunks of one text or of one body joined.
+
+    A piece that an agent appends to an artifact becomes a part of it, of the same name and type.
+    """
+    joined: list[Part] = []
+    for kind, chunks in groupby(parts, _kind):
+        each = list(chunks)
+        if kind[0] == "text":
+            joined.append(replace(each[0], text="".join(str(part.text) for part in each)))
+        elif kind[0] == "raw":
+            raw = [part.raw for part in each if not isinstance(part.raw, UnsetType)]
+            joined.append(replace(each[0], raw=b"".join(raw)))
+        else:
+            joined += each
+    return joined
+
+
+def _kind(part: Part) -> tuple[str, str, str, Document]:
+    """What two parts have in common that are chunks of one."""
+    has_text, has_raw = (not isinstance(each, UnsetType) for each in (part.text, part.raw))
+    content = "text" if has_text else "raw" if has_raw else ""
+    return content, part.filename, part.media_type, part.metadata
 
 
 def _words(part: Part, body: bytes, stored: Artifact) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx2
 from msgspec import ValidationError, convert
@@ -25,6 +25,7 @@ from contextrelay.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    Refused,
     RelayError,
     Unavailable,
 )
@@ -156,7 +157,8 @@ class Peer:
     def get_task(self, card: AgentCard, task: str) -> Document:
         """A task as it stands."""
         headers = {EXTENSIONS_HEADER: REFS_EXTENSION} if card.knows_refs else {}
-        found = self._call(card, "GetTask", "GET", f"/tasks/{task}", {"id": task}, headers)
+        path = f"/tasks/{quote(task, safe='')}"
+        found = self._call(card, "GetTask", "GET", path, {"id": task}, headers)
         return {"task": found}
 
     def _call(
@@ -190,7 +192,7 @@ class Peer:
         url = card.url if is_rpc else f"{card.url.rstrip('/')}/message:stream"
         sent = encode(_rpc("SendStreamingMessage", params) if is_rpc else params)
         headers = {**headers, "accept": "text/event-stream"}
-        task = ""
+        task = _text(_dict(params.get("message")).get("taskId"))
         with self._asked("POST", url, sent, headers, self._timeout_s, reads=False) as response:
             kind = response.headers.get("content-type", "")
             if not kind.startswith("text/event-stream"):
@@ -202,7 +204,7 @@ class Peer:
                     on_update(update)
                 if "message" in update:
                     return update
-                task = task or _text(_dict(update.get("task")).get("id"))
+                task = _task_of(update) or task
                 if _state(update) in (TERMINAL | INTERRUPTED):
                     break
         if not task:
@@ -305,14 +307,17 @@ def _result(document: Document) -> Document:
     """
     if "error" in document:
         error = _dict(document["error"])
-        raise _peer_error(_text(error.get("message")), error.get("code"))
+        raise _peer_error(_text(error.get("message")), error.get("code"), error.get("data"))
     return _dict(document.get("result"))
 
 
-def _peer_error(message: str, code: object) -> RelayError:
+def _peer_error(message: str, code: object, details: object = None) -> RelayError:
+    reasons = [_dict(each).get("reason") for each in _list(details)]
     said = f"the agent says: {message[:500] or 'an error'}"
     if code in (-32001, 404):
         return NotFound(said, "see what it has")
+    if code == -32004 or "UNSUPPORTED_OPERATION" in reasons:
+        return Refused(said, "send it without a task")
     if code in (401, 403):
         return Forbidden(said, f"set {TOKEN_VARIABLE}")
     kind = Invalid if isinstance(code, int) and (400 <= code < 500 or code < 0) else Failed
@@ -325,10 +330,17 @@ def _refusal(response: httpx2.Response) -> RelayError:
         return Invalid("the agent sends us elsewhere", "name that URL itself")
     try:
         error = _dict(object_in(whole(response, A2A_CARD_BYTES_MAX), "").get("error"))
-        message = _text(error.get("message"))
     except RelayError:
-        message = ""
-    return _peer_error(message or f"HTTP {status}", status)
+        error = {}
+    message = _text(error.get("message")) or f"HTTP {status}"
+    return _peer_error(message, status, error.get("details"))
+
+
+def _task_of(update: Document) -> str:
+    """Return the id of the task that a document of a stream is about, or ""."""
+    task = _text(_dict(update.get("task")).get("id"))
+    updates = (_dict(update.get(name)) for name in ("statusUpdate", "artifactUpdate"))
+    return task or next(filter(None, (_text(each.get("taskId")) for each in updates)), "")
 
 
 def _state(update: Document) -> str:

@@ -59,13 +59,18 @@ def a2a_send(args: Namespace, console: Console) -> None:
     refs = tuple(display.resolve(console.relay, text) for text in args.ref)
     is_shown = args.stream and not console.is_json
 
+    last = "\n"
+
     def show(words: str) -> None:
+        nonlocal last
+        last = words
         sys.stdout.write(words)
         sys.stdout.flush()
 
     answer = thread.send_to(args.url, text, refs, show if is_shown else None, by=args.by)
     if is_shown:
-        sys.stdout.write("\n")
+        if not last.endswith("\n"):
+            sys.stdout.write("\n")
         _note(console, answer)
         return
     console.answer(answer, fenced(answer.text, f"answer of {answer.agent}"), answer.text)
