@@ -159,11 +159,13 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     url: str
     """Where messages to it go."""
     binding: str
-    """`JSONRPC` or `HTTP+JSON`."""
+    """`JSONRPC`, `HTTP+JSON` or `GRPC`."""
     knows_refs: bool
     """Whether long parts may travel as refs."""
     streams: bool
     skills: tuple[str, ...] = ()
+    tenant: str = ""
+    """Which agent behind that URL."""
     document: dict[str, Any] = {}
     """All of the card, as it came."""
 

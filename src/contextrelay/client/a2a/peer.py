@@ -8,24 +8,32 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx2
 from msgspec import ValidationError, convert
 from msgspec.json import encode
 
-from contextrelay.client.a2a.reading import HINT, events_in, object_in, whole
+from contextrelay.client.a2a.grpc_calls import GrpcCalls, target_of
+from contextrelay.client.a2a.reading import (
+    HINT,
+    TOKEN_VARIABLE,
+    events_in,
+    items_of,
+    object_in,
+    object_of,
+    peer_error,
+    text_of,
+    whole,
+)
 from contextrelay.client.transport.address import URL_VARIABLE, is_server, server_at
 from contextrelay.errors import (
     Failed,
-    Forbidden,
     Invalid,
-    NotFound,
-    Refused,
     RelayError,
     Unavailable,
 )
@@ -42,6 +50,7 @@ from contextrelay.logic.document.values import shown
 from contextrelay.wire.a2a import (
     CARD_PATH,
     EXTENSIONS_HEADER,
+    GRPC,
     HTTP_JSON,
     INTERRUPTED,
     JSONRPC,
@@ -55,8 +64,6 @@ from contextrelay.wire.a2a import (
 )
 
 Document = dict[str, Any]
-TOKEN_VARIABLE = "RELAY_A2A_TOKEN"
-"""The token for agents elsewhere; our own server gets its own key."""
 _REACH = {"public": 0, "private": 1, "never": 2}
 
 
@@ -90,35 +97,46 @@ class Peer:
         """
         with self._asked("GET", f"{self.server.url}{CARD_PATH}") as response:
             document = object_in(whole(response, A2A_CARD_BYTES_MAX), "the card")
-        capabilities = _dict(document.get("capabilities"))
-        extensions = [_dict(each).get("uri") for each in _list(capabilities.get("extensions"))]
-        binding, url = self._interface(document)
-        skills = [_dict(each).get("name") for each in _list(document.get("skills"))]
+        capabilities = object_of(document.get("capabilities"))
+        extensions = [
+            object_of(each).get("uri") for each in items_of(capabilities.get("extensions"))
+        ]
+        binding, url, tenant = self._interface(document)
+        skills = [object_of(each).get("name") for each in items_of(document.get("skills"))]
         return AgentCard(
-            name=_text(document.get("name")),
-            description=_text(document.get("description")),
-            version=_text(document.get("version")),
+            name=text_of(document.get("name")),
+            description=text_of(document.get("description")),
+            version=text_of(document.get("version")),
             url=url,
             binding=binding,
+            tenant=tenant,
             knows_refs=REFS_EXTENSION in extensions,
             streams=capabilities.get("streaming") is True,
-            skills=tuple(_text(each) for each in skills),
+            skills=tuple(text_of(each) for each in skills),
             document=document,
         )
 
-    def _interface(self, document: Document) -> tuple[str, str]:
-        """The first binding of ours that the agent speaks, and where."""
-        for each in _list(document.get("supportedInterfaces")):
-            fields = _dict(each)
+    def _interface(self, document: Document) -> tuple[str, str, str]:
+        """Return the binding to use, where, and the tenant; gRPC if the agent has no other."""
+        by_grpc: tuple[str, str, str] | None = None
+        for each in items_of(document.get("supportedInterfaces")):
+            fields = object_of(each)
             binding, url = fields.get("protocolBinding"), fields.get("url")
-            version = _text(fields.get("protocolVersion"))
-            if binding not in (JSONRPC, HTTP_JSON) or not isinstance(url, str):
+            version = text_of(fields.get("protocolVersion"))
+            tenant = text_of(fields.get("tenant"))
+            is_spoken = version.split(".")[0] == VERSION.split(".")[0]
+            if not is_spoken or not isinstance(url, str):
                 continue
-            if version.split(".")[0] == VERSION.split(".")[0] and is_server(url):
+            if binding in (JSONRPC, HTTP_JSON) and is_server(url):
                 self._check_reach(url)
-                return binding, url
+                return str(binding), url, tenant
+            if binding == GRPC and by_grpc is None and (target := target_of(url, self.server)):
+                by_grpc = GRPC, target.url, tenant
+        if by_grpc is not None:
+            self._check_reach(by_grpc[1])
+            return by_grpc
         raise Invalid(
-            f"the agent at {self.server.url} speaks no A2A {VERSION} over HTTP",
+            f"the agent at {self.server.url} speaks no A2A {VERSION} over HTTP or gRPC",
             "see its card: relay a2a card URL --json",
         )
 
@@ -170,6 +188,11 @@ class Peer:
         params: Document,
         headers: dict[str, str],
     ) -> Document:
+        if card.binding == GRPC:
+            with closing(self._grpc(card)) as calls:
+                document = calls.call(method, params, headers)
+            self._count(params, document)
+            return document
         is_rpc = card.binding == JSONRPC
         url = card.url if is_rpc else card.url.rstrip("/") + path
         body = _rpc(method, params) if is_rpc else params
@@ -188,28 +211,60 @@ class Peer:
         headers: dict[str, str],
         on_update: Callable[[Document], object] | None,
     ) -> Document:
+        if card.binding == GRPC:
+            with closing(self._grpc(card)) as calls:
+                updates = calls.stream("SendStreamingMessage", params, headers)
+                self._count(params, {})
+                return self._followed(card, params, updates, on_update)
         is_rpc = card.binding == JSONRPC
         url = card.url if is_rpc else f"{card.url.rstrip('/')}/message:stream"
         sent = encode(_rpc("SendStreamingMessage", params) if is_rpc else params)
         headers = {**headers, "accept": "text/event-stream"}
-        task = _text(_dict(params.get("message")).get("taskId"))
         with self._asked("POST", url, sent, headers, self._timeout_s, reads=False) as response:
             kind = response.headers.get("content-type", "")
             if not kind.startswith("text/event-stream"):
                 return _result(self._answer(response))
-            for document in events_in(response, self._timeout_s):
-                update = _result(document) if is_rpc else document
-                self.received_bytes += len(encode(update))
-                if on_update is not None:
-                    on_update(update)
-                if "message" in update:
-                    return update
-                task = _task_of(update) or task
-                if _state(update) in (TERMINAL | INTERRUPTED):
-                    break
+            documents = events_in(response, self._timeout_s)
+            updates = map(_result, documents) if is_rpc else documents
+            return self._followed(card, params, updates, on_update)
+
+    def _followed(
+        self,
+        card: AgentCard,
+        params: Document,
+        updates: Iterator[Document],
+        on_update: Callable[[Document], object] | None,
+    ) -> Document:
+        """Return what a stream comes to: a message, or its task."""
+        task = text_of(object_of(params.get("message")).get("taskId"))
+        for update in updates:
+            self._count({}, update)
+            if on_update is not None:
+                on_update(update)
+            if "message" in update:
+                return update
+            task = _task_of(update) or task
+            if _state(update) in (TERMINAL | INTERRUPTED):
+                break
         if not task:
             raise Failed("the agent's stream ended without a task", HINT)
         return self.get_task(card, task)
+
+    def _grpc(self, card: AgentCard) -> GrpcCalls:
+        target = target_of(card.url, self.server)
+        assert target is not None, card.url
+        headers = dict(self._headers)
+        del headers["user-agent"]
+        # A token is for one host here: gRPC has a port of its own. It leaves no TLS.
+        if target.host != self.server.host or (
+            self.server.url.startswith("https:") and not target.is_tls
+        ):
+            headers.pop("authorization", None)
+        return GrpcCalls(target, card.tenant, headers, self._timeout_s)
+
+    def _count(self, sent: Document, received: Document) -> None:
+        self.sent_bytes += len(encode(sent)) if sent else 0
+        self.received_bytes += len(encode(received)) if received else 0
 
     def _answer(self, response: httpx2.Response) -> Document:
         return object_in(whole(response, A2A_REPLY_BYTES_MAX, self._timeout_s), "the answer")
@@ -306,22 +361,9 @@ def _result(document: Document) -> Document:
         RelayError: it is an error.
     """
     if "error" in document:
-        error = _dict(document["error"])
-        raise _peer_error(_text(error.get("message")), error.get("code"), error.get("data"))
-    return _dict(document.get("result"))
-
-
-def _peer_error(message: str, code: object, details: object = None) -> RelayError:
-    reasons = [_dict(each).get("reason") for each in _list(details)]
-    said = f"the agent says: {message[:500] or 'an error'}"
-    if code in (-32001, 404):
-        return NotFound(said, "see what it has")
-    if code == -32004 or "UNSUPPORTED_OPERATION" in reasons:
-        return Refused(said, "send it without a task")
-    if code in (401, 403):
-        return Forbidden(said, f"set {TOKEN_VARIABLE}")
-    kind = Invalid if isinstance(code, int) and (400 <= code < 500 or code < 0) else Failed
-    return kind(said, HINT)
+        error = object_of(document["error"])
+        raise peer_error(text_of(error.get("message")), error.get("code"), error.get("data"))
+    return object_of(document.get("result"))
 
 
 def _refusal(response: httpx2.Response) -> RelayError:
@@ -329,23 +371,23 @@ def _refusal(response: httpx2.Response) -> RelayError:
     if status < 400:
         return Invalid("the agent sends us elsewhere", "name that URL itself")
     try:
-        error = _dict(object_in(whole(response, A2A_CARD_BYTES_MAX), "").get("error"))
+        error = object_of(object_in(whole(response, A2A_CARD_BYTES_MAX), "").get("error"))
     except RelayError:
         error = {}
-    message = _text(error.get("message")) or f"HTTP {status}"
-    return _peer_error(message, status, error.get("details"))
+    message = text_of(error.get("message")) or f"HTTP {status}"
+    return peer_error(message, status, error.get("details"))
 
 
 def _task_of(update: Document) -> str:
     """Return the id of the task that a document of a stream is about, or ""."""
-    task = _text(_dict(update.get("task")).get("id"))
-    updates = (_dict(update.get(name)) for name in ("statusUpdate", "artifactUpdate"))
-    return task or next(filter(None, (_text(each.get("taskId")) for each in updates)), "")
+    task = text_of(object_of(update.get("task")).get("id"))
+    updates = (object_of(update.get(name)) for name in ("statusUpdate", "artifactUpdate"))
+    return task or next(filter(None, (text_of(each.get("taskId")) for each in updates)), "")
 
 
 def _state(update: Document) -> str:
-    status = _dict(update.get("statusUpdate")) or _dict(update.get("task"))
-    return _text(_dict(status.get("status")).get("state"))
+    status = object_of(update.get("statusUpdate")) or object_of(update.get("task"))
+    return text_of(object_of(status.get("status")).get("state"))
 
 
 def described(part: Part) -> Described | None:
@@ -354,15 +396,3 @@ def described(part: Part) -> Described | None:
         return convert(part.metadata.get(REFS_EXTENSION), Described)
     except ValidationError:
         return None
-
-
-def _dict(value: object) -> Document:
-    return cast("Document", value) if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[object]:
-    return cast("list[object]", value)[:1_000] if isinstance(value, list) else []
-
-
-def _text(value: object) -> str:
-    return value[:1_000] if isinstance(value, str) else ""

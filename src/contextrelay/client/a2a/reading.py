@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 from msgspec import DecodeError, ValidationError
 from msgspec.json import decode
 
-from contextrelay.errors import Failed, TooLarge, Unavailable
+from contextrelay.errors import (
+    Failed,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Refused,
+    RelayError,
+    TooLarge,
+    Unavailable,
+)
 from contextrelay.limits import A2A_REPLY_BYTES_MAX, A2A_UPDATES_MAX, REPLY_S_DEFAULT
 
 Document = dict[str, Any]
+TOKEN_VARIABLE = "RELAY_A2A_TOKEN"
+"""The token for agents elsewhere; our own server gets its own key."""
 HINT = "check the URL, and see what the agent says"
 
 
@@ -77,3 +88,32 @@ def object_in(body: bytes, what: str) -> Document:
         return decode(body, type=dict[str, Any])
     except (DecodeError, ValidationError, UnicodeDecodeError, RecursionError):
         raise Failed(f"{what} is no JSON object", HINT) from None
+
+
+def peer_error(message: str, code: object, details: object = None) -> RelayError:
+    """Return our error for one of an agent: by its JSON-RPC code or HTTP status, and reasons."""
+    reasons = [object_of(each).get("reason") for each in items_of(details)]
+    said = f"the agent says: {message[:500] or 'an error'}"
+    if code in (-32001, 404):
+        return NotFound(said, "see what it has")
+    if code == -32004 or "UNSUPPORTED_OPERATION" in reasons:
+        return Refused(said, "send it without a task")
+    if code in (401, 403):
+        return Forbidden(said, f"set {TOKEN_VARIABLE}")
+    kind = Invalid if isinstance(code, int) and (400 <= code < 500 or code < 0) else Failed
+    return kind(said, HINT)
+
+
+def object_of(value: object) -> Document:
+    """Return a value that is an object, else an empty one."""
+    return cast("Document", value) if isinstance(value, dict) else {}
+
+
+def items_of(value: object) -> list[object]:
+    """Return the items of a value that is a list, at most 1,000."""
+    return cast("list[object]", value)[:1_000] if isinstance(value, list) else []
+
+
+def text_of(value: object) -> str:
+    """Return a value that is a text, at most 1,000 characters of it."""
+    return value[:1_000] if isinstance(value, str) else ""
