@@ -41,6 +41,12 @@ def test_a_blob_comes_back_as_it_was(blobs: Blobs, size_bytes: int) -> None:
 
     assert all_of(blobs, "aa11", size_bytes) == body
     assert [fact.size_bytes for fact in blobs.walk()] == [size_bytes]
+    assert blobs.stored_bytes("aa11") == size_bytes
+
+
+def test_the_bytes_of_a_missing_blob_cannot_be_counted(blobs: Blobs) -> None:
+    with pytest.raises(Broken):
+        blobs.stored_bytes("aa11")
 
 
 def test_a_blob_that_is_brought_again_is_there_once(blobs: Blobs) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 
 from contextrelay.limits import DAY_S, PAGE_ROWS_MAX
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, PLACE_KIND, Fact, Reads, Row
@@ -38,6 +38,9 @@ RESTORE = LOCK_LOG
 SESSIONS, SWEEP = "s/", "sweep"
 THREADS = "t/"
 TENANTS = "x/"
+
+UNREADABLE = (DecodeError, UnicodeDecodeError)
+"""What decoding a damaged record raises: of a text that is not UTF-8, msgspec raises the second."""
 
 _DAY_MS = DAY_S * 1000
 _END_DAY = 99_999

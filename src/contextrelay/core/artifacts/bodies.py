@@ -25,11 +25,11 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.schema import Kind, body_log, walk_rows
+from contextrelay.core.schema import UNREADABLE, Kind, body_log, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.limits import (
@@ -76,7 +76,7 @@ def where(ledger: Reads, sha256: str) -> At | None:
     row = ledger.get(body_log(sha256), Kind.AT, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
-    except (DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise _lost(sha256, f"where its bytes are cannot be read: {error}") from error
 
 
@@ -190,7 +190,17 @@ def chunks_in(view: Reads, blobs: Blobs, sha256: str) -> Iterator[bytes]:
     at = where(view, sha256)
     if at is None:
         raise _lost(sha256, "its bytes are missing")
+    _check_size(sha256, _stored_bytes(view, blobs, sha256, at), at.size_bytes)
     yield from _checked(_unchecked(view, blobs, sha256, at, 0, at.size_bytes, CHUNK_BYTES), sha256)
+
+
+def _stored_bytes(view: Reads, blobs: Blobs, sha256: str, at: At) -> int:
+    """Count the bytes that are stored of a body; bytes that were appended are never read."""
+    if at.blob is not None:
+        return blobs.stored_bytes(at.blob)
+    if at.parts:
+        return sum(part.size_bytes for part in at.parts)  # Each is a body, and checked as one.
+    return len(view.get(body_log(sha256), Kind.BODY, ONLY) or b"")
 
 
 def _unchecked(
@@ -206,15 +216,22 @@ def _unchecked(
             raise _lost(sha256, "its bytes are missing")
         yield row[start:stop]
         return
+    needed: list[tuple[Part, At, int, int]] = []
     begin = 0
     for part in at.parts:
         first, last = max(start - begin, 0), min(stop - begin, part.size_bytes)
         if first < last:
             inner = where(view, part.sha256)
-            if inner is None or inner.parts:
+            if (
+                inner is None
+                or inner.parts
+                or _stored_bytes(view, blobs, part.sha256, inner) < last
+            ):
                 raise _lost(sha256, f"its part {part.sha256[:12]} is missing")
-            yield from _unchecked(view, blobs, part.sha256, inner, first, last, chunk_bytes)
+            needed.append((part, inner, first, last))
         begin += part.size_bytes
+    for part, inner, first, last in needed:
+        yield from _unchecked(view, blobs, part.sha256, inner, first, last, chunk_bytes)
 
 
 def _row_checked(body: bytes, sha256: str) -> bytes:
@@ -257,13 +274,17 @@ def release(stores: Stores, holds: list[tuple[str, str]]) -> tuple[int, int]:
 def free(stores: Stores, sha256: str) -> int | None:
     """Free a body that nothing holds; its size, or None if it is held or in use.
 
+    A body whose place cannot be read is left to `verify`.
+
     Whose write comes too late looks again. The head may have been moved by a push, which holds the
     body, or by another who frees it or a leftover of it, and who then leaves the rest to us.
     """
     log = body_log(sha256)
     for _ in range(RETRIES_MAX):
         head = stores.ledger.last(log)
-        at = where(stores.ledger, sha256)
+        at = None
+        with suppress(Broken):
+            at = where(stores.ledger, sha256)
         if at is None or _is_held(stores, log):
             return None
         with suppress(Stale):

@@ -45,7 +45,16 @@ class Blobs(Protocol):
         """Yield the bytes start:stop in chunks.
 
         Raises:
-            Broken: the blob is missing or too short.
+            Broken: the blob is missing or too short. Known before the first chunk, as far as the
+                engine can tell without reading all of it.
+        """
+        ...
+
+    def stored_bytes(self, name: str) -> int:
+        """Count the bytes that are stored of a blob.
+
+        Raises:
+            Broken: the blob is missing.
         """
         ...
 

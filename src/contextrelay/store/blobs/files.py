@@ -61,6 +61,8 @@ class FileBlobs:
         except OSError as error:
             raise _unreadable(path, error) from error
         try:
+            if (size_bytes := os.fstat(handle).st_size) < stop:
+                raise _unreadable(path, f"it ends at byte {size_bytes}, not {stop}")
             while start < stop:
                 chunk = os.pread(handle, min(chunk_bytes, stop - start), start)
                 if not chunk:
@@ -71,6 +73,13 @@ class FileBlobs:
             raise _unreadable(path, error) from error
         finally:
             os.close(handle)
+
+    def stored_bytes(self, name: str) -> int:
+        path = self.path(name)
+        try:
+            return os.stat(path, follow_symlinks=False).st_size
+        except OSError as error:
+            raise _unreadable(path, error) from error
 
     def delete(self, name: str) -> None:
         with self.deleting() as may_delete:

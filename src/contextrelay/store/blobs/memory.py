@@ -42,6 +42,13 @@ class MemoryBlobs:
         for at in range(start, stop, chunk_bytes):
             yield body[at : min(at + chunk_bytes, stop)]
 
+    def stored_bytes(self, name: str) -> int:
+        with self._lock:
+            body, _ = self._blobs.get(name, (None, 0))
+        if body is None:
+            raise Broken(f"blob {name} is missing")
+        return len(body)
+
     def delete(self, name: str) -> None:
         with self.deleting() as may_delete:
             if may_delete:

@@ -121,6 +121,14 @@ class ObjectBlobs:
             except FileNotFoundError as error:
                 raise Broken(f"blob {name} went away while it was read") from error
 
+    def stored_bytes(self, name: str) -> int:
+        try:
+            found: Any = self._guard(lambda: obstore.head(self._store, f"blobs/{name}"))
+        except FileNotFoundError:
+            draft, _ = self._find_large(name)
+            return sum(each["size"] for each in self._listed(f"parts/{draft}"))
+        return found["size"]
+
     def delete(self, name: str) -> None:
         with self._keeper.deleting() as may_delete:
             if not may_delete:

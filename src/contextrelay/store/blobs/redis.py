@@ -122,19 +122,26 @@ class RedisBlobs:
     def read(
         self, name: str, start: int, stop: int, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
-        pointer = self._client.ask("GET", self._pointer(name))
-        if pointer is None:
-            raise Broken(f"blob {name} is missing")
-        identity, size_bytes = _parsed(pointer)
+        body, size_bytes = self._find(name)
         if size_bytes < stop:
             raise Broken(f"blob {name} is too short: {size_bytes} bytes")
-        body = self.body_keys(identity)[0]
         for at in range(start, stop, chunk_bytes):
             end = min(at + chunk_bytes, stop)
             chunk: bytes = self._client.ask("GETRANGE", body, at, end - 1)
             if len(chunk) != end - at:
                 raise Broken(f"blob {name} went away while it was read")
             yield chunk
+
+    def stored_bytes(self, name: str) -> int:
+        return self._find(name)[1]
+
+    def _find(self, name: str) -> tuple[str, int]:
+        """The key of a blob's bytes, and how many there are."""
+        pointer = self._client.ask("GET", self._pointer(name))
+        if pointer is None:
+            raise Broken(f"blob {name} is missing")
+        body = self.body_keys(_parsed(pointer)[0])[0]
+        return body, int(self._client.ask("STRLEN", body))
 
     def delete(self, name: str) -> None:
         pointer: bytes | None = self._client.ask("GET", self._pointer(name))

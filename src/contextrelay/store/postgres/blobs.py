@@ -1,11 +1,14 @@
 """Blobs in PostgreSQL: an entry for each body, and its bytes in pieces.
 
-Rule: a body without a name is a draft. Pieces are written at their offsets, so that one may be sent
-twice; they need not be on disk before the name is, which is written after them.
+Rule: a body without a name is a draft. A piece is written at its offset, so it may be sent twice,
+and its commit does not wait for the disk: a crash may lose pieces of a draft. So KEEP, whose commit
+syncs all that it has read, names a draft only if it has all its bytes. The id of a draft is random:
+a sequence may give the same number again after a crash or a fail-over, and two drafts would mix.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 
@@ -16,7 +19,8 @@ from contextrelay.store.postgres.client import Client
 
 BATCH = 1_000
 
-BEGIN = "INSERT INTO {store}.body (written_ms) VALUES ({store}.now_ms()) RETURNING id"
+BEGIN = """INSERT INTO {store}.body (id, written_ms) OVERRIDING SYSTEM VALUE
+           VALUES (%b, {store}.now_ms()) ON CONFLICT (id) DO NOTHING"""
 WRITE = """WITH lazy AS (SELECT set_config('synchronous_commit', 'off', true)),
            draft AS (UPDATE {store}.body SET written_ms = {store}.now_ms() FROM lazy
                      WHERE id = %b AND name IS NULL RETURNING id)
@@ -24,10 +28,15 @@ WRITE = """WITH lazy AS (SELECT set_config('synchronous_commit', 'off', true)),
            ON CONFLICT (body, start) DO UPDATE SET bytes = excluded.bytes RETURNING body"""
 KEEP = """UPDATE {store}.body SET name = %b, size_bytes = %b, written_ms = {store}.now_ms()
           WHERE id = %b AND (name IS NULL OR name = %b) AND {store}.be_durable()
+              AND %b = (SELECT coalesce(sum(octet_length(bytes)), 0) FROM {store}.piece
+                        WHERE body = %b)
               AND NOT EXISTS (SELECT FROM {store}.body WHERE name = %b AND id <> %b)
           RETURNING id"""
 DISCARD = "DELETE FROM {store}.body WHERE id = %b AND name IS NULL"
-FIND = "SELECT id, size_bytes FROM {store}.body WHERE name = %b"
+FIND = """SELECT id, size_bytes,
+              (SELECT coalesce(sum(octet_length(bytes)), 0)::bigint FROM {store}.piece
+               WHERE piece.body = found.id)
+          FROM {store}.body AS found WHERE name = %b"""
 PIECE = """SELECT substring(bytes FROM (%b - start + 1)::int FOR %b::int) FROM {store}.piece
            WHERE body = %b AND start = %b"""
 # No lock is taken where the first finds nothing: there is nothing to delete.
@@ -62,10 +71,9 @@ class PostgresBlobs:
     def read(
         self, name: str, start: int, stop: int, chunk_bytes: int = CHUNK_BYTES
     ) -> Iterator[bytes]:
-        found = self._client.ask(FIND, (name,))
-        if not found:
-            raise Broken(f"blob {name} is missing")
-        identity, size_bytes = found[0]
+        identity, size_bytes, stored_bytes = self._find(name)
+        if stored_bytes != size_bytes:
+            raise Broken(f"blob {name} has {stored_bytes} of its {size_bytes} bytes")
         if size_bytes < stop:
             raise Broken(f"blob {name} is too short: {size_bytes} bytes")
         while start < stop:
@@ -76,6 +84,15 @@ class PostgresBlobs:
                 raise Broken(f"blob {name} went away while it was read")
             yield found[0][0]
             start += length
+
+    def stored_bytes(self, name: str) -> int:
+        return self._find(name)[2]
+
+    def _find(self, name: str) -> tuple[int, int, int]:
+        found = self._client.ask(FIND, (name,))
+        if not found:
+            raise Broken(f"blob {name} is missing")
+        return found[0]
 
     def delete(self, name: str) -> None:
         self._client.ask(DELETE, (name,))
@@ -114,7 +131,8 @@ class PostgresBlobs:
 class _PostgresDraft:
     def __init__(self, client: Client) -> None:
         self.kept = False
-        self.id: int = client.ask(BEGIN)[0][0]
+        self.id = int.from_bytes(os.urandom(8)) >> 1  # A positive bigint.
+        client.ask(BEGIN, (self.id,))
         self._client = client
         self._size_bytes = 0
         self._waiting = bytearray()
@@ -127,19 +145,20 @@ class _PostgresDraft:
 
     def keep(self, name: str) -> None:
         self._send(len(self._waiting))
-        values = (name, self._size_bytes, self.id, name, name, self.id)
+        size_bytes = self._size_bytes
+        values = (name, size_bytes, self.id, name, size_bytes, self.id, name, self.id)
         self.kept = bool(self._client.ask(KEEP, values))
-        # Who was cut off after this brings the same body again: then that stays, this goes.
+        # After a lost reply the same body is sent again: the first blob stays, this draft goes.
         if not self.kept and not self._client.ask(FIND, (name,)):
-            raise _tidied_away()
+            raise _lost_draft()
 
     def _send(self, size_bytes: int) -> None:
         piece = bytes(self._waiting[:size_bytes])
         if piece and not self._client.ask(WRITE, (self.id, self._size_bytes, piece)):
-            raise _tidied_away()
+            raise _lost_draft()
         self._size_bytes += len(piece)
         del self._waiting[:size_bytes]
 
 
-def _tidied_away() -> Unavailable:
-    return Unavailable("the draft was tidied away before it was kept", "push again")
+def _lost_draft() -> Unavailable:
+    return Unavailable("the body was lost while it was written: a crash or a sweep", "push again")

@@ -209,24 +209,26 @@ async def _send_body(
     headers: Headers,
     size_bytes: int,
 ) -> None:
-    """Send a body of so many bytes in a form: at once where it is small, else as it is read."""
+    """Send a body of so many bytes in a form: at once where it is small, else as it is read.
+
+    Its first chunk is read before the status is sent: a missing body is an error, not a broken 200.
+    """
     parts = chunks(exchange, stream, size_bytes)
+    is_head, is_packed = exchange.method == "HEAD", PACKED in headers
+    if not is_head:
+        parts = await begun(parts)
     if form.parts is not None:
         parts = form.parts(stream.value, parts)
-    is_head, is_packed = exchange.method == "HEAD", PACKED in headers
     if is_packed:
         parts = gzipped(parts)
-    elif form.parts is None:
-        headers = [(b"content-length", b"%d" % size_bytes), *headers]
     elif size_bytes <= INLINE_BODY_BYTES_MAX:
         body = b"".join([part async for part in parts])
         await exchange.start(status, [(b"content-length", b"%d" % len(body)), *headers])
         await exchange.send(b"" if is_head else body, more=False)
         return
+    elif form.parts is None:
+        headers = [(b"content-length", b"%d" % size_bytes), *headers]
     await exchange.start(status, headers)
-    if not is_head and not is_packed and size_bytes <= INLINE_BODY_BYTES_MAX:
-        await exchange.send(await whole(exchange, stream), more=False)
-        return
     if not is_head:
         async for part in parts:
             await exchange.send(part)
@@ -252,13 +254,16 @@ async def chunks(exchange: Exchange, stream: Stream[Any], size_bytes: int) -> As
             yield chunk
 
 
-async def send_chunks(exchange: Exchange, stream: Stream[Any], before: bytes = b"") -> None:
-    """Send a body chunk by chunk, and what comes before it."""
-    if before:
-        await exchange.send(before)
-    async for chunk in exchange.door.relay.chunks(stream, SEND_CHUNK_BYTES):
-        await exchange.send(chunk)
-    await exchange.send(b"", more=False)
+async def begun(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Return the same parts, the first of which was read."""
+    first = await anext(parts, b"")
+
+    async def all_parts() -> AsyncIterator[bytes]:
+        yield first
+        async for part in parts:
+            yield part
+
+    return all_parts()
 
 
 def wants_gzip(exchange: Exchange, headers: Headers, size_bytes: int) -> bool:

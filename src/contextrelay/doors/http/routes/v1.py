@@ -9,7 +9,7 @@ from msgspec.json import encode
 
 from contextrelay.client.transport.local import in_thread
 from contextrelay.doors.http.metrics import PUSHES, SIGNALS, Metrics
-from contextrelay.doors.http.routes.send_artifact import FRAMED_FORM, send_artifact, send_chunks
+from contextrelay.doors.http.routes.send_artifact import FRAMED_FORM, begun, send_artifact
 from contextrelay.doors.http.server.request import Exchange
 from contextrelay.doors.http.server.request_body import Upload
 from contextrelay.doors.http.server.router import Handler
@@ -20,6 +20,7 @@ from contextrelay.limits import (
     ASKED_BYTES_MAX,
     INLINE_BODY_BYTES_MAX,
     JSON_BODY_BYTES_MAX,
+    SEND_CHUNK_BYTES,
 )
 from contextrelay.wire.routes import FRAMED, FROM_HEADER, Route, read, route_of
 from contextrelay.wire.verbs import (
@@ -179,9 +180,13 @@ async def _reply(exchange: Exchange, route: Route, reply: Any) -> None:
     stream = cast("Stream[Any]", reply)
     framed = exchange.accepts(FRAMED)
     media_type = FRAMED if framed else route.media_type
-    before = encode(stream.value) + b"\n" if framed else b""
+    parts = await begun(exchange.door.relay.chunks(stream, SEND_CHUNK_BYTES))
     await exchange.start(route.status, [(b"content-type", media_type.encode())])
-    await send_chunks(exchange, stream, before)
+    if framed:
+        await exchange.send(encode(stream.value) + b"\n")
+    async for part in parts:
+        await exchange.send(part)
+    await exchange.send(b"", more=False)
 
 
 async def _pull(exchange: Exchange) -> None:
