@@ -7,8 +7,9 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from contextrelay.core.registry import ANSWERS
+from contextrelay.core.schema import UNREADABLE
 from contextrelay.core.stores import Stores
-from contextrelay.errors import RelayError
+from contextrelay.errors import Broken, RelayError
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import Body, Push, Verb
 
@@ -22,10 +23,16 @@ def answer(stores: Stores, verb: Verb[Reply], body: Body = b"", key: str = "") -
     caller may ask it is decided in core/access/callers.py.
     """
     kind: type[Verb[Any]] = type(verb)
-    if stores.ledger.may_lose and not kind.traits.slow:
-        with stores.ledger.bounded():
-            return _answer(stores, kind, verb, body, key)
-    return _answer(stores, kind, verb, body, key)
+    try:
+        if stores.ledger.may_lose and not kind.traits.slow:
+            with stores.ledger.bounded():
+                return _answer(stores, kind, verb, body, key)
+        return _answer(stores, kind, verb, body, key)
+    except UNREADABLE as error:
+        # What is read here was stored: requests are decoded before.
+        raise Broken(
+            f"a stored record cannot be read: {error}", "see what is damaged with: relay verify"
+        ) from error
 
 
 def _answer(

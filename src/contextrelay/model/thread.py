@@ -72,6 +72,8 @@ class ThreadView(Struct, frozen=True, kw_only=True):
     """How often capabilities were invoked in it, cached results included."""
     kind: ThreadKind | None = None
     """None for a thread that somebody works on; else what it is the record of."""
+    problem: str | None = None
+    """Why the thread cannot be read; None if it can. The counts are then not known."""
 
 
 class ThreadListing(Struct, frozen=True, kw_only=True):

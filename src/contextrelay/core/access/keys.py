@@ -12,14 +12,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterator
+from contextlib import suppress
 
-from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.core.access.quotas import PUSHED
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import KEYS, Kind, first_page, key_counters, key_log, walk_logs
+from contextrelay.core.schema import (
+    KEYS,
+    UNREADABLE,
+    Kind,
+    first_page,
+    key_counters,
+    key_log,
+    walk_logs,
+)
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Forbidden, Invalid, NotFound
 from contextrelay.limits import KEY_FORGOTTEN_S
@@ -122,10 +130,17 @@ def key_in(row: bytes, token: str) -> Key | None:
     return kept.key if hmac.compare_digest(hashed(token), kept.sha256) else None
 
 
+def check_key(ledger: Reads, log: str) -> None:
+    """Raise Broken if the key in a log cannot be read."""
+    row = ledger.get(log, Kind.KEY, ONLY)
+    if row is not None:
+        _kept(row)
+
+
 def _kept(row: bytes) -> KeptKey:
     try:
         return _decoder.decode(row)
-    except (DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise Broken(f"a key cannot be read: {error}", "make another: relay keys new") from error
 
 
@@ -138,10 +153,15 @@ def good_key(stores: Stores, key: Key) -> Key | None:
 
 def every_key(stores: Stores, after: str = "") -> Iterator[Key]:
     """All keys by id, good or not, from behind one."""
+    for row in _rows(stores, after):
+        yield _kept(row).key
+
+
+def _rows(stores: Stores, after: str) -> Iterator[bytes]:
     for log in walk_logs(stores.ledger, KEYS, key_log(after)):
         row = stores.ledger.get(log, Kind.KEY, ONLY)
         if row is not None:
-            yield _kept(row).key
+            yield row
 
 
 def has_admin(stores: Stores) -> bool:
@@ -159,9 +179,16 @@ def has_any(stores: Stores) -> bool:
 
 @answers(ListKeys)
 def list_keys(stores: Stores, verb: ListKeys, body: Body) -> KeyListing:
-    every = every_key(stores.root, verb.after)
+    every = _readable(stores.root, verb.after)
     keys, after = first_page(((key.id, key) for key in every if _is_known(stores, key)), verb.limit)
     return KeyListing(keys=keys, next=after)
+
+
+def _readable(stores: Stores, after: str) -> Iterator[Key]:
+    """Every key that is not damaged: one that is must not keep others from being revoked."""
+    for row in _rows(stores, after):
+        with suppress(Broken):
+            yield _kept(row).key
 
 
 def _found(stores: Stores, key_id: str) -> KeptKey:

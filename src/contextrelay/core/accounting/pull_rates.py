@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 from msgspec.json import Decoder, encode
 
 from contextrelay.core.artifacts.records import find_readable
-from contextrelay.core.schema import Kind, artifact_log, pull_counters
+from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, pull_counters
 from contextrelay.core.stores import Stores
 from contextrelay.limits import PULL_MARKS_MAX, SPENDING_REFS_MAX
 from contextrelay.logic.packing.inline_or_ref import Pulls, size_class
@@ -145,5 +145,5 @@ def _shown(ledger: Reads, ref: str) -> _Shown | None:
     row = ledger.get(artifact_log(ref), Kind.SHOWN, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
-    except DecodeError:
+    except UNREADABLE:
         return None  # It is a count; the next writing corrects it.

@@ -15,7 +15,7 @@ from contextrelay.core.accounting.savings_breakdown import by_day, by_name
 from contextrelay.core.accounting.usage import spending_of
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import Weights, weight
-from contextrelay.core.artifacts.records import find, is_over
+from contextrelay.core.artifacts.records import find_readable, is_over
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import savings_counters
 from contextrelay.core.stores import Stores
@@ -110,7 +110,7 @@ def _weights(stores: Stores, thread: str | None) -> tuple[Weights, bool]:
     total, now_ms, looked_at = Weights(), stores.now_ms(), 0
     for entry in islice(entries(stores.ledger), STATS_ARTIFACTS_MAX + 1):
         looked_at += 1
-        artifact = find(stores.ledger, entry.ref)
+        artifact = find_readable(stores.ledger, entry.ref)
         if artifact is not None and not is_over(artifact, now_ms):
             total = total.plus(weight(artifact))
     return total, looked_at > STATS_ARTIFACTS_MAX

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
@@ -29,7 +29,7 @@ from contextrelay.core.accounting.pull_rates import Marks
 from contextrelay.core.accounting.savings_breakdown import Shares
 from contextrelay.core.artifacts.bodies import looked_key
 from contextrelay.core.artifacts.records import find_readable
-from contextrelay.core.schema import Kind, artifact_log, body_log, savings_counters
+from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, body_log, savings_counters
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError
 from contextrelay.limits import SPENDING_EVERY_S, SPENDING_REFS_MAX, SPENDING_THREADS_MAX
@@ -256,7 +256,7 @@ class Spending:
         if before is None:
             counted[f"whole_{basis}"] += tokens
         elif basis == "measured":
-            counted["whole_estimated"] -= int(before)
+            counted["whole_estimated"] -= int(before) if before.isdigit() else 0
             counted["whole_measured"] += tokens
         else:
             return None
@@ -278,7 +278,7 @@ class Spending:
         key = looked_key(self._stores, artifact)
         row = self._stores.ledger.get(body_log(artifact.sha256), Kind.LOOKED, key)
         if row is not None:
-            with suppress(DecodeError):
+            with suppress(*UNREADABLE):
                 whole = _looked.decode(row).whole
                 return whole.tokens, whole.basis
         if not artifact.preview.truncated:

@@ -13,8 +13,9 @@ from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.artifacts.lifetime import pin
 from contextrelay.core.artifacts.records import find, is_over
-from contextrelay.core.schema import Kind, artifact_log, thread_log, walk_rows
+from contextrelay.core.schema import UNREADABLE, Kind, artifact_log, thread_log, walk_rows
 from contextrelay.core.stores import Stores
+from contextrelay.errors import Broken
 from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.store.ledger import ONLY, Reads, Row, Write
 from contextrelay.wire.verbs import Pin
@@ -101,7 +102,14 @@ def listed(ledger: Reads, thread: str) -> Iterator[str]:
 def held(ledger: Reads, thread: str) -> Iterator[tuple[str, Weights]]:
     """The artifacts that a thread holds, by ref."""
     for row in walk_rows(ledger, thread_log(thread), Kind.ARTIFACT):
-        yield row.key, _decoder.decode(row.body or b"")
+        try:
+            weights = _decoder.decode(row.body or b"")
+        except UNREADABLE as error:
+            raise Broken(
+                f"what thread {thread} holds of {row.key} cannot be read: {error}",
+                "see what is damaged with: relay verify",
+            ) from error
+        yield row.key, weights
 
 
 def unexpired(ledger: Reads, refs: Iterable[str], now_ms: int) -> list[Artifact]:

@@ -15,7 +15,6 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.artifacts.catalog import Entry, entries
@@ -23,6 +22,7 @@ from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
     ARTIFACTS,
     LAST_USED,
+    UNREADABLE,
     Kind,
     artifact_log,
     known_refs,
@@ -133,7 +133,7 @@ def read(decoder: Decoder[Described], row: bytes, ref: str) -> Described:
     """
     try:
         return decoder.decode(row)
-    except (DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise Broken(
             f"the description of {ref} cannot be read: {error}",
             "see what is damaged with: relay verify",
@@ -225,7 +225,7 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
             break
         if row.kind == Kind.ARTIFACT and log.startswith(own):
             # As the caller sees it, who may not see every one.
-            artifact = find(stores.ledger, log.removeprefix(own))
+            artifact = find_readable(stores.ledger, log.removeprefix(own))
             if artifact is None or is_exchange(artifact) or is_over(artifact, now_ms):
                 continue
             if in_ms(artifact.created_at) >= since and _matches(stores, artifact, verb):
@@ -235,7 +235,7 @@ def _expiring(stores: Stores, verb: List, within_s: int) -> list[Artifact]:
 
 def _listed(stores: Stores, entry: Entry) -> Artifact | None:
     """The artifact of an index entry, if it is there, and to be listed."""
-    artifact = find(stores.ledger, entry.ref)
+    artifact = find_readable(stores.ledger, entry.ref)
     if artifact is None or is_exchange(artifact) or is_over(artifact, stores.now_ms()):
         return None
     # Else an earlier try of the same push, which did not get that far.
@@ -291,7 +291,7 @@ def place_key(stores: Stores, place: str) -> str:
 def find_by_prefix(stores: Stores, verb: Find, body: Body) -> list[Artifact]:
     now_ms = stores.now_ms()
     logs = walk_logs(stores.ledger, artifact_log(verb.prefix), limit=FIND_ITEMS_MAX)
-    every = (find(stores.ledger, log.removeprefix(ARTIFACTS)) for log in logs)
+    every = (find_readable(stores.ledger, log.removeprefix(ARTIFACTS)) for log in logs)
     found = (artifact for artifact in every if artifact and not is_over(artifact, now_ms))
     return list(islice(found, FIND_ITEMS_MAX))
 

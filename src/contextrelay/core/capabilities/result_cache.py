@@ -11,11 +11,11 @@ import hashlib
 from contextlib import suppress
 from typing import Any
 
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 from msgspec.json import Decoder, Encoder
 
 from contextrelay.core.artifacts import records
-from contextrelay.core.schema import CACHE_HITS, RESULTS, Kind, log_pages, result_log
+from contextrelay.core.schema import CACHE_HITS, RESULTS, UNREADABLE, Kind, log_pages, result_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full
 from contextrelay.model.artifact import Artifact
@@ -106,5 +106,5 @@ def _read(stores: Stores, log: str) -> Entry | None:
     row = stores.ledger.get(log, Kind.RESULT, ONLY)
     try:
         return None if row is None else _decoder.decode(row)
-    except DecodeError:
+    except UNREADABLE:
         return None  # A cache may lose an entry.

@@ -12,13 +12,12 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 
-from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.core.idempotency import answered_before, once_rows, step
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import CHANNELS, Kind, channel_log, first_page, walk_logs
+from contextrelay.core.schema import CHANNELS, UNREADABLE, Kind, channel_log, first_page, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, Invalid, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
@@ -272,7 +271,7 @@ def decoded(fact: Fact, channel: str) -> SentSignal:
     """
     try:
         return _decoder.decode(fact.body)
-    except (DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise Broken(
             f"signal {fact.seq} of channel {channel!r} cannot be read: {error}",
             f"go on after {fact.seq}; see what else is damaged with: relay verify",
@@ -298,5 +297,7 @@ def _view(ledger: Reads, log: str) -> ChannelView | None:
         return None
     name = log.removeprefix(CHANNELS)
     newest = ledger.read(log, head - 1, 1)
-    last_at = moment(decoded(newest[0], name).ts) if newest else None
+    last_at = None
+    with suppress(Broken):  # verify reports a signal that is damaged.
+        last_at = moment(decoded(newest[0], name).ts) if newest else None
     return ChannelView(name=name, head=head, last_at=last_at)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
@@ -20,7 +19,7 @@ from contextrelay.core.artifacts.bodies import looked_key, read_body
 from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import look_by_lines, look_within_bounds
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import Kind, body_log
+from contextrelay.core.schema import UNREADABLE, Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, Sealed, Unavailable
 from contextrelay.limits import LOOK_INLINE_BYTES_MAX, OUTLINE_TOKENS_DEFAULT
@@ -119,7 +118,7 @@ def _look(
     row = stores.ledger.get(log, Kind.LOOKED, key)
     known = None
     if row is not None:
-        with suppress(DecodeError):
+        with suppress(*UNREADABLE):
             read_row = _decoder.decode(row)
             known = read_row if read_row.drawn_by == DRAWN_BY else None
     if known is not None and outline_tokens is None and digest_tokens is None:
@@ -153,6 +152,6 @@ def _look(
 def known_tokens(stores: Stores, artifact: Artifact) -> TokenCount | None:
     """How many tokens a body takes, if it was looked into before."""
     row = stores.ledger.get(body_log(artifact.sha256), Kind.LOOKED, looked_key(stores, artifact))
-    with suppress(DecodeError):
+    with suppress(*UNREADABLE):
         return None if row is None else _decoder.decode(row).whole
     return None

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 
-from msgspec import DecodeError
 from msgspec.msgpack import Decoder, encode
 from msgspec.structs import replace
 
@@ -16,7 +15,7 @@ from contextrelay.core.artifacts.pull import pull
 from contextrelay.core.inspect.bounded import compare_within_bounds, take_within_bounds
 from contextrelay.core.inspect.outline import known_tokens, refuse_sealed
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import Kind, body_log
+from contextrelay.core.schema import UNREADABLE, Kind, body_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Full, Refused, TooLarge, Unavailable
 from contextrelay.limits import DIFF_S_MAX, ROW_BODY_BYTES_MAX
@@ -95,7 +94,7 @@ def marks_of(stores: Stores, artifact: Artifact) -> Marks:
     log = body_log(artifact.sha256)
     row = stores.ledger.get(log, Kind.LINES, ONLY)
     if row is not None:
-        with suppress(DecodeError):
+        with suppress(*UNREADABLE):
             return _marks.decode(row)
     # Read before the body: where it is freed meanwhile, nothing is written.
     head = stores.ledger.last(log)

@@ -17,7 +17,7 @@ from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import Entry, entries_before, trim_added, unindex_write
 from contextrelay.core.artifacts.holds import is_put
 from contextrelay.core.artifacts.lifetime import bury, settle
-from contextrelay.core.artifacts.records import find, find_tombstone, is_over
+from contextrelay.core.artifacts.records import find, find_readable, find_tombstone, is_over
 from contextrelay.core.capabilities import result_cache
 from contextrelay.core.channels.retention import apply_retention
 from contextrelay.core.packing.sessions import forget_ended
@@ -28,6 +28,7 @@ from contextrelay.core.schema import (
     CHANNELS,
     SWEEP,
     THREADS,
+    UNREADABLE,
     Kind,
     artifact_log,
     split_log,
@@ -37,6 +38,7 @@ from contextrelay.core.schema import (
     walk_rows,
 )
 from contextrelay.core.stores import Stores, commit_each, with_reserve
+from contextrelay.errors import Broken
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Tombstone, in_ms
 from contextrelay.model.reports import SweepReport
@@ -67,10 +69,13 @@ def _due(stores: Stores, items_max: int) -> SweepReport:
     """Work through the due list, a page at a time."""
     report = SweepReport()
     left = items_max
+    page: list[tuple[str, Row]] = []
     while left > 0:
-        page = stores.ledger.due(stores.now_ms(), min(PAGE_ROWS_MAX, left))
+        before, page = page, stores.ledger.due(stores.now_ms(), min(PAGE_ROWS_MAX, left))
         if not page:
             return report
+        if page == before:
+            break  # What is left is damaged: verify reports it.
         left -= len(page)
         by_tenant: dict[str | None, list[tuple[str, Row]]] = {}
         for log, row in page:
@@ -87,11 +92,12 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
         kind: [log.removeprefix(ARTIFACTS) for log, row in page if row.kind == kind]
         for kind in (Kind.ARTIFACT, Kind.TOMBSTONE)
     }
-    artifacts = [each for ref in refs[Kind.ARTIFACT] if (each := find(stores.ledger, ref))]
+    artifacts = [each for ref in refs[Kind.ARTIFACT] if (each := find_readable(stores.ledger, ref))]
     freed = bury(stores, [each for each in artifacts if is_over(each, now_ms)], "expired")
-    tombstones = [
-        each for ref in refs[Kind.TOMBSTONE] if (each := find_tombstone(stores.ledger, ref))
-    ]
+    tombstones: list[Tombstone] = []
+    for ref in refs[Kind.TOMBSTONE]:
+        with suppress(Broken):
+            tombstones += [each] if (each := find_tombstone(stores.ledger, ref)) else []
     unsettled = [tombstone for tombstone in tombstones if not tombstone.is_released]
     bodies_freed, bytes_freed = settle(stores, unsettled)
     # Not `is_released` alone: another removal may have settled its own since it was due.
@@ -103,26 +109,8 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     for tombstone in old:
         _forget(stores, tombstone)
     for log, row in page:
-        if row.kind == Kind.FREED:
-            bodies.forget(stores, log)
-        elif row.kind == Kind.RESULT:
-            result_cache.forget(stores, log)
-        elif row.kind in (Kind.CLOSED, Kind.ASKED, Kind.KEY, Kind.BUCKET):
-            _drop(stores, log)
-        elif row.kind == Kind.ONCE:
-            stores.ledger.commit(Write(log, rows=(Row(Kind.ONCE, row.key, None),)))
-        elif row.kind == Kind.SESSION:
-            forget_ended(stores.ledger, log, now_ms)
-        elif row.kind == Kind.GONE:
-            from contextrelay.core.threads.threads import (
-                settle_gone,  # Seldom: it brings a lot along.
-            )
-
-            settle_gone(stores, log.removeprefix(THREADS))
-        elif row.kind == Kind.ENDED:
-            from contextrelay.core.threads.threads import remove_ended
-
-            remove_ended(stores, log.removeprefix(THREADS))
+        with suppress(Broken, *UNREADABLE, ValueError):  # A damaged one must not end the sweep.
+            _end(stores, log, row, now_ms)
     faded = _apply_retention(stores, page)
     return _plus(
         report,
@@ -134,12 +122,40 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     )
 
 
+def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
+    """Do what a due row asks for, where that concerns its own log alone."""
+    if row.kind == Kind.FREED:
+        bodies.forget(stores, log)
+    elif row.kind == Kind.RESULT:
+        result_cache.forget(stores, log)
+    elif row.kind in (Kind.CLOSED, Kind.ASKED, Kind.KEY, Kind.BUCKET):
+        _drop(stores, log)
+    elif row.kind == Kind.ONCE:
+        stores.ledger.commit(Write(log, rows=(Row(Kind.ONCE, row.key, None),)))
+    elif row.kind == Kind.SESSION:
+        forget_ended(stores.ledger, log, now_ms)
+    elif row.kind == Kind.GONE:
+        from contextrelay.core.threads.threads import (
+            settle_gone,  # Seldom: it brings a lot along.
+        )
+
+        settle_gone(stores, log.removeprefix(THREADS))
+    elif row.kind == Kind.ENDED:
+        from contextrelay.core.threads.threads import remove_ended
+
+        remove_ended(stores, log.removeprefix(THREADS))
+
+
 def _apply_retention(stores: Stores, page: list[tuple[str, Row]]) -> int:
     """See to the rows of channels; how many signals a crash had kept back."""
     found = [(log, row) for log, row in page if log.startswith(CHANNELS)]
     if not found:
         return 0
-    return sum(apply_retention(stores, log, row) for log, row in found)
+    mended = 0
+    for log, row in found:
+        with suppress(Broken, ValueError):
+            mended += apply_retention(stores, log, row)
+    return mended
 
 
 def _forget(stores: Stores, tombstone: Tombstone) -> None:
@@ -176,7 +192,10 @@ def _unfinished(stores: Stores, is_deep: bool) -> int:
     seen = mended = 0
     for page in _pages(entries_before(stores.ledger, until_ms), checked_ms):
         seen += len(page)
-        dead = [entry for entry in page if _is_abandoned(stores, entry)]
+        dead: list[Entry] = []
+        for entry in page:
+            with suppress(Broken):
+                dead += [entry] if _is_abandoned(stores, entry) else []
         unheld = [entry for entry in dead if not _is_body_of(stores, entry)]
         bodies.release(stores, [(entry.sha256, entry.ref) for entry in unheld])
         stores.ledger.commit(*(unindex_write(entry.ref, entry.created_ms) for entry in dead))
@@ -234,17 +253,17 @@ def _leftovers(stores: Stores, report: SweepReport) -> SweepReport:
     before_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
     drafts = stores.blobs.tidy(before_ms)
     for log in walk_logs(stores.ledger, BODIES):
-        bodies.release_leftovers(stores, log.removeprefix(BODIES))
+        with suppress(Broken):
+            bodies.release_leftovers(stores, log.removeprefix(BODIES))
     freed = [
         size_bytes
         for log in walk_logs(stores.ledger, BODIES)
         if (size_bytes := bodies.free(stores, log.removeprefix(BODIES))) is not None
     ]
-    freed += [
-        blob.size_bytes
-        for blob in stores.blobs.walk()
-        if blob.written_ms < before_ms and bodies.free_leftover(stores, blob.name)
-    ]
+    for blob in stores.blobs.walk():
+        with suppress(Broken):
+            is_free = blob.written_ms < before_ms and bodies.free_leftover(stores, blob.name)
+            freed += [blob.size_bytes] if is_free else []
     return _plus(
         report, mended=drafts + len(freed), freed_bodies=len(freed), freed_bytes=sum(freed)
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from msgspec import DecodeError, convert
+from msgspec import convert
 
+from contextrelay.core.access.keys import check_key
 from contextrelay.core.access.tenants import views
 from contextrelay.core.artifacts import bodies
 from contextrelay.core.artifacts.catalog import entries, is_indexed
@@ -23,8 +25,10 @@ from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,
     CHANNELS,
+    KEYS,
     RESTORE,
     THREADS,
+    UNREADABLE,
     Kind,
     artifact_log,
     fact_pages,
@@ -62,6 +66,16 @@ class _Findings:
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(what=what, ref=ref, next_step=next_step))
 
+    @contextmanager
+    def of(self, ref: str) -> Generator[None]:
+        """Report what cannot be read of one item, and let the check of the others go on."""
+        try:
+            yield
+        except Broken as error:
+            self.add(error.message, ref)
+        except (*UNREADABLE, ValueError) as error:
+            self.add(f"a record of it cannot be read: {error}", ref)
+
 
 @answers(Verify)
 def verify(stores: Stores, verb: Verify, body: Body) -> VerifyReport:
@@ -81,7 +95,11 @@ def check_store(stores: Stores) -> VerifyReport:
     try:
         with stores.ledger.still() as view, stores.blobs.hold():
             for log in walk_logs(view, BODIES):
-                _check_body(stores, view, log.removeprefix(BODIES), findings)
+                with findings.of(f"body {log.removeprefix(BODIES)[:12]}"):
+                    _check_body(stores, view, log.removeprefix(BODIES), findings)
+            for log in walk_logs(view, KEYS):
+                with findings.of(log):
+                    check_key(view, log)
             for _, space in views(view):
                 _check_space(space, findings)
     except Broken as error:
@@ -92,11 +110,14 @@ def check_store(stores: Stores) -> VerifyReport:
 def _check_space(view: Reads, findings: _Findings) -> None:
     """Check what is one tenant's, or the store's own."""
     for log in walk_logs(view, ARTIFACTS):
-        _check_artifact(view, log.removeprefix(ARTIFACTS), findings)
+        with findings.of(ref := log.removeprefix(ARTIFACTS)):
+            _check_artifact(view, ref, findings)
     for log in walk_logs(view, THREADS):
-        _check_thread(view, log.removeprefix(THREADS), findings)
+        with findings.of(thread := log.removeprefix(THREADS)):
+            _check_thread(view, thread, findings)
     for log in walk_logs(view, CHANNELS):
-        _check_channel(view, log, findings)
+        with findings.of(log):
+            _check_channel(view, log, findings)
 
 
 def _check_artifact(view: Reads, ref: str, findings: _Findings) -> None:
@@ -148,7 +169,7 @@ def _events(view: Reads, log: str, sign: bytes) -> Iterator[Event]:
         if sign in fact.body:
             try:
                 yield event_chain.decode(fact.body)
-            except (DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 continue  # Found by the check of the chain.
 
 
@@ -263,11 +284,11 @@ def _is_held_for_nothing(view: Reads, ref: str) -> bool:
 @answers(Survey)
 def survey(stores: Stores, verb: Survey, body: Body) -> StoreReport:
     ledger = stores.ledger
-    kept = [
-        at
-        for log in walk_logs(ledger, BODIES)
-        if (at := bodies.where(ledger, log.removeprefix(BODIES)))
-    ]
+    kept: list[bodies.At] = []
+    for log in walk_logs(ledger, BODIES):
+        with suppress(Broken):  # verify reports it.
+            at = bodies.where(ledger, log.removeprefix(BODIES))
+            kept += [] if at is None else [at]
     return StoreReport(
         address=stores.engine.address,
         engine=type(stores.ledger).__name__.removesuffix("Ledger").lower(),

@@ -14,20 +14,27 @@ import time
 from contextlib import suppress
 from itertools import takewhile
 
-from msgspec import DecodeError, Struct, ValidationError, convert, field, to_builtins
+from msgspec import Struct, ValidationError, convert, field, to_builtins
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import Entry, entries
-from contextrelay.core.artifacts.records import find, is_over, live
+from contextrelay.core.artifacts.records import find, find_readable, is_over, live
 from contextrelay.core.channels.channels import send_once
 from contextrelay.core.idempotency import step
 from contextrelay.core.inspect.outline import looked_into, outlined_within
 from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, of_version
 from contextrelay.core.push.push import push_with_events, pushed_before
 from contextrelay.core.registry import answers
-from contextrelay.core.schema import Kind, artifact_log, first_page, thread_log, walk_rows
+from contextrelay.core.schema import (
+    UNREADABLE,
+    Kind,
+    artifact_log,
+    first_page,
+    thread_log,
+    walk_rows,
+)
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
@@ -309,7 +316,7 @@ def list_handoffs(stores: Stores, verb: ListHandoffs, body: Body) -> HandoffList
 
 def _line(stores: Stores, entry: Entry) -> HandoffLine | None:
     """A handoff in brief; None for what is gone, not finished, or only calls itself one."""
-    ref, artifact = entry.ref, find(stores.ledger, entry.ref)
+    ref, artifact = entry.ref, find_readable(stores.ledger, entry.ref)
     if artifact is None or artifact.thread is None or is_over(artifact, stores.now_ms()):
         return None
     if in_ms(artifact.created_at) != entry.created_ms:
@@ -350,7 +357,7 @@ def _read(stores: Stores, artifact: Artifact) -> Handoff:
     body = b"".join(read_body(stores, artifact))
     try:
         return _decoder.decode(body)
-    except (ValidationError, DecodeError) as error:
+    except UNREADABLE as error:
         raise Invalid(
             f"{artifact.ref} is no handoff: {error}", "pull it to see what it is"
         ) from error

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 from msgspec.json import Decoder, Encoder
 
-from contextrelay.core.schema import Kind, session_log, walk_rows
+from contextrelay.core.schema import UNREADABLE, Kind, session_log, walk_rows
 from contextrelay.errors import Broken, Conflict
 from contextrelay.limits import PAGE_ROWS_MAX, RETRIES_MAX
 from contextrelay.store.ledger import ONLY, Ledger, Row, Stale, Write
@@ -106,5 +106,5 @@ def _entry(ledger: Ledger, log: str) -> Entry | None:
     raw = ledger.get(log, Kind.SESSION, ONLY)
     try:
         return None if raw is None else _decoder.decode(raw)
-    except DecodeError as error:
+    except UNREADABLE as error:
         raise Broken(f"{log} cannot be read: {error}", "delete it and store it again") from error

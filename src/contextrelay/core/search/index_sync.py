@@ -152,7 +152,7 @@ def _following(stores: Stores, place: Followed, limit: int) -> list[Fact] | None
     found = stores.ledger.read(ADDED, max(seq - 1, 0), limit + 1)
     if seq == 0:
         return None if found and found[0].seq != 1 else found[:limit]
-    if not found or (found[0].seq, found[0].body.decode()) != place:
+    if not found or _followed(found[0]) != place:
         return None
     return found[1:]
 
@@ -197,7 +197,7 @@ def _follow(stores: Stores, change: Change, place: Followed) -> bool:
     while page := _following(stores, place, PAGE_ROWS_MAX):
         _await(change, [added(fact) for fact in page])
         _set_place(change, page[-1])
-        place = page[-1].seq, page[-1].body.decode()
+        place = _followed(page[-1])
     return page is not None
 
 
@@ -214,8 +214,12 @@ def _place(noted: str | None) -> Followed | None:
     return decode(noted, type=Followed) if noted else None
 
 
+def _followed(fact: Fact) -> Followed:
+    return fact.seq, fact.body.decode(errors="replace")
+
+
 def _set_place(change: Change, fact: Fact | None) -> None:
-    place = (0, "") if fact is None else (fact.seq, fact.body.decode())
+    place = (0, "") if fact is None else _followed(fact)
     change.set_mark("followed", encode(place).decode())
 
 

@@ -14,11 +14,11 @@ import zlib
 from contextlib import suppress
 from typing import Any
 
-from msgspec import DecodeError, Struct, convert, msgpack
+from msgspec import Struct, convert, msgpack
 from msgspec.json import decode, encode
 
 from contextrelay.core.artifacts.holds import Weights, held
-from contextrelay.core.schema import Kind, thread_log, walk_facts, walk_rows
+from contextrelay.core.schema import UNREADABLE, Kind, thread_log, walk_facts, walk_rows
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.metrics import Uses
 from contextrelay.errors import Broken, Gone, NotFound, Refused, RelayError, Unavailable
@@ -31,11 +31,13 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.document.patch import Operation, apply
 from contextrelay.logic.state import event_chain
+from contextrelay.logic.state.schema import new_state
 from contextrelay.model.artifact import spell
 from contextrelay.model.thread import CALLED, CREATED, INVOKED, PATCHED, Event, ThreadRecord
 from contextrelay.store.ledger import ONLY, Fact, Reads, Row, Write
 
 _END_VERSION = 10**12 - 1
+_FIELDS = frozenset(new_state("", ""))
 _UNBOUNDED = 1 << 62
 
 
@@ -107,6 +109,8 @@ class Live:
         event = event_chain.decode(fact.body)
         if event.type == CREATED:
             self.state = [event.detail["state"]]
+            if missing := _FIELDS - self.document.keys():
+                raise KeyError(*missing)
             self.version = self.document["version"]
             self.size_bytes = len(encode(self.document))
         elif event.type == PATCHED:
@@ -151,7 +155,7 @@ def find_record(ledger: Reads, thread: str) -> ThreadRecord:
         return _read(row, ThreadRecord, thread)
     gone = ledger.get(thread_log(thread), Kind.GONE, ONLY)
     if gone is not None:
-        tombstone: dict[str, Any] = decode(gone)
+        tombstone: dict[str, Any] = _read(gone, dict[str, Any], thread)
         raise Gone(
             f"thread {thread} was removed at {tombstone['gone_at']}",
             "see what there is with: relay thread list",
@@ -194,9 +198,9 @@ def catch_up(stores: Stores, thread: str, live: Live) -> list[Event]:
     except (KeyboardInterrupt, SystemExit):
         stores.live.drop(thread)  # A fact may have been taken in half.
         raise
-    except (DecodeError, KeyError, TypeError, RelayError) as error:
+    except (*UNREADABLE, KeyError, TypeError, RelayError) as error:
         stores.live.drop(thread)
-        raise _unreadable(thread, error) from error
+        raise unreadable(thread, error) from error
     return patches
 
 
@@ -219,7 +223,7 @@ def _news(stores: Stores, thread: str, live: Live) -> list[Fact]:
     if not page or head < live.seq:
         stores.live.drop(thread)
         find_record(ledger, thread)
-        raise _unreadable(thread, "its events are not all there")
+        raise unreadable(thread, "its events are not all there")
     return page
 
 
@@ -291,8 +295,8 @@ def _followed(stores: Stores, thread: str, past: Live, version: int) -> Live:
         facts = walk_facts(stores.ledger, thread_log(thread), past.seq)
         while past.version < version and (fact := next(facts, None)) is not None:
             past.take(fact)
-    except (DecodeError, KeyError, TypeError, RelayError) as error:
-        raise _unreadable(thread, error) from error
+    except (*UNREADABLE, KeyError, TypeError, RelayError) as error:
+        raise unreadable(thread, error) from error
     if past.version != version:
         raise NotFound(
             f"thread {thread} has no version {version}; the newest is {past.version}",
@@ -310,7 +314,7 @@ def _start(ledger: Reads, thread: str, live: Live, version: int) -> None:
         snapshot = _read(rows[0].body or b"", Snapshot, thread)
         document = decode(zlib.decompress(snapshot.packed))
         last = ledger.read(thread_log(thread), snapshot.seq - 1, 1)[0].body
-    except (Broken, DecodeError, zlib.error, IndexError):
+    except (Broken, *UNREADABLE, zlib.error, IndexError):
         return  # A snapshot only saves time; verify reports one that is damaged.
     live.state = [document]
     live.version = snapshot.version
@@ -353,7 +357,7 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
         try:
             snapshot = _read(row.body or b"", Snapshot, thread)
             kept[version] = decode(zlib.decompress(snapshot.packed)), snapshot.uses
-        except (Broken, DecodeError, zlib.error):
+        except (Broken, *UNREADABLE, zlib.error):
             kept[version] = None, Uses()
     live, wrong = Live(), list[int]()
     try:
@@ -363,8 +367,8 @@ def wrong_snapshots(ledger: Reads, thread: str) -> list[int]:
             there = (live.document, live.uses)
             if live.version != before and kept.get(live.version, there) != there:
                 wrong.append(live.version)
-    except (DecodeError, KeyError, TypeError, RelayError) as error:
-        raise _unreadable(thread, error) from error
+    except (*UNREADABLE, KeyError, TypeError, RelayError) as error:
+        raise unreadable(thread, error) from error
     return wrong
 
 
@@ -375,9 +379,9 @@ def _key(version: int) -> str:
 def _read(row: bytes, kind: type[Any], thread: str) -> Any:
     try:
         return msgpack.decode(row, type=kind) if kind is Snapshot else decode(row, type=kind)
-    except DecodeError as error:
-        raise _unreadable(thread, error) from error
+    except UNREADABLE as error:
+        raise unreadable(thread, error) from error
 
 
-def _unreadable(thread: str, why: object) -> Broken:
+def unreadable(thread: str, why: object) -> Broken:
     return Broken(f"thread {thread} cannot be read: {why}", "see what with: relay verify")

@@ -10,7 +10,7 @@ from contextrelay.core.schema import THREAD_NAMES, Kind, thread_index
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.threads import REF_CHARS, index_key, shown
-from contextrelay.errors import Gone, NotFound
+from contextrelay.errors import Broken, Gone, NotFound
 from contextrelay.limits import LIST_ITEMS_MAX, LIST_LOOKED_AT_MAX
 from contextrelay.model.artifact import moment
 from contextrelay.model.thread import ThreadListing
@@ -56,6 +56,8 @@ def _matches(stores: Stores, thread: str, verb: ListThreads, known: set[str] | N
         record = find_record(stores.ledger, thread)
     except (NotFound, Gone):
         return False
+    except Broken:
+        return verb.text is None or thread.startswith(verb.text)  # It is listed with its problem.
     text, agent = (verb.text or "").casefold(), (verb.agent or "").casefold()
     return (
         (text in (record.name or "").casefold() or thread.startswith(text))

@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 
 from contextrelay.core.artifacts.holds import held, hold_writes, is_held, listed, unhold_write
 from contextrelay.core.artifacts.lifetime import bury
-from contextrelay.core.artifacts.records import find, place_key
+from contextrelay.core.artifacts.records import find, find_readable, place_key
 from contextrelay.core.idempotency import answered_before, once_rows, step
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import (
@@ -30,10 +30,17 @@ from contextrelay.core.schema import (
     thread_log,
 )
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.head import find_record, state_at, state_of, weights_of
+from contextrelay.core.threads.head import (
+    Live,
+    find_record,
+    state_at,
+    state_of,
+    unreadable,
+    weights_of,
+)
 from contextrelay.core.threads.mirror_files import keep_edit, remove_mirror
 from contextrelay.core.threads.patch import append_event, new_event
-from contextrelay.errors import Gone, NotFound, Unavailable
+from contextrelay.errors import Broken, Gone, NotFound, Unavailable
 from contextrelay.limits import (
     FIND_ITEMS_MAX,
     PAGE_ROWS_MAX,
@@ -199,11 +206,18 @@ def show(stores: Stores, thread: str) -> ThreadView:
         return ThreadView(
             **asdict(record),
             version=live.version,
-            updated_at=datetime.fromisoformat(live.document["updated_at"]),
+            updated_at=_updated_at(live, thread),
             artifacts=weights_of(stores, thread, live).count,
             events=live.seq,
             hop_count=live.uses.hops,
         )
+
+
+def _updated_at(live: Live, thread: str) -> datetime:
+    try:
+        return datetime.fromisoformat(live.document["updated_at"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(thread, error) from error
 
 
 @answers(FindThreads)
@@ -246,7 +260,32 @@ def shown(stores: Stores, threads: Any) -> list[ThreadView]:
             views.append(show(stores, thread))
         except (NotFound, Gone):
             continue
+        except Broken as error:
+            views.append(_damaged(stores, thread, error))
     return views
+
+
+def _damaged(stores: Stores, thread: str, error: Broken) -> ThreadView:
+    """What can be said of a thread whose events, or whose record, cannot be read."""
+    nothing_known = ThreadRecord(
+        thread_id=thread,
+        name=None,
+        status="open",
+        created_at=moment(0),
+        created_by="",
+        forked_from=None,
+    )
+    record = nothing_known
+    with suppress(Broken):
+        record = find_record(stores.ledger, thread)
+    return ThreadView(
+        **asdict(record),
+        version=0,
+        updated_at=record.created_at,
+        artifacts=0,
+        events=stores.ledger.last(thread_log(thread)),
+        problem=error.message,
+    )
 
 
 @answers(UseThread)
@@ -270,7 +309,7 @@ def last_used_thread(stores: Stores, verb: LastUsedThread, body: Body) -> list[T
 @answers(ListThreadArtifacts)
 def list_thread_artifacts(stores: Stores, verb: ListThreadArtifacts, body: Body) -> list[Artifact]:
     find_record(stores.ledger, verb.thread)
-    every = (find(stores.ledger, ref) for ref in listed(stores.ledger, verb.thread))
+    every = (find_readable(stores.ledger, ref) for ref in listed(stores.ledger, verb.thread))
     there = [artifact for artifact in every if artifact is not None]
     there.sort(key=lambda artifact: artifact.created_at, reverse=True)
     return there[: verb.limit]

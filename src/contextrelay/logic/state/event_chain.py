@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
+from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
@@ -31,7 +32,11 @@ def decode(body: bytes) -> Event:
     Raises:
         msgspec.DecodeError: it is none.
     """
-    return replace(_decoder.decode(body[HASH_BYTES:]), hash=body[:HASH_BYTES].hex())
+    try:
+        event = _decoder.decode(body[HASH_BYTES:])
+    except UnicodeDecodeError as error:  # Of a text that is not UTF-8, msgspec raises this.
+        raise DecodeError(f"invalid event: {error}") from error
+    return replace(event, hash=body[:HASH_BYTES].hex())
 
 
 def follows(body: bytes, previous: bytes) -> bool:

@@ -23,11 +23,14 @@ from contextrelay.client.transport.local import default_address
 from contextrelay.doors.cli import display
 from contextrelay.doors.cli.console import Console
 from contextrelay.errors import RelayError
-from contextrelay.limits import RESERVE_BYTES
+from contextrelay.limits import MIB, RESERVE_BYTES
 
 SCRIPTS = ("relay", "contextrelay")
 LOW_SPACE_BYTES = 25 * RESERVE_BYTES
 BODY_BYTES = 100_000
+# A store up to this size is read as `relay verify` does, within about a second.
+VERIFIED_BYTES_MAX = 64 * MIB
+VERIFIED_ARTIFACTS_MAX = 5_000
 MARKS = {"ok": "✔", "hint": "–", "failure": "✗"}
 
 
@@ -67,7 +70,7 @@ class Looked(Protocol):
 def look_at(console: Looked) -> list[Finding]:
     """Everything that is found."""
     findings: list[Finding] = []
-    here = (_integrity, _bodies, _search, _speed, _space)
+    here = (_integrity, _content, _bodies, _search, _speed, _space)
     for look in (_store, *here, _commands, _installation, _others):
         if look in here and findings[0].state == "failure":
             continue  # The store could not be opened: it would fail as the first did.
@@ -108,6 +111,22 @@ def _integrity(console: Looked) -> Iterator[Finding]:
     for advice in console.relay.transport.stores.engine.advise():
         text, _, next_step = advice.rpartition("; ")
         yield Finding("settings", "hint", text, next_step)
+
+
+def _content(console: Looked) -> Iterator[Finding]:
+    """Verify the content of a store that is not too large for that."""
+    if is_server(console.address):
+        return
+    store = console.relay.survey()
+    if store.body_bytes > VERIFIED_BYTES_MAX or store.artifacts > VERIFIED_ARTIFACTS_MAX:
+        yield Finding("content", "hint", "not read: the store is large", "relay verify")
+        return
+    report = console.relay.verify()
+    damaged = [each for each in report.problems if each.ref is not None]
+    for problem in damaged:
+        yield Finding("content", "failure", f"{problem.ref}: {problem.what}", problem.next_step)
+    if not damaged:
+        yield Finding("content", "ok", f"{display.count(report.events, 'event')} and all bodies")
 
 
 def _bodies(console: Looked) -> Iterator[Finding]:

@@ -59,6 +59,10 @@ def _table(console: Console, views: list[ThreadView]) -> list[str]:
     width = min(32, max(4, *(display.width(label(view)) for view in views)))
     lines = [f"  {'NAME':{width}}  ID        STATE  ARTIFACTS  {'AVOIDED':>18}  LAST"]
     for view in views:
+        if view.problem is not None:
+            name = display.column(display.clean(view.name or "–"), width)
+            lines.append(f"  {name}  {display.short(view.thread_id)}  damaged: {view.problem}")
+            continue
         stats = console.relay.transport.ask(ReadStats(view.thread_id))
         share = stats.tokens_avoided / stats.naive_tokens if stats.naive_tokens else 0.0
         avoided = f"~{stats.tokens_avoided:,} ({share:.1%})" if stats.naive_tokens else "–"
