@@ -11,7 +11,7 @@ from typing import Any
 from bench.measure import Curve, Result, interleaved, timed, within
 from contextrelay import AsyncRelay, Pipeline, Relay
 from contextrelay.doors.pipeline import runs
-from contextrelay.wire.verbs import FinishStep, NewThread
+from contextrelay.wire.verbs import BeginPipeline, FinishStep
 
 STEPS = 1_000
 PARALLEL = 16
@@ -54,7 +54,7 @@ def _run(relay: Relay, pipeline: Pipeline) -> str:
 async def _bare(folder: Path, is_chain: bool) -> None:
     """The same appends, awaited: each after the other, or all at once."""
     relay = AsyncRelay(folder / "store")
-    thread = (await relay.transport.ask(NewThread("bare", kind="pipeline"))).thread_id
+    thread = (await relay.transport.ask(BeginPipeline(name="bare"), b"{}")).thread_id
 
     async def append(number: int) -> None:
         detail: dict[str, Any] = {

@@ -106,6 +106,8 @@ VALUES: dict[str, Any] = {
     "cache_key": "0" * 32,
     "step": "plan",
     "hook": {"url": "https://example.org/"},
+    "is_approved": True,
+    "url": "https://example.org/",
     "sent": {"thread": "t1", "after": 1, "key": None},
 }
 # What else has to be said, so that it is asked rightly.
@@ -113,6 +115,8 @@ SAID: dict[str, dict[str, Any]] = {
     "Slice": {"lines": "1:2"},
     "Invoke": {"args": VALUES["args"]},
     "PutHook": {"id": "h1"},
+    "NoteRun": {"status": "started"},
+    "NoteTask": {"type": "task.status"},
 }
 REFS = ("ref", "old", "new")
 MANY_REFS = ("refs", "source_refs")

@@ -19,7 +19,7 @@ from contextrelay.logic.state.schema import fact
 from contextrelay.model.key import IssuedKey
 from contextrelay.model.thread import Sent
 from contextrelay.store.ledger import ONLY, Ledger
-from contextrelay.wire.verbs import EndThread, FinishStep, PutHook, PutSent
+from contextrelay.wire.verbs import BeginPipeline, BeginTask, FinishStep, PutHook, PutSent
 from tests.core.clock import DAY_MS, Clock
 from tests.core.keyed import as_seen_by, fill, owner, stores_of
 
@@ -71,7 +71,7 @@ def test_a_store_in_use_holds_nothing_but_what_the_schema_names() -> None:
     key = relay.new_key(tenant="acme")
     for each in (relay, as_seen_by(relay, key.key)):
         use(each, key)
-    task = relay.new_thread("task", kind="task").id
+    task = relay.transport.ask(BeginTask("task")).thread_id
     relay.transport.ask(PutHook(task, "h1", {"url": "x"}))
     relay.transport.ask(PutSent(task, Sent(thread=task, after=1, key=None)))
     stores = stores_of(relay)
@@ -107,9 +107,8 @@ def use(relay: Relay, key: IssuedKey) -> None:
     relay.slice(things.ref, lines="1:2")
     relay.remove(relay.push("soon gone").ref)
     relay.new_thread("gone").remove()
-    run = relay.new_thread("run", kind="pipeline")
-    relay.transport.ask(FinishStep(thread=run.id, step="plan"))
-    relay.transport.ask(EndThread(run.id, "pipeline.finished"))
+    run = relay.transport.ask(BeginPipeline(name="run"), b"{}").thread_id
+    relay.transport.ask(FinishStep(thread=run, step="plan"))
     with pytest.raises(RelayError):
         relay.peek("00000000-0000-4000-8000-000000000000")
 

@@ -11,6 +11,7 @@ from contextrelay.client.thread import Thread
 from contextrelay.doors.cli.command_table import every_command
 from contextrelay.doors.project.init import make_project
 from contextrelay.project import Project
+from contextrelay.wire.verbs import NoteRun, RecordCall
 from tests.doors.cli.shell import Shell
 
 # OSC 52 writes to the clipboard, CSI clears the screen, C1 does both in one character; then bidi,
@@ -96,10 +97,12 @@ class World:
         run = {"run": f"r {HOSTILE}"}
         said = {**run, "kind": HOSTILE, "provider": HOSTILE, "model": HOSTILE, "text": HOSTILE}
         thread.add_event("message.received", said, WORD)
-        thread.add_event("run.started", said, WORD)
+        about: dict[str, Any] = {"thread": thread.id, "run": run["run"], "by": WORD}
+        thread.ask(NoteRun(status="started", detail=said, **about))
         tools = [{"id": HOSTILE, "name": HOSTILE, "refs": [self.ref]}]
-        thread.add_event("run.called", {**said, "exchange": self.ref, "tools": tools}, WORD)
-        thread.add_event("run.failed", {**run, "error": HOSTILE, "reason": HOSTILE}, WORD)
+        thread.ask(RecordCall(detail={**said, "tools": tools}, **about), self.body.encode())
+        failed = {"error": HOSTILE, "reason": HOSTILE}
+        thread.ask(NoteRun(status="failed", detail=failed, **about))
 
     def _make_project(self) -> None:
         self.folder.mkdir()

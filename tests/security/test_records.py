@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from contextrelay.client.run.providers.answer import parsed
 from contextrelay.client.run.providers.echo import Call, Echo, Line
 from contextrelay.doors.report.exchanges import read_exchange
 from contextrelay.limits import TRACE_EXCHANGE_TEXTS_MAX
+from contextrelay.wire.verbs import NoteRun, RecordCall
 from tests.doors.cli.shell import Shell
 
 DEEP = "[" * 20_000 + "]" * 20_000
@@ -31,10 +33,11 @@ def test_a_record_that_cannot_be_read_ends_no_page_and_no_replay(tmp_path: Path,
     page = shell.home / "trace.html"
     with Relay(shell.home / "store") as relay:
         thread = relay.new_thread("work")
-        exchange = thread.put(EXCHANGES[name], name="exchange.bin", type="binary").ref
-        thread.add_event("run.started", {"run": "r1", "kind": "ask\nr9  finished"})
-        thread.add_event("run.called", {"run": "r1", "round": 1, "exchange": exchange})
-        thread.add_event("run.finished", {"run": "r1"})
+        about: dict[str, Any] = {"thread": thread.id, "run": "r1"}
+        detail = {"kind": "ask\nr9  finished"}
+        thread.ask(NoteRun(status="started", detail=detail, **about))
+        thread.ask(RecordCall(detail={"round": 1}, **about), EXCHANGES[name])
+        thread.ask(NoteRun(status="finished", **about))
 
     shell.out("trace", "work", "--html", str(page))
     shown = shell.out("trace", "work", human=True)

@@ -37,7 +37,7 @@ from contextrelay.model.ref import is_ref
 from contextrelay.model.reports import BackupReport, RestoreReport
 from contextrelay.model.settings import Settings
 from contextrelay.model.signal import Signal, SignalPage
-from contextrelay.model.thread import ThreadKind, ThreadView
+from contextrelay.model.thread import ThreadView
 from contextrelay.store.durable_files import write_whole
 from contextrelay.wire import verbs
 
@@ -152,11 +152,9 @@ class _Verbs:
         return (yield Ask(build(verbs.PushMany, (pushes, sizes), {}), bodies))
 
     @gives_thread
-    def new_thread(
-        self: Any, name: str | None = None, by: str = "you", kind: ThreadKind | None = None
-    ) -> Flow[ThreadView]:
-        """Make a thread; one of a kind is not listed with the others, and never the last used."""
-        return (yield build(verbs.NewThread, (name, by, kind), {}))
+    def new_thread(self: Any, name: str | None = None, by: str = "you") -> Flow[ThreadView]:
+        """Make a thread, its state at version 1."""
+        return (yield build(verbs.NewThread, (name, by), {}))
 
     @gives_thread
     def thread(self: Any, text: str, by: str = "you") -> Flow[ThreadView]:

@@ -136,6 +136,7 @@ class Kind:
     LOCK = LOCK_KIND
     LOOKED = "looked"
     ONCE = "once"
+    OWNER = "owner"
     PENDING = "pending"
     PUSHED = "pushed"
     READ = "read"
@@ -383,7 +384,8 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.SNAPSHOT, "version", "the state, compressed", "threads/head", _REMOVED),
             Rows(Kind.CHECKPOINT, "label", "a version", "threads/events", _REMOVED),
             Rows(Kind.ENDED, ONLY, "until when it is kept", "threads/threads", _REMOVED),
-            Rows(Kind.STEP, "step", "how a step ended", "runs/steps", "when it is retried"),
+            Rows(Kind.OWNER, ONLY, "id of the key that began a run", "threads/threads", _REMOVED),
+            Rows(Kind.STEP, "step", "how a step ended", "runs/pipelines", "when it is retried"),
             Rows(Kind.ACCEPTED, "ref, who", "a handoff was accepted", "packing/handoffs"),
             Rows(Kind.HOOK, "id", "where its updates go", "threads/hooks", _REMOVED),
             _AGAIN,

@@ -22,6 +22,8 @@ class Signal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ref: str | None = None
     message: Any = None
     """Any JSON value but null."""
+    key: str = ""
+    """Of a message: the name of the sender's key, written by the store; `by` is only a label."""
 
 
 class SignalPage(Struct, frozen=True, kw_only=True):
@@ -66,3 +68,4 @@ class SentSignal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str = field(name="from")
     ref: str | None = None
     message: Any = None
+    key: str = ""

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.json import encode
 
 from contextrelay.client.thread import Thread
-from contextrelay.wire.verbs import FinishRun
+from contextrelay.wire.verbs import FinishRun, NoteRun, RecordCall
 
 MODEL = "claude-sonnet-5"
 
@@ -28,7 +28,7 @@ def begin_run(thread: Thread, run: str, **asked: Any) -> None:
     said = {"run": run, "text": "what does the log say?", **asked}
     thread.add_event("message.received", said)
     started = {"run": run, "kind": "ask", "provider": "anthropic", "model": MODEL, "version": 1}
-    thread.add_event("run.started", started, MODEL)
+    thread.ask(NoteRun(thread=thread.id, run=run, status="started", detail=started, by=MODEL))
 
 
 def call(thread: Thread, run: str, round: int, **changed: Any) -> None:
@@ -48,11 +48,8 @@ def call(thread: Thread, run: str, round: int, **changed: Any) -> None:
         "reply": reply,
         "results": [result] if round == 1 else [],
     }
-    exchange = thread.relay.push(encode(recorded), media_type="application/json").ref
     detail: dict[str, Any] = {
-        "run": run,
         "round": round,
-        "exchange": exchange,
         "model": MODEL,
         "tokens_in": 1_000,
         "tokens_out": 50,
@@ -63,4 +60,5 @@ def call(thread: Thread, run: str, round: int, **changed: Any) -> None:
         "duration_ms": 400,
         "tools": [],
     }
-    thread.add_event("run.called", {**detail, **changed}, MODEL)
+    verb = RecordCall(thread=thread.id, run=run, detail={**detail, **changed}, by=MODEL)
+    thread.ask(verb, encode(recorded))

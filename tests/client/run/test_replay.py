@@ -13,7 +13,7 @@ from msgspec.json import encode
 from contextrelay import AsyncRelay, NotFound, Relay
 from contextrelay.client.run.providers.echo import Call, Echo, Line
 from contextrelay.client.thread import Thread
-from contextrelay.wire.verbs import RecordCall
+from contextrelay.wire.verbs import NoteRun, RecordCall
 from tests.doors.http.serving import serving
 
 OTHER = Echo("other")
@@ -113,7 +113,7 @@ def test_a_replay_says_at_which_step_a_tool_shows_something_else(thread: Thread,
     reply = {"text": "so it is", "calls": [call], "model": "m"}
     result = {"call_id": "c1", "text": "what it has never shown"}
     tool = {"id": "c1", "name": "relay_get", "refs": [log]}
-    thread.add_event("run.started", {"run": "r1", "kind": "ask"})
+    thread.ask(NoteRun(thread=thread.id, run="r1", status="started", detail={"kind": "ask"}))
     record = RecordCall(thread=thread.id, run="r1", detail={"round": 1, "tools": [tool]}, by="m")
     thread.ask(record, encode({"prompt": {}, "reply": reply, "results": [result]}))
 

@@ -14,7 +14,7 @@ from contextrelay import Relay
 from contextrelay.client.run.providers.echo import Call, Echo, Line
 from contextrelay.client.thread import Thread
 from contextrelay.model.runs.replay import Diverged
-from contextrelay.wire.verbs import FinishRun, RecordCall
+from contextrelay.wire.verbs import FinishRun, NoteRun, RecordCall
 from tests.aimock import aimock
 from tests.client.run.providers.vendors import VENDORS, Vendor
 
@@ -41,7 +41,7 @@ def record(
     call = {"id": "c1", "name": asked or tool, "arguments": encode(arguments).decode()}
     reply: dict[str, Any] = {"text": "so it is", "calls": [call], "model": "m"}
     detail = {"round": 1, "tools": [{"id": "c1", "name": tool, "refs": list(refs)}]}
-    thread.add_event("run.started", {"run": "r1", "kind": "ask"})
+    thread.ask(NoteRun(thread=thread.id, run="r1", status="started", detail={"kind": "ask"}))
     exchange = {"prompt": {}, "reply": reply, "results": [{"call_id": "c1", "text": said}]}
     thread.ask(RecordCall(thread=thread.id, run="r1", detail=detail, by="m"), encode(exchange))
     thread.ask(FinishRun(thread=thread.id, run="r1", action="said"), b"so it is")

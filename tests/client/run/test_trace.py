@@ -13,6 +13,7 @@ from contextrelay import AsyncRelay, Invalid, Relay
 from contextrelay.client.thread import Thread
 from contextrelay.limits import LIST_ITEMS_MAX
 from contextrelay.model.runs.trace import Usage
+from contextrelay.wire.verbs import NoteRun
 from tests.client.run.recorded import MODEL, begin_run, call, record_run
 from tests.doors.http.serving import serving
 
@@ -52,7 +53,8 @@ def test_a_trace_says_how_a_run_ended_or_that_it_did_not(thread: Thread) -> None
     begin_run(thread, "broken")
     begin_run(thread, "going on")
     call(thread, "going on", 1)
-    thread.add_event("run.failed", {"run": "broken", "error": "unavailable", "reason": "529"})
+    detail = {"error": "unavailable", "reason": "529"}
+    thread.ask(NoteRun(thread=thread.id, run="broken", status="failed", detail=detail))
 
     trace = thread.trace()
 
@@ -69,7 +71,7 @@ def test_a_trace_keeps_the_newest_runs_and_counts_all_of_them() -> None:
     for number in range(0, count, 2):
         begin_run(thread, f"r{number}")
         record_run(thread, f"r{number + 1}")
-        thread.add_event("run.finished", {"run": f"r{number}"})
+        thread.ask(NoteRun(thread=thread.id, run=f"r{number}", status="finished"))
 
     trace = thread.trace(2)
 

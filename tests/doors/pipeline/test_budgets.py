@@ -10,6 +10,7 @@ import pytest
 from contextrelay import Invalid, Relay
 from contextrelay.doors.pipeline import runs
 from contextrelay.doors.pipeline.record import RunRecord, read_record
+from contextrelay.model.ref import new_ref
 from contextrelay.model.thread import Event, Numbered
 from tests.doors.pipeline.running import run, statuses
 
@@ -130,7 +131,7 @@ def test_the_time_of_a_run_that_was_killed_counts_until_its_last_step() -> None:
     began = datetime(2026, 1, 1, tzinfo=UTC)
     record = RunRecord("run")
     said: list[tuple[int, str, dict[str, str]]] = [
-        (0, "pipeline.started", {}),
+        (0, "pipeline.started", {"name": "x", "definition": new_ref(bytes(16))}),
         (5, "run.step", {"step": "a", "status": "done"}),
         (900, "run.step", {"step": "ask", "status": "done", "decided_by": "ana"}),
         (1_000, "pipeline.resumed", {}),

@@ -230,9 +230,15 @@ def _kept(
         sent_bytes=peer.sent_bytes,
         received_bytes=peer.received_bytes,
     )
-    detail = {"url": peer.server.url, "task": answered.task, "context": answered.context}
-    detail = {**detail, "state": answered.state[:40], "refs": refs[:100]}
-    yield verbs.AddEvent(thread.id, ANSWERED, detail, by)
+    yield verbs.NoteAnswer(
+        thread=thread.id,
+        url=peer.server.url,
+        task=answered.task[:128],
+        context=answered.context,
+        state=answered.state[:40],
+        refs=tuple(refs[:100]),
+        by=by,
+    )
     return answered
 
 

@@ -48,6 +48,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.runs.run import RunResult, ToolUse
 from contextrelay.model.thread import ThreadView
 from contextrelay.wire import verbs
+from contextrelay.wire.verbs.runs import RunNote
 
 Result = TypeVar("Result")
 Steps = Generator[Step | Give[str | RunResult], Any, Result]
@@ -146,7 +147,8 @@ class _Run:
             artifact: Artifact = yield Ask(push, self._user.encode(errors="replace"))
             self._tools.refs[artifact.ref] = None
             said = {"ref": artifact.ref}
-        yield self._event("message.received", {**said, "refs": refs}, self._options.by)
+        received = {"run": self.id, **said, "refs": refs}
+        yield verbs.AddEvent(self._thread, "message.received", received, self._options.by)
         detail = {
             "kind": "ask",
             "provider": self._provider.name,
@@ -157,10 +159,10 @@ class _Run:
         }
         if self._options.budget_tokens is not None:
             detail["budget_tokens"] = self._options.budget_tokens
-        yield self._event("run.started", detail, self._options.by)
+        yield self._note("started", detail, self._options.by)
 
-    def _event(self, type: str, detail: dict[str, Any], by: str) -> verbs.AddEvent:
-        return verbs.AddEvent(self._thread, type, {"run": self.id, **detail}, by)
+    def _note(self, status: RunNote, detail: dict[str, Any], by: str) -> verbs.NoteRun:
+        return verbs.NoteRun(thread=self._thread, run=self.id, status=status, detail=detail, by=by)
 
     # Rounds
 
@@ -287,7 +289,7 @@ class _Run:
             reason = "refused to answer" if self._stop == "refused" else "said nothing"
             raise Failed(f"{self._by} {reason}", "ask in other words, or another model")
         if self._options.is_alone:
-            yield self._event("run.finished", {"ref": None, **self._totals()}, self._by)
+            yield self._note("finished", {"ref": None, **self._totals()}, self._by)
             return self._result(text, None, status)
         words = " ".join(self._user.split())[:_WORDS_SHOWN]
         verb = verbs.FinishRun(
@@ -331,7 +333,7 @@ class _Run:
         text = self._text()
         if text.strip():
             return (yield from self.finish("interrupted"))
-        yield self._event("run.interrupted", {"ref": None, **self._totals()}, self._by)
+        yield self._note("interrupted", {"ref": None, **self._totals()}, self._by)
         return self._result("", None, "interrupted")
 
     def fail(self, error: RelayError) -> Flow[None]:
@@ -348,7 +350,7 @@ class _Run:
         if len(encode(detail)) > EVENT_BYTES_MAX // 2:
             detail["draft"] = [f"{len(detail['draft'])} changes, too long to list"]
         try:
-            yield self._event("run.failed", detail, self._by)
+            yield self._note("failed", detail, self._by)
         except RelayError:
             return  # The store is what failed: the error itself says so.
 

@@ -27,6 +27,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.key import Key
 from contextrelay.model.reports import Listing
 from contextrelay.wire.verbs import (
+    BeginPipeline,
     Body,
     GiveHandoff,
     ImportThread,
@@ -152,6 +153,7 @@ def _touched(verb: Verb[Any]) -> Touched:
     # An import names none of these: its artifacts are stored before the thread is made.
     loose = sum(
         each.traits.fills is not None
+        and not isinstance(each, BeginPipeline)  # Its body goes into the thread that it makes.
         and not any(getattr(each, place, None) for place in ("thread", "channel", "ref"))
         for each in pushes
     )

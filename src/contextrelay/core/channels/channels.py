@@ -32,6 +32,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.model.artifact import Artifact, moment
+from contextrelay.model.runs.step import caller_name
 from contextrelay.model.signal import (
     ChannelListing,
     ChannelView,
@@ -83,7 +84,8 @@ def publish(stores: Stores, verb: Publish, body: Body) -> Signal:
     check_json(verb.message, "the message", MESSAGE_BYTES_MAX)
     log = channel_log(check_channel(verb.channel))
     now_ms = stores.now_ms()
-    sent = SentSignal(id=_new_id(stores), ts=now_ms, by=verb.by, message=verb.message)
+    key = "" if stores.caller is None else caller_name(stores.caller.key)
+    sent = SentSignal(id=_new_id(stores), ts=now_ms, by=verb.by, message=verb.message, key=key)
     if stores.once is not None:
         return _publish_once(stores, log, sent)
     write = Write(log, (_encoder.encode(sent),), (kept_row(stores, now_ms),))
@@ -279,7 +281,7 @@ def decoded(fact: Fact, channel: str) -> SentSignal:
 
 
 def _signal(sent: SentSignal, seq: int) -> Signal:
-    return Signal(seq=seq, ts=sent.ts, by=sent.by, ref=sent.ref, message=sent.message)
+    return Signal(seq=seq, ts=sent.ts, by=sent.by, ref=sent.ref, message=sent.message, key=sent.key)
 
 
 @answers(ListChannels)

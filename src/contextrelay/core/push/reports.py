@@ -7,10 +7,13 @@ from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events, pushed_before
 from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores
-from contextrelay.core.threads.events import check_own_event
+from contextrelay.core.threads.head import find_record
 from contextrelay.core.threads.patch import new_event
 from contextrelay.core.threads.threads import kept_until
+from contextrelay.errors import Refused
+from contextrelay.limits import EVENT_BYTES_MAX
 from contextrelay.logic.content.artifact_type import MEDIA_TYPE_OF
+from contextrelay.logic.document.bounds import check_json
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.thread import Event
 from contextrelay.wire.verbs import Body, Push, PutOutput, PutReport
@@ -40,15 +43,17 @@ def put_report(stores: Stores, verb: PutReport, body: Body) -> Artifact:
 
 @answers(PutOutput)
 def put_output(stores: Stores, verb: PutOutput, body: Body) -> Artifact:
-    check_own_event(verb.type, verb.detail)
-    check_own_event(verb.end_type, verb.end or {})
+    if find_record(stores.ledger, verb.thread).kind != "task":
+        raise Refused(f"thread {verb.thread} is not a task", "see: relay thread list --kind task")
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+    check_json(verb.end, "end", EVENT_BYTES_MAX)
 
     def additions(artifact: Artifact) -> tuple[Addition, ...]:
         detail = {**verb.detail, "ref": artifact.ref}
-        made = new_event(stores, verb.type, verb.by, detail)
+        made = new_event(stores, "task.artifact", verb.by, detail)
         if verb.end is None:
             return (made,)
-        end = new_event(stores, verb.end_type, verb.by, verb.end)
+        end = new_event(stores, "task.status", verb.by, verb.end)
         return made, end, Terms(rows=(kept_until(stores, True),))
 
     push = Push(name=verb.name, media_type=verb.media_type, created_by=verb.by, thread=verb.thread)

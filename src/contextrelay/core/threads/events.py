@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Any
 
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import Kind, thread_index, thread_log, walk_facts
@@ -29,9 +28,9 @@ from contextrelay.wire.verbs import (
     AddEvent,
     BeginTask,
     Body,
-    EndThread,
     ListTasks,
     MakeCheckpoint,
+    NoteTask,
     ReadEvents,
     ReadTask,
 )
@@ -48,47 +47,50 @@ def read_events(stores: Stores, verb: ReadEvents, body: Body) -> EventPage:
 
 @answers(AddEvent)
 def add_event(stores: Stores, verb: AddEvent, body: Body) -> Numbered:
-    check_own_event(verb.type, verb.detail)
+    check_own_type(verb.type)
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
     event = new_event(stores, verb.type, verb.by, verb.detail)
-    return _numbered(stores, verb.thread, append_event(stores, verb.thread, event), event)
+    return numbered(stores, verb.thread, append_event(stores, verb.thread, event), event)
 
 
 @answers(BeginTask)
 def begin_task(stores: Stores, verb: BeginTask, body: Body) -> ThreadView:
-    check_own_event(verb.type, verb.detail)
+    more: tuple[Event, ...] = ()
+    if verb.asked is not None:
+        check_json(verb.asked, "asked", EVENT_BYTES_MAX)
+        more = (new_event(stores, "task.asked", verb.by, verb.asked),)
+    return make(stores, verb.name, verb.by, None, None, kind="task", more=more)
+
+
+@answers(NoteTask)
+def note_task(stores: Stores, verb: NoteTask, body: Body) -> Numbered:
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+    if find_record(stores.ledger, verb.thread).kind != "task":
+        raise Refused(f"thread {verb.thread} is not a task", "see: relay thread list --kind task")
     event = new_event(stores, verb.type, verb.by, verb.detail)
-    return make(stores, verb.name, verb.by, None, None, kind="task", more=(event,))
-
-
-@answers(EndThread)
-def end_thread(stores: Stores, verb: EndThread, body: Body) -> Numbered:
-    check_own_event(verb.type, verb.detail)
-    if find_record(stores.ledger, verb.thread).kind is None:
-        raise Refused(f"thread {verb.thread} is of no kind", "close it: relay thread close")
-    event = new_event(stores, verb.type, verb.by, verb.detail)
-    seq = append_event(stores, verb.thread, event, (kept_until(stores, verb.is_over),))
-    return _numbered(stores, verb.thread, seq, event)
-
-
-def check_own_event(type: str, detail: dict[str, Any]) -> None:
-    """Refuse an event that only relay itself may write, or that is too large."""
-    check_own_type(type)
-    check_json(detail, "detail", EVENT_BYTES_MAX)
+    rows = (kept_until(stores, is_over=True),) if verb.is_over else ()
+    return numbered(stores, verb.thread, append_event(stores, verb.thread, event, rows), event)
 
 
 def check_own_type(type: str) -> None:
-    """Refuse a type of event that only relay itself may write."""
+    """Refuse a type of event that only a verb of its own may write."""
     if type.startswith(OUR_EVENTS):
-        raise Refused(f"events of type {type} are relay's own", "choose another type")
+        raise Refused(
+            f"events of type {type} are written by relay alone",
+            "choose another type, for example note.added",
+        )
 
 
-def _numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
+def numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
     """An event that was added; with a key, maybe by an earlier time of the same request."""
     return Numbered(seq=seq, event=event if stores.once is None else event_at(stores, thread, seq))
 
 
-# What these say is acted on when a log is read, so nobody else may say it.
-OUR_EVENTS = ("state.", "thread.", "artifact.", "checkpoint.", "capability.", "handoff.")
+# These are interpreted when a log is read, so each is written by the verb that owns it alone.
+OUR_EVENTS = (
+    *("state.", "thread.", "artifact.", "checkpoint.", "capability.", "handoff."),
+    *("pipeline.", "run.", "task.", "a2a."),
+)
 
 
 @answers(ListTasks)
@@ -115,7 +117,7 @@ def make_checkpoint(stores: Stores, verb: MakeCheckpoint, body: Body) -> Numbere
     detail = {"label": verb.label, "version": version}
     event = new_event(stores, "checkpoint.created", verb.by, detail)
     row = Row(Kind.CHECKPOINT, verb.label, b"%d" % version)
-    return _numbered(stores, verb.thread, append_event(stores, verb.thread, event, (row,)), event)
+    return numbered(stores, verb.thread, append_event(stores, verb.thread, event, (row,)), event)
 
 
 def history(ledger: Reads, thread: str, until: int) -> Iterator[Event]:

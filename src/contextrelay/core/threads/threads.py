@@ -83,7 +83,7 @@ _END_MS = 10**14 - 1
 
 @answers(NewThread)
 def new_thread(stores: Stores, verb: NewThread, body: Body) -> ThreadView:
-    return make(stores, verb.name, verb.by, None, None, kind=verb.kind)
+    return make(stores, verb.name, verb.by, None, None)
 
 
 @answers(ForkThread)
@@ -135,7 +135,8 @@ def make(
     )
     second = event_chain.encode(new_event(stores, CREATED, by, {"state": begun}), first)
     if kind == "pipeline":
-        rows = (*rows, kept_until(stores, is_over=False))
+        whose = Row(Kind.OWNER, ONLY, caller_id(stores).encode())
+        rows = (*rows, kept_until(stores, is_over=False), whose)
     facts = [first, second]
     for event in more:
         facts.append(event_chain.encode(event, facts[-1]))
@@ -152,6 +153,11 @@ def make(
 def new_id(stores: Stores) -> str:
     """An id for a thread: the same each time for a request that has a key."""
     return stores.new_ref() if stores.once is None else stores.once.ref("thread")
+
+
+def caller_id(stores: Stores) -> str:
+    """The id of the key that asks; "" for who opened the store."""
+    return "" if stores.caller is None else stores.caller.key.id
 
 
 def made_before(stores: Stores) -> ThreadView | None:

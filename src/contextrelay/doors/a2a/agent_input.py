@@ -21,6 +21,7 @@ from contextrelay.errors import Failed
 from contextrelay.limits import A2A_WORDS_BYTES_MAX, FETCH_BYTES_MAX
 from contextrelay.logic.access.public_addresses import reach_of
 from contextrelay.wire.a2a import REFS_EXTENSION, Described
+from contextrelay.wire.verbs import NoteTask
 
 
 def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
@@ -37,7 +38,9 @@ def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
             if part.url not in record.fetched:
                 body = _fetched(local, part)
                 ref = thread.put(body, created_by="a2a", metadata={"url": part.url}).ref
-                thread.add_event(FETCHED, {"url": part.url, "ref": ref}, "a2a")
+                relay.transport.ask(
+                    NoteTask(record.id, FETCHED, {"url": part.url, "ref": ref}, "a2a")
+                )
                 record.fetched[part.url] = ref
             return record.fetched[part.url]
         return thread.put(_body(part), created_by="a2a").ref
@@ -48,7 +51,8 @@ def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
         return relay.pull(ref_of(part))
 
     def note(detail: dict[str, Any]) -> None:
-        thread.add_event(RUNS, {"runner": plain_runner(), "note": detail}, "a2a")
+        going_on = {"runner": plain_runner(), "note": detail}
+        relay.transport.ask(NoteTask(record.id, RUNS, going_on, "a2a"))
 
     words = [read(part).decode() for part in kept.parts if _is_words(part)]
     others = [part for part in kept.parts if not _is_words(part)]

@@ -31,7 +31,7 @@ from contextrelay.wire.a2a import (
     TaskState,
     request,
 )
-from contextrelay.wire.verbs import AddEvent
+from contextrelay.wire.verbs import NoteTask
 
 Document = dict[str, Any]
 Call = Callable[["Visit", Any], Awaitable[Document]]
@@ -246,7 +246,7 @@ async def _hooked(visit: Visit, task: str) -> TaskRecord:
     """A task, for who may write to it: hooks hold secrets, and let this server call others."""
     record = await visit.service.tasks.find(visit.local, visit.agent, task)
     if (caller := visit.local.stores.caller) is not None:
-        caller.check_kind(AddEvent)
+        caller.check_kind(NoteTask)
     return record
 
 

@@ -32,7 +32,7 @@ from contextrelay.limits import (
     A2A_UPDATES_MAX,
 )
 from contextrelay.wire.a2a import COMPLETED, INTERRUPTED, TERMINAL, Part, TaskState
-from contextrelay.wire.verbs import AddEvent, EndThread, Peek, PutOutput, ReadEvents
+from contextrelay.wire.verbs import NoteTask, Peek, PutOutput, ReadEvents
 
 
 class Writer:
@@ -96,8 +96,9 @@ class Writer:
             said = said_by_agent(self._local.stores.new_ref(), text, is_direct)
             detail["message"] = to_builtins(said)
         self._has_ended = self._has_ended or state in TERMINAL
-        kind = EndThread if state in TERMINAL else AddEvent
-        await self._local.ask(kind(self._record.id, STATUS, detail, self._by))
+        is_over = state in TERMINAL
+        note = NoteTask(self._record.id, STATUS, detail, self._by, is_over=is_over)
+        await self._local.ask(note)
         await self._catch_up()
 
     # Words
@@ -168,9 +169,7 @@ class Writer:
         is_end = made.is_all and self._state is None and not self._words
         put = PutOutput(
             self._record.id,
-            ARTIFACT,
             to_builtins({"artifact": artifact, "append": made.append, "last": made.is_last}),
-            STATUS,
             {"state": COMPLETED} if is_end else None,
             name,
             media_type,
@@ -186,7 +185,7 @@ class Writer:
         self, artifact: KeptArtifact, append: bool, last: bool, whole: KeptPart | None = None
     ) -> None:
         detail = to_builtins({"artifact": artifact, "append": append, "last": last, "whole": whole})
-        await self._local.ask(AddEvent(self._record.id, ARTIFACT, detail, self._by))
+        await self._local.ask(NoteTask(self._record.id, ARTIFACT, detail, self._by))
         await self._catch_up()
 
     def _count(self, size_bytes: int) -> None:

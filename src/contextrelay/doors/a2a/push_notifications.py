@@ -52,9 +52,9 @@ from contextrelay.model.artifact import in_ms
 from contextrelay.model.thread import Sent
 from contextrelay.wire.a2a import INTERRUPTED, ProtocolError, PushConfig
 from contextrelay.wire.verbs import (
-    AddEvent,
     ListHooks,
     ListSent,
+    NoteTask,
     PutHook,
     PutSent,
     ReadSent,
@@ -162,7 +162,7 @@ class Hooks:
                 await catch_up(local, own, sent.after)
                 if not await self._send(local, own, sent, claimed):
                     return
-                await _space(local).ask(AddEvent(own.id, SENDS, {"runner": None}, BY + own.agent))
+                await _space(local).ask(NoteTask(own.id, SENDS, {"runner": None}, BY + own.agent))
                 await catch_up(local, seen)
                 if seen.state in INTERRUPTED:
                     return
@@ -181,7 +181,7 @@ class Hooks:
             return seen.sender.seq if seen.sender.server == self._id else 0
         once = f"a2a hooks {seen.id} {0 if seen.sender is None else seen.sender.seq}"
         detail = {"runner": runner(), "server": self._id}
-        claim = AddEvent(seen.id, SENDS, detail, BY + seen.agent)
+        claim = NoteTask(seen.id, SENDS, detail, BY + seen.agent)
         try:
             return (await _space(local).ask(claim, key=once)).seq
         except Refused:  # Another process said so.

@@ -13,21 +13,21 @@ from msgspec.structs import replace
 
 from contextrelay.doors.pipeline.record import Runner, this_runner
 from contextrelay.limits import A2A_TASK_S_MAX
-from contextrelay.model.thread import Numbered
+from contextrelay.model.thread import Numbered, TaskEvent
 from contextrelay.wire.a2a import TERMINAL, WORKING, Part, TaskState
 
-ASKED = "task.asked"
+ASKED: TaskEvent = "task.asked"
 """A message came, and is worked on: `message`, with its parts as they are kept; `runner`, the
 process that works on it."""
-STATUS = "task.status"
+STATUS: TaskEvent = "task.status"
 """The state changed: `state`, maybe `message`."""
-ARTIFACT = "task.artifact"
+ARTIFACT: TaskEvent = "task.artifact"
 """Something was made: `artifact`, `append`, `last`; `whole`: the part that stands for all of it."""
-RUNS = "task.runs"
+RUNS: TaskEvent = "task.runs"
 """Another process works on it: `runner`; `note`: what the agent needs to go on after a restart."""
-SENDS = "task.sends"
+SENDS: TaskEvent = "task.sends"
 """A process sends the updates to the hooks of the task: `runner`, or None where it ended that."""
-FETCHED = "task.fetched"
+FETCHED: TaskEvent = "task.fetched"
 """A URL that a part names was read: `url`, `ref`."""
 
 

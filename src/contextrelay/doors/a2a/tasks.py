@@ -57,10 +57,8 @@ from contextrelay.wire.a2a import (
     TaskState,
 )
 from contextrelay.wire.verbs import (
-    AddEvent,
     BeginTask,
-    EndThread,
-    NewThread,
+    NoteTask,
     ReadEvents,
 )
 
@@ -130,16 +128,16 @@ class Tasks:
         if message.task_id:
             record = await self._continued(local, agent, message)
         elif (kept := kept_whole(message)) is not None:
-            begin = BeginTask(name, ASKED, _asked(kept), BY + agent)
+            begin = BeginTask(name, _asked(kept), BY + agent)
             record = TaskRecord((await local.ask(begin)).thread_id, name, agent)
             await catch_up(local, record)
             return await self._taken(local, record, kept, before)
         else:
-            view = await local.ask(NewThread(name, BY + agent, "task"))
+            view = await local.ask(BeginTask(name, by=BY + agent))
             record = TaskRecord(view.thread_id, name, agent)
         kept = await keep_message(AsyncThread(AsyncRelay.over(local), record.id), message, "a2a")
         turns = len(record.history)
-        asked = await local.ask(AddEvent(record.id, ASKED, _asked(kept), BY + agent))
+        asked = await local.ask(NoteTask(record.id, ASKED, _asked(kept), BY + agent))
         await catch_up(local, record, asked.seq)
         # Of two messages that came at once the log says which was first, at any process.
         if record.is_over or len(record.history) > turns + 1:
@@ -304,7 +302,7 @@ class Tasks:
         detail = {"runner": runner(), "note": record.note}
         is_ours = True
         try:
-            await local.ask(AddEvent(record.id, RUNS, detail, BY + record.agent), key=once)
+            await local.ask(NoteTask(record.id, RUNS, detail, BY + record.agent), key=once)
         except Refused:  # Another process said so.
             is_ours = False
         await catch_up(local, record)
@@ -318,7 +316,7 @@ class Tasks:
         detail = {"state": state}
         if why:
             detail["message"] = to_builtins(said_by_agent(local.stores.new_ref(), why))
-        await local.ask(EndThread(record.id, STATUS, detail, BY + record.agent))
+        await local.ask(NoteTask(record.id, STATUS, detail, BY + record.agent, is_over=True))
         await catch_up(local, record)
 
     async def resume(self, local: AsyncLocal) -> None:

@@ -15,8 +15,9 @@ from contextrelay.doors.pipeline.record import RunRecord, StepRecord
 from contextrelay.errors import Conflict
 from contextrelay.limits import LABEL_CHARS_MAX, STEP_REASON_CHARS_MAX
 from contextrelay.logic.document.values import is_object
+from contextrelay.model.runs.step import named
 from contextrelay.model.signal import SignalPage
-from contextrelay.wire.verbs import FinishStep, ReadSignals
+from contextrelay.wire.verbs import DecideStep, FinishStep, ReadSignals
 
 
 class Decision(NamedTuple):
@@ -33,14 +34,12 @@ def decide(relay: Relay, run: str, step: str, decision: Decision) -> None:
     Raises:
         Conflict: somebody else has decided it.
     """
-    detail = {
-        "kind": "approve",
-        "reason": decision.reason[:STEP_REASON_CHARS_MAX],
-        "decided_by": decision.by,
-    }
-    status = "done" if decision.is_approved else "failed"
-    verb = FinishStep(
-        thread=run, step=step, status=status, detail=detail, by=decision.by[:LABEL_CHARS_MAX]
+    verb = DecideStep(
+        thread=run,
+        step=step,
+        is_approved=decision.is_approved,
+        reason=decision.reason[:STEP_REASON_CHARS_MAX],
+        by=decision.by[:LABEL_CHARS_MAX],
     )
     relay.transport.ask(verb)
 
@@ -73,8 +72,7 @@ class Waits:
         since_s = time.time() if before is None else before.at.timestamp()
         ends_s = None if step.timeout_s is None else since_s + step.timeout_s
         if before is not None:
-            after = int(before.detail.get("after") or 0)
-            self._waits[unit.key] = _Wait(unit, ends_s, after)
+            self._waits[unit.key] = _Wait(unit, ends_s, before.detail.after)
             return hint
         after = 0
         if step.channel is not None:
@@ -120,8 +118,7 @@ class Waits:
             if not is_object(message) or message.get("step") != wait.unit.key:
                 continue
             if message.get("run", self._run) == self._run and type(message.get("approve")) is bool:
-                # A signal has the name that its writer gave: where it was is known.
-                by = f"{signal.by} on {channel}"
+                by = f"{named(signal.key, signal.by) if signal.key else signal.by} on {channel}"
                 return Decision(message["approve"], by, str(message.get("reason", "")))
         return None
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from msgspec.json import encode
 
 from contextrelay.client.relay import Relay
 from contextrelay.doors.pipeline.graph import Graph, Result, Unit
-from contextrelay.doors.pipeline.record import ALIVE, FINISHED, StepRecord
+from contextrelay.doors.pipeline.record import StepRecord
 from contextrelay.errors import Conflict, Full, Limited, RelayError, Unavailable
 from contextrelay.limits import (
     RUN_ALIVE_S,
@@ -20,9 +20,9 @@ from contextrelay.limits import (
     STEP_SHOWN_S,
 )
 from contextrelay.logic.document.values import is_object
-from contextrelay.model.runs.pipeline import PipelineRun
+from contextrelay.model.runs.pipeline import EndStatus, PipelineRun, RunEnded
 from contextrelay.model.runs.step import FINAL
-from contextrelay.wire.verbs import EndThread, FinishStep
+from contextrelay.wire.verbs import FinishStep, NotePipeline
 
 OF_THE_STORE = (Conflict, Unavailable, Full, Limited)
 """What ends a run, to be gone on with. Any other error is that of the step in which it comes up."""
@@ -96,28 +96,24 @@ class Lasting:
                     )
         if now_s > self._wrote_s + RUN_ALIVE_S:
             self._wrote_s = now_s
-            verb = EndThread(self._run, ALIVE, {}, "pipeline", is_over=False)
-            self._relay.transport.ask(verb)
+            self._relay.transport.ask(NotePipeline(thread=self._run, by="pipeline"))
 
 
 def write_run_end(relay: Relay, result: PipelineRun, graph: Graph) -> None:
     """Write how a run ended, and what it took."""
     names = (node.status if node.status in FINAL else "pending" for node in graph.nodes.values())
-    detail = {
-        "status": result.status,
-        "reason": result.reason[:STEP_REASON_CHARS_MAX],
-        "hint": result.hint,
-        "steps": dict(Counter(names)),
+    ended = RunEnded(
+        status=cast("EndStatus", result.status),
+        reason=result.reason[:STEP_REASON_CHARS_MAX],
+        hint=result.hint,
+        steps=dict(Counter(names)),
         **graph.spent.fields(),
-        "duration_ms": result.duration_ms,
-    }
-    relay.transport.ask(EndThread(result.run, FINISHED, detail, "pipeline"))
+        duration_ms=result.duration_ms,
+    )
+    relay.transport.ask(NotePipeline(thread=result.run, ended=ended, by="pipeline"))
 
 
 def result_of(record: StepRecord) -> Result:
     """How a step ended, by its event."""
-    status: Any = record.status
     detail = record.detail
-    return Result(
-        status, record.ref, record.by, str(detail.get("reason", "")), str(detail.get("hint", ""))
-    )
+    return Result(detail.status, detail.ref, record.by, detail.reason, detail.hint)

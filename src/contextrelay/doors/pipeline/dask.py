@@ -21,7 +21,7 @@ from contextrelay.doors.pipeline.steps.task import Place, Task, perform
 from contextrelay.errors import Invalid, RelayError, Unavailable
 from contextrelay.limits import DASK_CONNECT_S_MAX, LIST_ITEMS_MAX, RUN_LOOK_S
 from contextrelay.model.runs.pipeline import StepView
-from contextrelay.wire.verbs import AddEvent, ReadEvents, ShowThread
+from contextrelay.wire.verbs import CancelPipeline, ReadEvents, ShowThread
 
 SCHEME = "dask://"
 _SHARED = ("redis:", "rediss:", "valkey:", "valkeys:", "postgres:", "postgresql:")
@@ -69,7 +69,7 @@ class Dask:
         """Let workers hear that the run is cancelled; what they have not begun is dropped."""
         if self._futures:
             with suppress(RelayError):  # The store may be what is in trouble.
-                self._relay.transport.ask(AddEvent(self._thread, CANCEL, {}, "pipeline"))
+                self._relay.transport.ask(CancelPipeline(thread=self._thread, by="pipeline"))
 
     def close(self) -> None:
         self._client.close()

@@ -31,7 +31,6 @@ from contextrelay.model.runs.pipeline import StepView
 Hear = Callable[[StepView], object]
 """What is called with a step as it begins and ends."""
 STDIN = "-"
-MEDIA_TYPE = "application/vnd.contextrelay.pipeline+json"
 
 
 class Definition(Struct, frozen=True):

@@ -15,7 +15,6 @@ from contextrelay.client.run.price_file import prices_here
 from contextrelay.client.run.provider import Tokens
 from contextrelay.client.transport.local import Local
 from contextrelay.doors.pipeline.definition import (
-    MEDIA_TYPE,
     Definition,
     Hear,
     Setting,
@@ -25,10 +24,9 @@ from contextrelay.doors.pipeline.definition import (
     with_included,
 )
 from contextrelay.doors.pipeline.record import (
-    STARTED,
     RunRecord,
     follow,
-    plain_runner,
+    this_runner,
 )
 from contextrelay.doors.pipeline.run import Run
 from contextrelay.doors.pipeline.runner import Runner, Threads
@@ -42,7 +40,7 @@ from contextrelay.logic.pipeline.language import Pipeline as Checked
 from contextrelay.logic.pipeline.yaml_nodes import refuse
 from contextrelay.logic.prices import price
 from contextrelay.model.runs.pipeline import PipelineRun
-from contextrelay.wire.verbs import AddEvent, NewThread, Push
+from contextrelay.wire.verbs import BeginPipeline
 
 DASK = "dask://"
 
@@ -153,20 +151,14 @@ class Begun:
         models = models_of(relay.transport, checked)
         self._relay, self._parallel, self._on = relay, parallel, on
         self._runner = runner_on(relay, parallel, on)
-        view = relay.transport.ask(NewThread(main.name[:_NAME_CHARS_MAX], by, "pipeline"))
-        self.run = view.thread_id
-        push = Push(
-            name="definition", media_type=MEDIA_TYPE, created_by=by, thread=self.run, type="json"
+        begin = BeginPipeline(
+            name=main.name[:_NAME_CHARS_MAX],
+            parallel=parallel,
+            on=on,
+            runner=this_runner(),
+            by=by,
         )
-        artifact = relay.transport.ask(push, encode(started))
-        detail = {
-            "name": main.name,
-            "definition": artifact.ref,
-            "parallel": parallel,
-            "on": on,
-            "runner": plain_runner(),
-        }
-        relay.transport.ask(AddEvent(self.run, STARTED, detail, by))
+        self.run = relay.transport.ask(begin, encode(started)).thread_id
         self.record = RunRecord(self.run)
         follow(relay, self.record)
         self._setting = setting_of(relay, started, checked, parallel, models)

@@ -13,21 +13,23 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from contextrelay.client.relay import Relay
 from contextrelay.errors import NotFound
 from contextrelay.limits import LIST_ITEMS_MAX
-from contextrelay.model.runs.pipeline import RunStatus
-from contextrelay.model.runs.step import CALLER, FINAL, STEP_EVENT, named
+from contextrelay.model.runs.pipeline import (
+    RunEnded,
+    RunnerProcess,
+    RunResumed,
+    RunStarted,
+    RunStatus,
+    StepDetail,
+)
+from contextrelay.model.runs.step import FINAL, StepStatus, writer
 from contextrelay.model.thread import Event, Numbered
 from contextrelay.wire.verbs import ReadEvents
 
-STARTED, RESUMED, ALIVE = "pipeline.started", "pipeline.resumed", "pipeline.alive"
-CANCEL, FINISHED = "pipeline.cancel", "pipeline.finished"
+CANCEL = "pipeline.cancel"
 
 
-class Runner(Struct, frozen=True):
+class Runner(RunnerProcess, frozen=True):
     """The process that runs a pipeline: to see whether it is still there."""
-
-    host: str
-    pid: int
-    began: str
 
     @property
     def is_here(self) -> bool:
@@ -71,11 +73,13 @@ def _began(pid: int) -> str:
 class StepRecord(Struct, frozen=True, kw_only=True):
     """How a step stands, by its newest event."""
 
-    status: str
-    ref: str | None
+    detail: StepDetail
     by: str
     at: datetime
-    detail: dict[str, Any]
+
+    @property
+    def status(self) -> StepStatus:
+        return self.detail.status
 
     @property
     def is_final(self) -> bool:
@@ -87,18 +91,18 @@ class RunRecord:
 
     def __init__(self, run: str) -> None:
         self.run = run
-        self.name = ""
-        self.definition = ""
-        self.parallel: int | None = None
         self.seq = 0
+        self.begun: RunStarted | None = None
+        """What its first event says; None for a thread that is no run."""
+        self.broken = ""
+        """Which of its events is invalid, and why; "" if none is."""
         self.steps: dict[str, StepRecord] = {}
         self.retried: list[tuple[str, StepRecord]] = []
         """What was run again since: it was paid for, too."""
         self.runner: Runner | None = None
         self.status: RunStatus = "running"
         self.started_at: datetime | None = None
-        self.end: dict[str, Any] = {}
-        self.is_cancel_asked = False
+        self.end: RunEnded | None = None
         self.budget: dict[str, Any] = {}
         """What it was gone on with instead of the budget in its file."""
         self.used_s = 0.0
@@ -107,32 +111,41 @@ class RunRecord:
         self._last: datetime | None = None
 
     def take(self, numbered: Numbered) -> None:
-        """Follow one event."""
+        """Follow one event. An invalid one makes the run a broken one, and says nothing else."""
         self.seq = numbered.seq
-        event = numbered.event
+        try:
+            self._take(numbered.event)
+        except ValidationError as error:
+            self.broken = self.broken or f"event {numbered.seq}, {numbered.event.type}: {error}"
+
+    def _take(self, event: Event) -> None:
         match event.type:
             case "run.step":
-                self._take_step(event)
-            case "pipeline.started" | "pipeline.resumed":
-                self.status, self.end, self.is_cancel_asked = "running", {}, False
-                self.runner = _runner(event.detail.get("runner"))
-                self._stopped()
-                self._since, self._last = event.at, None
-                self.budget = {**self.budget, **(event.detail.get("budget") or {})}
-                if event.type == STARTED:
-                    self.name = str(event.detail.get("name", ""))
-                    self.definition = str(event.detail.get("definition", ""))
-                    self.parallel = event.detail.get("parallel")
-                    self.started_at = event.at
-            case "pipeline.cancel":
-                self.is_cancel_asked = True
+                self._take_step(event, convert(event.detail, StepDetail))
+            case "pipeline.started":
+                begun = convert(event.detail, RunStarted)
+                if self.begun is not None:
+                    raise ValidationError("it began before")
+                self.begun, self.started_at = begun, event.at
+                self._goes_on(event, begun.runner)
+            case "pipeline.resumed":
+                resumed = convert(event.detail, RunResumed)
+                self.budget = {**self.budget, **resumed.budget}
+                self._goes_on(event, resumed.runner)
             case "pipeline.finished":
-                self.status, self.end = event.detail.get("status", "failed"), event.detail
+                self.end = convert(event.detail, RunEnded)
+                self.status = self.end.status
                 self._stopped()
-                if "duration_ms" in event.detail:
-                    self.used_s = event.detail["duration_ms"] / 1000
+                if self.end.duration_ms is not None:
+                    self.used_s = self.end.duration_ms / 1000
             case _:
                 return
+
+    def _goes_on(self, event: Event, runner: RunnerProcess | None) -> None:
+        self.status, self.end = "running", None
+        self.runner = None if runner is None else Runner(runner.host, runner.pid, runner.began)
+        self._stopped()
+        self._since = event.at
 
     def _stopped(self) -> None:
         """Count the time of a process that ended: of one that was killed until its last event."""
@@ -140,40 +153,26 @@ class RunRecord:
             self.used_s += (self._last - self._since).total_seconds()
         self._since = self._last = None
 
-    def _take_step(self, event: Event) -> None:
-        key, status = str(event.detail.get("step", "")), str(event.detail.get("status", ""))
-        if status == "pending":
-            if before := self.steps.pop(key, None):
-                self.retried.append((key, before))
+    def _take_step(self, event: Event, detail: StepDetail) -> None:
+        if detail.status == "pending":
+            if before := self.steps.pop(detail.step, None):
+                self.retried.append((detail.step, before))
             return
-        if "decided_by" not in event.detail:  # A decision may come when nothing runs.
+        if not detail.decided_by:  # A decision may come when nothing runs.
             self._last = event.at
-        caller, by = event.detail.get(CALLER), event.by
-        if caller and event.detail.get("kind") == "approve":
-            by = named(str(caller), by)
-        self.steps[key] = StepRecord(
-            status=status,
-            ref=event.detail.get("ref"),
-            by=by,
-            at=event.at,
-            detail=event.detail,
-        )
+        by = writer(event) if detail.kind == "approve" else event.by
+        self.steps[detail.step] = StepRecord(detail=detail, by=by, at=event.at)
 
     @property
     def state(self) -> RunStatus:
         """How it stands: one that nobody runs any more was stopped by something else."""
+        if self.broken:
+            return "broken"
         if self.status != "running":
             return self.status
         if self.runner is not None and self.runner.is_here and not self.runner.is_alive:
             return "killed"
         return "running"
-
-
-def _runner(value: Any) -> Runner | None:
-    try:
-        return convert(value, Runner)
-    except ValidationError:
-        return None
 
 
 def plain_runner() -> dict[str, Any]:
@@ -188,7 +187,7 @@ def read_record(relay: Relay, run: str) -> RunRecord:
     """
     record = RunRecord(run)
     follow(relay, record)
-    if not record.definition:
+    if record.begun is None and not record.broken:
         raise NotFound(f"{run} is no run of a pipeline", "see: relay pipeline list")
     return record
 
@@ -203,6 +202,3 @@ def follow(relay: Relay, record: RunRecord) -> list[Numbered]:
         if len(page) < LIST_ITEMS_MAX:
             break
     return news
-
-
-__all__ = ["CANCEL", "FINISHED", "RESUMED", "STARTED", "STEP_EVENT", "RunRecord", "read_record"]

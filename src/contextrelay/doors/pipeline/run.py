@@ -41,7 +41,7 @@ from contextrelay.limits import RUN_LOOK_S
 from contextrelay.logic.pipeline.language import Budget
 from contextrelay.logic.pipeline.schedule import never_runs
 from contextrelay.model.runs.pipeline import PipelineRun, RunStatus, StepView
-from contextrelay.model.runs.step import StepStatus
+from contextrelay.model.runs.step import StepStatus, writer
 
 WHEN = "when: does not hold"
 
@@ -166,7 +166,7 @@ class Run:
         self._waits.listen()
         for numbered in follow(self._relay, self._record):
             if numbered.event.type == CANCEL:
-                self.cancel(f"cancelled by {numbered.event.by}")
+                self.cancel(f"cancelled by {writer(numbered.event)}")
         for unit, decided in self._waits.decided(self._record):
             self._heard(view_of(unit.key, decided))
             self._ended(unit, result_of(decided))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from contextrelay.client.relay import Relay
 from contextrelay.doors.pipeline.approval import Decision, decide
-from contextrelay.doors.pipeline.definition import Hear, read_started
+from contextrelay.doors.pipeline.definition import Hear, Started, read_started
 from contextrelay.doors.pipeline.pipeline import (
     check_parallel,
     go,
@@ -19,22 +22,19 @@ from contextrelay.doors.pipeline.pipeline import (
     setting_of,
 )
 from contextrelay.doors.pipeline.record import (
-    CANCEL,
-    FINISHED,
-    RESUMED,
     RunRecord,
     follow,
-    plain_runner,
     read_record,
+    this_runner,
 )
 from contextrelay.doors.pipeline.retry import run_again
 from contextrelay.doors.pipeline.steps.leftovers import end_leftovers
-from contextrelay.doors.pipeline.views import next_step, shown_run
-from contextrelay.errors import Conflict, NotFound, Refused
+from contextrelay.doors.pipeline.views import shown_run
+from contextrelay.errors import Broken, Conflict, Forbidden, NotFound, Refused
 from contextrelay.limits import PIPELINE_PARALLEL_DEFAULT, RUN_CANCEL_S_MAX, RUN_LOOK_S
 from contextrelay.logic.pipeline.language import Step, read_budget
-from contextrelay.model.runs.pipeline import PipelineRun, StepView
-from contextrelay.wire.verbs import AddEvent, EndThread, FinishStep, ReadEvents
+from contextrelay.model.runs.pipeline import PipelineRun, RunStarted, StepView
+from contextrelay.wire.verbs import CancelPipeline, FinishStep, ReadEvents, ResumePipeline
 
 
 def resume(
@@ -56,25 +56,35 @@ def resume(
 
     Raises:
         NotFound: it is no run of a pipeline, or has no such step.
+        Forbidden: somebody else began it, or it is a copy of a run.
+        Broken: its events or its definition are not as they were written.
         Conflict: another process runs it.
         Invalid: that is no budget.
     """
     record = read_record(relay, run)
     _check_free(record, is_forced)
-    started = read_started(relay.pull(record.definition))
+    begun, started = _started(relay, record)
     checked = started.pipelines()
-    many = parallel or record.parallel or PIPELINE_PARALLEL_DEFAULT
+    many = parallel or begun.parallel or PIPELINE_PARALLEL_DEFAULT
     check_parallel(many)
     own = read_budget({**record.budget, **(budget or {})}, checked[started.definition.main].budget)
     models = models_of(relay.transport, checked, own)
     main = checked[started.definition.main]
     again = [] if step is None else list(run_again(step, main, checked, record.steps))
     runner = runner_on(relay, many, on)
-    detail = {"runner": plain_runner(), "parallel": many, "on": on, "budget": dict(budget or {})}
+    verb = ResumePipeline(
+        thread=run,
+        parallel=many,
+        on=on,
+        runner=this_runner(),
+        budget=dict(budget or {}),
+        by=by,
+    )
     try:
         # By a key of where the run stood: of two who resume it there, one is refused.
-        verb = EndThread(run, RESUMED, detail, by, is_over=False)
         relay.transport.ask(verb, key=f"resume {run} {record.seq}")
+    except Forbidden:
+        raise
     except Refused:
         hint = f"watch it: relay pipeline show {run[:8]}"
         raise Conflict("another process resumed it at the same time", hint) from None
@@ -85,6 +95,24 @@ def resume(
     follow(relay, record)
     setting = setting_of(relay, started, checked, many, models, own)
     return go(relay, record, setting, runner, hear)
+
+
+def _started(relay: Relay, record: RunRecord) -> tuple[RunStarted, Started]:
+    """What a run began with, by the event that its owner wrote.
+
+    Raises:
+        Broken: an event of it is invalid, or its definition is not the one it began with.
+    """
+    begun = record.begun
+    if begun is None or record.broken:
+        raise Broken(f"the run is broken: {record.broken}", _AGAIN)
+    body = relay.pull(begun.definition)
+    if hashlib.sha256(body).hexdigest() != begun.sha256:
+        raise Broken("the definition is not the one that the run began with", _AGAIN)
+    return begun, read_started(body)
+
+
+_AGAIN = "run the pipeline again: relay pipeline run FILE"
 
 
 def _check_free(record: RunRecord, is_forced: bool) -> None:
@@ -122,7 +150,7 @@ def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
     record = read_record(relay, run)
     if record.status != "running":
         raise Conflict(f"the run is over: {record.status}", f"see: relay pipeline show {run[:8]}")
-    relay.transport.ask(AddEvent(run, CANCEL, {}, by))
+    relay.transport.ask(CancelPipeline(thread=run, by=by))
     runner = record.runner
     until_s = time.monotonic() + RUN_CANCEL_S_MAX
     while runner is not None and (runner.is_alive or not runner.is_here):
@@ -133,9 +161,7 @@ def cancel(relay: Relay, run: str, by: str = "you") -> PipelineRun:
     follow(relay, record)  # Its process may have ended since, and written so.
     if record.status == "running":
         end_leftovers(run)
-        hint = next_step("cancelled", run, [])
-        detail = {"status": "cancelled", "reason": f"cancelled by {by}", "hint": hint}
-        relay.transport.ask(EndThread(run, FINISHED, detail, by))
+        relay.transport.ask(CancelPipeline(thread=run, is_gone=True, by=by))
     return show(relay, run)
 
 
@@ -150,7 +176,7 @@ def decided(relay: Relay, run: str, step: str, decision: Decision) -> StepView:
     waiting = [key for key, each in record.steps.items() if each.status == "waiting"]
     if step not in waiting:
         before = record.steps.get(step)
-        if before is not None and before.detail.get("kind") == "approve":
+        if before is not None and before.detail.kind == "approve":
             raise Conflict(
                 f"{step} is {before.status} already, by {before.by}",
                 f"see: relay pipeline show {run[:8]}",
@@ -179,7 +205,9 @@ def show_with_steps(relay: Relay, run: str) -> tuple[PipelineRun, Mapping[str, S
     """
     record = read_record(relay, run)
     shown = shown_run(record)
-    definition = read_started(relay.pull(record.definition)).definition
+    if record.begun is None or record.broken:
+        return shown, {}
+    definition = read_started(relay.pull(record.begun.definition)).definition
     steps = definition.pipelines()[definition.main].steps
     begun = {re.split(r"[\[/]", key)[0] for key in shown.steps}  # Those with parts that are there.
     for name, step in steps.items():
@@ -199,8 +227,10 @@ def list_runs(relay: Relay, limit: int = 20) -> Sequence[PipelineRun]:
             page = relay.transport.ask(ReadEvents(view.thread_id, after, _FIRST_EVENTS))
             for each in page.events:
                 record.take(each)
-        if record.definition:  # Else it is being begun just now.
-            runs.append(shown_run(record))
+        if record.begun is None and not record.broken:
+            continue  # It is being begun just now.
+        run = shown_run(record)
+        runs.append(run if run.name else replace(run, name=view.name or ""))
     return runs
 
 

@@ -18,17 +18,17 @@ def view_of(key: str, record: StepRecord) -> StepView:
     detail = record.detail
     return StepView(
         step=key,
-        kind=str(detail.get("kind", "")),
-        status=record.status,
-        ref=record.ref,
+        kind=detail.kind,
+        status=detail.status,
+        ref=detail.ref,
         by=record.by,
-        reason=str(detail.get("reason") or detail.get("question") or ""),
-        hint=str(detail.get("hint", "")),
-        is_cached=bool(detail.get("is_cached", False)),
-        tokens_in=int(detail.get("tokens_in", 0)),
-        tokens_out=int(detail.get("tokens_out", 0)),
-        price=detail.get("price", "0"),
-        duration_ms=int(detail.get("duration_ms", 0)),
+        reason=detail.reason or detail.question,
+        hint=detail.hint,
+        is_cached=detail.is_cached,
+        tokens_in=detail.tokens_in,
+        tokens_out=detail.tokens_out,
+        price=detail.price,
+        duration_ms=detail.duration_ms,
     )
 
 
@@ -49,6 +49,8 @@ def next_step(status: RunStatus, run: str, failures: list[Node], over: Over | No
         case "stopped":
             more = f"{over.field if over else 'tokens'}={over.more if over else 'MORE'}"
             return f"go on with a larger budget: relay pipeline resume {short} --budget {more}"
+        case "broken":
+            return f"see its events: relay thread events {short}; run the pipeline again"
         case _:
             return ""
 
@@ -75,13 +77,13 @@ def shown_run(record: RunRecord) -> PipelineRun:
         spent.add(view)
     return PipelineRun(
         run=record.run,
-        name=record.name,
+        name="" if record.begun is None else record.begun.name,
         status=record.state,
-        reason=str(end.get("reason", "")),
-        hint=str(end.get("hint", "")) or next_step(record.state, record.run, []),
+        reason=record.broken or ("" if end is None else end.reason),
+        hint=("" if end is None else end.hint) or next_step(record.state, record.run, []),
         steps=views,
         **spent.fields(),
-        duration_ms=int(end.get("duration_ms", 0)),
+        duration_ms=0 if end is None else end.duration_ms or 0,
         started_at=record.started_at,
     )
 

@@ -37,7 +37,8 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import AddEvent, FinishRun, Push, RecordCall, Verb
+from contextrelay.wire.verbs import AddEvent, FinishRun, NoteRun, Push, RecordCall, Verb
+from contextrelay.wire.verbs.runs import RunNote
 
 _WORDS_SHOWN = 200
 
@@ -154,24 +155,25 @@ class _Run:
         if len(encode(said)) > EVENT_BYTES_MAX // 2:
             push = Push(metadata={"run": self.id}, thread=self._thread)
             said = {"ref": self._ask(push, self._user.encode(errors="replace")).ref}
-        self._event("message.received", {**said, "refs": list(refs)})
+        received = {"run": self.id, **said, "refs": list(refs)}
+        self._ask(AddEvent(self._thread, "message.received", received))
         detail = {
             "kind": "wrap",
             "provider": "cli",
             "model": self._wrapped.name,
             "version": self._gathered.version,
         }
-        self._event("run.started", detail)
+        self._note("started", detail)
 
-    def _event(self, type: str, detail: dict[str, Any], by: str = "you") -> None:
-        self._ask(AddEvent(self._thread, type, {"run": self.id, **detail}, by))
+    def _note(self, status: RunNote, detail: dict[str, Any], by: str = "you") -> None:
+        self._ask(NoteRun(thread=self._thread, run=self.id, status=status, detail=detail, by=by))
 
     def end(self, child: Child) -> Artifact | None:
         """Record the call, and store the answer with what the thread is to know of it."""
         self._record()
         detail = {**self._tally.fields(), "exit_status": child.exit_status}
         if child.is_interrupted and not self._head:
-            self._event("run.interrupted", {"ref": None, **detail}, self.by)
+            self._note("interrupted", {"ref": None, **detail}, self.by)
             artifact = None
         elif child.exit_status and not child.is_interrupted:
             artifact = self.fail(f"exit status {child.exit_status}", "failed", child.exit_status)
@@ -229,5 +231,5 @@ class _Run:
             **self._tally.fields(),
             "draft": [],
         }
-        self._event("run.failed", detail, self.by)
+        self._note("failed", detail, self.by)
         return artifact

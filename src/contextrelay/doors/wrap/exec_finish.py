@@ -29,7 +29,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.content.output_digest import OutputDigest
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import AddEvent, FinishRun, Push, Verb
+from contextrelay.wire.verbs import FinishRun, NoteRun, Push, Verb
 
 if TYPE_CHECKING:
     from contextrelay.client.transport.local import Local
@@ -112,8 +112,10 @@ class _Run(NamedTuple):
 
     def begin(self, transport: Local | Remote) -> None:
         if self.thread is not None:
-            detail = {"run": self.run, "kind": "exec", "provider": "exec", "model": self.line}
-            transport.ask(AddEvent(self.thread, "run.started", detail))
+            detail = {"kind": "exec", "provider": "exec", "model": self.line}
+            transport.ask(
+                NoteRun(thread=self.thread, run=self.run, status="started", detail=detail)
+            )
 
     def verb(self, ended: _Ended, parts: tuple[str, ...]) -> Verb[Artifact]:
         """What stores the output: in the thread with what was done, or by itself."""

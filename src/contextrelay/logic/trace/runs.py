@@ -29,6 +29,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.document.values import is_list, is_object
 from contextrelay.model.ref import is_ref
+from contextrelay.model.runs.step import CALLER
 from contextrelay.model.runs.trace import Call, Run, ToolUse, Totals, Trace, Usage
 from contextrelay.model.thread import Event
 
@@ -115,6 +116,8 @@ class RunReader:
             self.parts += 1
         if (run := self._open.get(id)) is None:
             return  # It began before what was read, or nobody began it.
+        if not run.is_of(event):
+            return
         before = run.parts
         run.take_in(event)
         self.parts += run.parts - before
@@ -151,6 +154,12 @@ class _Open(Struct, kw_only=True):
     usage: Usage = Usage()
     duration_ms: int = 0
     parts: int = 1
+
+    def is_of(self, event: Event) -> bool:
+        """Whether who began the run wrote an event: others who may write say nothing of it."""
+        if not self.started or event.type == RECEIVED:
+            return True
+        return event.detail.get(CALLER) == self.started.get(CALLER)
 
     def take_in(self, event: Event) -> None:
         if event.type == RECEIVED:

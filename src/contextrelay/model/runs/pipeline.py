@@ -1,14 +1,105 @@
-"""Runs of pipelines, as they are shown."""
+"""Runs of pipelines: what their events hold, and how a run is shown.
+
+Rule: an event's `detail` is converted to one of these types when it is written and when it is
+read. A stored event is foreign: one that does not fit makes its run a broken one.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-RunStatus = Literal["running", "done", "failed", "cancelled", "stopped", "killed"]
-"""`stopped`: its budget is used up. `killed`: its process ended before it did."""
+from contextrelay.limits import (
+    EVENT_BYTES_MAX,
+    LABEL_CHARS_MAX,
+    NUMBER_MAX,
+    PIPELINE_PARALLEL_MAX,
+    STEP_KEY_CHARS_MAX,
+)
+from contextrelay.model.ref import Ref
+from contextrelay.model.runs.step import StepStatus
+
+RunStatus = Literal["running", "done", "failed", "cancelled", "stopped", "killed", "broken"]
+"""`stopped`: its budget is used up. `killed`: its process ended before it did. `broken`: an event
+of it is invalid."""
+EndStatus = Literal["done", "failed", "cancelled", "stopped"]
+
+DEFINITION_MEDIA_TYPE = "application/vnd.contextrelay.pipeline+json"
+
+Count = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
+Parallel = Annotated[int, Meta(ge=1, le=PIPELINE_PARALLEL_MAX)]
+Price = Annotated[str, Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,40})?$")]
+Said = Annotated[str, Meta(max_length=EVENT_BYTES_MAX)]
+_Name = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
+
+
+class RunnerProcess(Struct, frozen=True):
+    """The process that runs a pipeline: its machine, its number and when it began."""
+
+    host: Said
+    pid: Count
+    began: Said
+
+
+class RunStarted(Struct, frozen=True, kw_only=True):
+    """The detail of `pipeline.started`, the first event of a run."""
+
+    name: _Name
+    definition: Ref
+    sha256: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")] = ""
+    """The hash of the definition's bytes; "" in runs of earlier versions."""
+    parallel: Parallel | None = None
+    on: Said | None = None
+    runner: RunnerProcess | None = None
+
+
+class RunResumed(Struct, frozen=True, kw_only=True):
+    """The detail of `pipeline.resumed`."""
+
+    runner: RunnerProcess | None = None
+    parallel: Parallel | None = None
+    on: Said | None = None
+    budget: dict[str, int | float | Said] = {}
+    """Fields that replace those of the file's budget."""
+
+
+class RunEnded(Struct, frozen=True, kw_only=True):
+    """The detail of `pipeline.finished`: how a run ended, and what it used."""
+
+    status: EndStatus
+    reason: Said = ""
+    hint: Said = ""
+    steps: dict[str, Count] = {}
+    """How many steps have each status."""
+    tokens_in: Count = 0
+    tokens_out: Count = 0
+    price: Price | None = "0"
+    duration_ms: Count | None = None
+    """None where whoever ended it was not the process that ran it."""
+
+
+class StepDetail(Struct, frozen=True, kw_only=True):
+    """The detail of `run.step`, as far as it is interpreted."""
+
+    step: Annotated[str, Meta(min_length=1, max_length=STEP_KEY_CHARS_MAX)]
+    status: StepStatus
+    ref: Ref | None = None
+    caller: Said = ""
+    """The name of the key that wrote it, stamped by the store; "" for the store's owner."""
+    kind: Said = ""
+    reason: Said = ""
+    hint: Said = ""
+    question: Said = ""
+    decided_by: Said = ""
+    after: Count = 0
+    """The seq of the newest signal when a step began to wait."""
+    is_cached: bool = False
+    tokens_in: Count = 0
+    tokens_out: Count = 0
+    price: Price | None = "0"
+    duration_ms: Count = 0
 
 
 class StepView(Struct, frozen=True, kw_only=True):

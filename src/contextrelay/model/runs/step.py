@@ -7,6 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 from contextrelay.model.artifact import Artifact
+from contextrelay.model.key import Key
+from contextrelay.model.thread import Event
 
 STEP_EVENT = "run.step"
 """How a step stands; `detail` holds `step`, `status`, `ref` and what the runner says of it."""
@@ -17,6 +19,17 @@ CALLER = "caller"
 StepStatus = Literal["pending", "running", "waiting", "done", "failed", "skipped"]
 """`waiting`: for somebody to approve. The last three are final."""
 FINAL: tuple[StepStatus, ...] = ("done", "failed", "skipped")
+
+
+def caller_name(key: Key) -> str:
+    """How a key is named in records: by its name, else its id."""
+    return key.name or key.id
+
+
+def writer(event: Event) -> str:
+    """Who wrote an event: the key that the store knows, and the name that its holder gave."""
+    caller = event.detail.get(CALLER)
+    return named(caller, event.by) if caller and isinstance(caller, str) else event.by
 
 
 def named(caller: str, label: str) -> str:

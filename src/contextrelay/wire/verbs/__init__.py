@@ -15,6 +15,7 @@ from contextrelay.wire.verbs.channels import *
 from contextrelay.wire.verbs.inspect import *
 from contextrelay.wire.verbs.maintenance import *
 from contextrelay.wire.verbs.packing import *
+from contextrelay.wire.verbs.pipelines import *
 from contextrelay.wire.verbs.runs import *
 from contextrelay.wire.verbs.state import *
 from contextrelay.wire.verbs.threads import *

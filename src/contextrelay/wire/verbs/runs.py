@@ -10,11 +10,10 @@ from contextrelay.limits import (
     BUNDLE_TURN_BYTES_MAX,
     MEDIA_TYPE_CHARS_MAX,
     SOURCE_REFS_MAX,
-    STEP_KEY_CHARS_MAX,
 )
 from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.ref import Ref
-from contextrelay.model.runs.step import FinishedStep, StepStatus
+from contextrelay.model.thread import Numbered
 from contextrelay.wire.verbs.artifacts import Parts
 from contextrelay.wire.verbs.verb import Label, Name, Traits, Verb, Version
 
@@ -79,36 +78,49 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     by: Label = "you"
 
 
-class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
-    """Write how a step of a pipeline's run stands, with the event run.step: all of it, or nothing.
+RunNote = Literal["started", "finished", "interrupted", "failed"]
 
-    `has_result`: the body is the result, and becomes an artifact of the thread; or `ref` is one
-    that is there already, which the thread holds from then on. A step ends once: where it is done,
-    failed or skipped this is refused, until `pending` lets it be run again.
+
+class NoteRun(Verb[Numbered], frozen=True, kw_only=True):
+    """Write that a run began, or how it ended without an answer, with the event run.<status>."""
+
+    traits = Traits(
+        needs="write",
+        answered_in="runs.runs",
+        http="POST /v1/threads/{thread}/runs/notes",
+        status=201,
+        keyed=True,
+        fails=(404, 409),
+    )
+
+    thread: Ref
+    run: Label
+    """Names the run in its events."""
+    status: RunNote
+    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
+    """Goes into the event, with `run`."""
+    by: Label = "you"
+
+
+class NoteAnswer(Verb[Numbered], frozen=True, kw_only=True):
+    """Write what an agent elsewhere answered on a thread, with the event a2a.answered.
+
+    The next message to that `url` goes into the same `context`, and to `task` if that waits.
     """
 
     traits = Traits(
         needs="write",
-        answered_in="runs.steps",
-        http="POST /v1/threads/{thread}/steps",
-        takes_body=True,
+        answered_in="runs.runs",
+        http="POST /v1/threads/{thread}/answers",
+        status=201,
         keyed=True,
-        fills="sent",
-        sweeps=True,
-        fails=(404, 409, 410),
+        fails=(404, 409),
     )
 
     thread: Ref
-    step: Annotated[str, Meta(min_length=1, max_length=STEP_KEY_CHARS_MAX)]
-    """Its name; of an item of a fan-out with its index, as in `review[3]`."""
-    status: StepStatus = "done"
-    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    """Goes into the event, with `step`, `status` and `ref`."""
-    has_result: bool = False
-    ref: Ref | None = None
-    source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
-    parts: Parts = ()
-    name: Name | None = None
-    type: ArtifactType | None = None
-    media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
+    url: Annotated[str, Meta(min_length=1, max_length=4096)]
+    task: Annotated[str, Meta(max_length=128)] = ""
+    context: Annotated[str, Meta(max_length=128)] = ""
+    state: Annotated[str, Meta(max_length=40)] = ""
+    refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
     by: Label = "you"

@@ -15,6 +15,7 @@ from contextrelay.model.thread import (
     Mirrored,
     Numbered,
     Sent,
+    TaskEvent,
     TaskListing,
     TaskLog,
     ThreadKind,
@@ -41,18 +42,28 @@ class NewThread(Verb[ThreadView], frozen=True):
 
     name: Label | None = None
     by: Label = "you"
-    kind: ThreadKind | None = None
 
 
 class BeginTask(Verb[ThreadView], frozen=True):
-    """Make a thread of kind `task` that begins with an event of the caller's, in one write."""
+    """Make a thread of kind `task`; `asked` is the detail of its event task.asked, if any."""
 
     traits = Traits(needs="write", answered_in="threads.events", makes_thread=True)
 
     name: Label
-    type: EventType
+    asked: dict[str, Any] | None = None
+    by: Label = "you"
+
+
+class NoteTask(Verb[Numbered], frozen=True):
+    """Add an event to a task. `is_over`: the task ends with it, and is removed so long after."""
+
+    traits = Traits(needs="write", answered_in="threads.events", keyed=True)
+
+    thread: Ref
+    type: TaskEvent
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
     by: Label = "you"
+    is_over: bool = False
 
 
 class OpenThread(Verb[ThreadView], frozen=True):
@@ -140,22 +151,6 @@ class CloseThread(Verb[ThreadView], frozen=True):
     by: Label = "you"
 
 
-class EndThread(Verb[Numbered], frozen=True):
-    """Add the event with which a thread of a kind ends: it is removed so long after.
-
-    `is_over` False: the event with which it goes on. It is removed where nothing says so, nor that
-    it ended, for that long, and for at least a week.
-    """
-
-    traits = _notes(http="POST /v1/threads/{thread}/end")
-
-    thread: Ref
-    type: EventType
-    detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    by: Label = "you"
-    is_over: bool = True
-
-
 class RemoveThread(Verb[ThreadView], frozen=True):
     """Remove a thread with its history, and the artifacts that only it holds."""
 
@@ -223,18 +218,16 @@ class AddEvent(Verb[Numbered], frozen=True):
 
 
 class PutOutput(Verb[Artifact], frozen=True):
-    """Put what was made for a task into its thread, with the event that says so, in one write.
+    """Put what was made for a task into its thread, with the event task.artifact, in one write.
 
-    That event gets the `ref` into its detail. `end`: the detail of an event of type `end_type`
-    with which the thread ends, in the same write.
+    That event gets the `ref` into its detail. `end`: the detail of an event task.status with which
+    the task ends, in the same write.
     """
 
     traits = Traits(needs="write", answered_in="push.reports", takes_body=True, fills="sent")
 
     thread: Ref
-    type: EventType
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
-    end_type: EventType = "task.ended"
     end: dict[str, Any] | None = None
     name: Name | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None

@@ -112,7 +112,7 @@ def test_its_lines_are_right_as_printed_once_capitals_are_filled_in(served: Serv
 # They answer with 400 for want of what no line can show: a key, a hash, a run, a file of ours.
 NEEDS_MORE = {
     *("noChannel", "RevokeKey", "ReadUsage", "PushMany", "ImportThread", "Restore", "Pack"),
-    *("AcceptHandoff", "ReturnHandoff", "ShowHandoff", "EndThread", "FindResult", "KeepResult"),
+    *("AcceptHandoff", "ReturnHandoff", "ShowHandoff", "FindResult", "KeepResult"),
     *("mcpListen", "mcpLeave"),
 }
 

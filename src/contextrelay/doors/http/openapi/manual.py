@@ -136,6 +136,7 @@ ORIGIN = "http://relay.invalid"
 _EXAMPLES: dict[str, Json] = {
     "Slice": {"lines": "1:20"},
     "AddEvent": {"type": "note.added"},
+    "NoteRun": {"status": "started"},
     "mcp": {"jsonrpc": "2.0", "id": 1, "method": "ping"},
 }
 _ACCEPT: dict[str, str] = {

@@ -1,0 +1,263 @@
+"""Pipelines: the records of a run, written by its owner; decisions on it, written by anybody.
+
+Rule: a run is a thread of kind `pipeline`, and its row `owner` names who began it: the id of a key,
+or nothing for who opened the store. No verb changes that row, and no copy, fork or import of a
+thread has it. So what a run executes was said by its owner, whoever else may write to its thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import ValidationError, convert, to_builtins
+
+from contextrelay.core.artifacts.records import live
+from contextrelay.core.idempotency import step
+from contextrelay.core.push.attach import Addition, Terms
+from contextrelay.core.push.push import push_with_events
+from contextrelay.core.registry import answers
+from contextrelay.core.runs.runs import stamped
+from contextrelay.core.schema import Kind, thread_log
+from contextrelay.core.stores import Stores
+from contextrelay.core.threads.events import numbered
+from contextrelay.core.threads.head import Live, find_record
+from contextrelay.core.threads.patch import append_event, change, new_event
+from contextrelay.core.threads.threads import caller_id, kept_until, make
+from contextrelay.errors import Conflict, Forbidden, Invalid, NotFound
+from contextrelay.limits import EVENT_BYTES_MAX
+from contextrelay.logic.document.bounds import check_json
+from contextrelay.logic.state import schema
+from contextrelay.model.artifact import Artifact
+from contextrelay.model.runs.pipeline import (
+    DEFINITION_MEDIA_TYPE,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    StepDetail,
+)
+from contextrelay.model.runs.step import FINAL, STEP_EVENT, FinishedStep, caller_name, named
+from contextrelay.model.thread import Event, Numbered, ThreadView
+from contextrelay.store.ledger import ONLY, Row
+from contextrelay.wire.verbs import (
+    BeginPipeline,
+    Body,
+    CancelPipeline,
+    DecideStep,
+    FinishStep,
+    NotePipeline,
+    Push,
+    ResumePipeline,
+)
+
+_WAITING = b"waiting"
+
+
+@answers(BeginPipeline)
+def begin_pipeline(stores: Stores, verb: BeginPipeline, body: Body) -> ThreadView:
+    view = make(stores, verb.name, verb.by, None, None, kind="pipeline")
+
+    def started(artifact: Artifact) -> tuple[Addition, ...]:
+        detail = RunStarted(
+            name=verb.name,
+            definition=artifact.ref,
+            sha256=artifact.sha256,
+            parallel=verb.parallel,
+            on=verb.on,
+            runner=verb.runner,
+        )
+        return (_event(stores, "pipeline.started", verb.by, detail),)
+
+    push = Push(
+        name="definition",
+        type="json",
+        media_type=DEFINITION_MEDIA_TYPE,
+        created_by=verb.by,
+        thread=view.thread_id,
+    )
+    push_with_events(step(stores, "definition"), push, body, started)
+    return view
+
+
+@answers(ResumePipeline)
+def resume_pipeline(stores: Stores, verb: ResumePipeline, body: Body) -> Numbered:
+    _check_owner(stores, verb.thread)
+    detail = RunResumed(
+        runner=verb.runner, parallel=verb.parallel, on=verb.on, budget=dict(verb.budget)
+    )
+    event = _event(stores, "pipeline.resumed", verb.by, detail)
+    return _append(stores, verb.thread, event, kept_until(stores, is_over=False))
+
+
+@answers(NotePipeline)
+def note_pipeline(stores: Stores, verb: NotePipeline, body: Body) -> Numbered:
+    _check_owner(stores, verb.thread)
+    if verb.ended is None:
+        event = _event(stores, "pipeline.alive", verb.by, None)
+    else:
+        event = _event(stores, "pipeline.finished", verb.by, verb.ended)
+    return _append(stores, verb.thread, event, kept_until(stores, verb.ended is not None))
+
+
+@answers(CancelPipeline)
+def cancel_pipeline(stores: Stores, verb: CancelPipeline, body: Body) -> Numbered:
+    _owner(stores, verb.thread)
+    if not verb.is_gone:
+        return _append(stores, verb.thread, _event(stores, "pipeline.cancel", verb.by, None))
+    ended = RunEnded(
+        status="cancelled",
+        reason=f"cancelled by {_named_caller(stores, verb.by)}",
+        hint=f"go on with: relay pipeline resume {verb.thread[:8]}",
+    )
+    event = _event(stores, "pipeline.finished", verb.by, ended)
+    return _append(stores, verb.thread, event, kept_until(stores, is_over=True))
+
+
+@answers(DecideStep)
+def decide_step(stores: Stores, verb: DecideStep, body: Body) -> Numbered:
+    _owner(stores, verb.thread)
+
+    def check(live: Live) -> None:
+        now = stores.ledger.get(thread_log(verb.thread), Kind.STEP, verb.step)
+        if now is None:
+            raise NotFound(
+                f"no step {verb.step!r} waits for a decision", "see: relay pipeline show RUN"
+            )
+        if now != _WAITING:
+            raise _ended(verb.step, now)
+
+    status = "done" if verb.is_approved else "failed"
+    detail = {
+        "step": verb.step,
+        "status": status,
+        "ref": None,
+        "kind": "approve",
+        "reason": verb.reason,
+        "decided_by": _named_caller(stores, verb.by),
+    }
+    event = _event(stores, STEP_EVENT, verb.by, detail)
+    return _append(
+        stores, verb.thread, event, Row(Kind.STEP, verb.step, status.encode()), check=check
+    )
+
+
+@answers(FinishStep)
+def finish_step(stores: Stores, verb: FinishStep, body: Body) -> FinishedStep:
+    _check_owner(stores, verb.thread)
+    check_json(verb.detail, "detail", EVENT_BYTES_MAX)
+    log = thread_log(verb.thread)
+    rows: tuple[Row, ...] = ()
+    if verb.status in FINAL or verb.status == "waiting":
+        rows = (Row(Kind.STEP, verb.step, verb.status.encode()),)
+    elif verb.status == "pending":
+        rows = (Row(Kind.STEP, verb.step, None),)
+
+    def check(live: Live) -> None:
+        now = stores.ledger.get(log, Kind.STEP, verb.step)
+        if now is None or verb.status == "pending":
+            return
+        if now != _WAITING:
+            raise _ended(verb.step, now)
+        if verb.status in FINAL:
+            raise Conflict(
+                f"the step {verb.step} waits for a decision",
+                "decide it: relay pipeline approve RUN STEP",
+            )
+
+    def event(ref: str | None) -> Event:
+        said = {**verb.detail, "step": verb.step, "status": verb.status, "ref": ref}
+        return _event(stores, STEP_EVENT, verb.by, said)
+
+    event(None)  # What is wrong with it is said before anything is stored.
+
+    def additions(artifact: Artifact) -> tuple[Addition, ...]:
+        return (Terms(rows=rows, check=check), event(artifact.ref))
+
+    if verb.has_result:
+        push = Push(
+            name=verb.name,
+            type=verb.type,
+            media_type=verb.media_type,
+            metadata={"step": verb.step},
+            created_by=verb.by,
+            source_refs=verb.source_refs,
+            thread=verb.thread,
+            parts=verb.parts,
+        )
+        return FinishedStep(artifact=push_with_events(stores, push, body, additions))
+    if verb.ref is None:
+        append_event(stores, verb.thread, event(None), rows, check)
+        return FinishedStep(artifact=None)
+    artifact = live(stores, verb.ref)
+    listed = [schema.artifact(artifact.ref, artifact.type, artifact.name)]
+    change(stores, verb.thread, listed, verb.by, events=(event(verb.ref),), rows=rows, check=check)
+    return FinishedStep(artifact=artifact)
+
+
+# Whose a run is
+
+
+def _check_owner(stores: Stores, thread: str) -> None:
+    """Refuse records of a run from anybody but who began it.
+
+    Raises:
+        Forbidden: the caller is not its owner.
+    """
+    if _owner(stores, thread) != caller_id(stores):
+        raise Forbidden(
+            f"run {thread} was begun by somebody else: only they write its records and resume it",
+            "use the key that began it, or run the pipeline yourself: relay pipeline run FILE",
+        )
+
+
+def _owner(stores: Stores, thread: str) -> str:
+    """Who began a run.
+
+    Raises:
+        NotFound: the thread is no run of a pipeline.
+        Forbidden: it is a copy of one, or one of an earlier version.
+    """
+    record = find_record(stores.ledger, thread)
+    owner = stores.ledger.get(thread_log(thread), Kind.OWNER, ONLY)
+    if record.kind == "pipeline" and owner is not None:
+        return owner.decode()
+    hint = "run the pipeline: relay pipeline run FILE"
+    if record.kind == "pipeline":
+        raise Forbidden(f"run {thread} is of an earlier version, which kept no owner", hint)
+    if record.forked_from is not None:
+        raise Forbidden(f"thread {thread} is a copy: only the run itself can be resumed", hint)
+    raise NotFound(f"thread {thread} is no run of a pipeline", "see: relay pipeline list")
+
+
+def _named_caller(stores: Stores, label: str) -> str:
+    """Who asks: the name of their key, and the name that they give themselves."""
+    return label if stores.caller is None else named(caller_name(stores.caller.key), label)
+
+
+# Events
+
+
+def _event(stores: Stores, type: str, by: str, detail: Any) -> Event:
+    """An event of a run, with the caller's key in its detail.
+
+    Raises:
+        Invalid: the detail does not fit its type.
+    """
+    said = stamped(stores, to_builtins(detail) or {})
+    if type == STEP_EVENT:
+        try:
+            convert(said, StepDetail)
+        except ValidationError as error:
+            raise Invalid(f"invalid detail of a step: {error}", "correct that field") from error
+    return new_event(stores, type, by, said)
+
+
+def _append(stores: Stores, thread: str, event: Event, *rows: Row, check: Any = None) -> Numbered:
+    return numbered(stores, thread, append_event(stores, thread, event, rows, check), event)
+
+
+def _ended(step: str, status: bytes) -> Conflict:
+    return Conflict(
+        f"the step {step} is {status.decode()} already",
+        "see what it gave: relay pipeline show RUN",
+        {"status": status.decode()},
+    )
