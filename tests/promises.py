@@ -1145,6 +1145,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/a2a/test_streamed.py::test_an_answer_without_pieces_is_shown_by_stream_too",
         "tests/doors/a2a/test_streamed.py::test_an_artifact_in_chunks_is_one_artifact",
         "tests/doors/a2a/test_streamed.py::test_parts_of_other_names_and_types_stay_apart",
+        "tests/doors/a2a/test_serving.py::test_a_server_that_ends_with_an_agent_at_work_logs_no_traceback",
         "tests/doors/a2a/test_grpc_asking.py::test_an_agent_that_offers_grpc_alone_is_asked",
         "tests/doors/a2a/test_grpc_asking.py::test_hostile_answers_by_grpc_are_refused",
         "tests/doors/a2a/test_grpc_asking.py::test_where_an_address_of_grpc_leads",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from tests.doors.a2a.asking import (
     message,
     words,
 )
-from tests.doors.http.serving import Served, serving
+from tests.doors.http.serving import Served, serving, serving_apart
 
 
 def send(web: httpx2.Client, agent: str, text: str, **fields: Any) -> Document:
@@ -55,6 +57,33 @@ def test_each_agent_has_a_card_and_the_first_one_is_at_the_well_known_place(
     )
     assert (again.status_code, again.content) == (304, b"")
     assert web.get("/a2a/nobody/.well-known/agent-card.json").status_code == 404
+    assert web.get("/a2a/counts").json() == web.get("/a2a/counts/").json() == second.json()
+    assert web.get("/a2a/nobody").status_code == 404
+
+
+def test_a_server_that_ends_with_an_agent_at_work_logs_no_traceback(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Promise M2."""
+    agent = "endless=py:tests.doors.a2a.agents:endless"
+    with (
+        suppress(httpx2.HTTPError),
+        serving_apart(tmp_path / "store", a2a=(agent,)) as served,
+        httpx2.stream(
+            "POST",
+            f"{served.url}/a2a/endless/message:stream",
+            json=message("go"),
+            headers=HEADERS,
+            timeout=60,
+        ) as response,
+    ):
+        came = events(response)
+        while "artifactUpdate" not in next(came):
+            pass
+        served.running.send_signal(signal.SIGTERM)
+        served.running.wait(60)
+
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_with_keys_the_card_is_open_and_says_so_and_all_else_needs_one(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, cast
 
@@ -216,4 +217,13 @@ async def _in_pool(begin: Callable[[], Generator[Made]]) -> AsyncGenerator[Made]
             step = pool.submit(next, made, _END)
     finally:
         # It may be in the middle of a step, which nobody can end: it is closed behind that.
-        step.add_done_callback(lambda done: pool.submit(made.close))
+        step.add_done_callback(lambda done: _close(made))
+
+
+def _close(made: Generator[Made]) -> None:
+    """Close a generator in a thread of the pool, or in this one when the process ends."""
+    try:
+        pool.submit(made.close)
+    except RuntimeError:  # The pool takes no more work, and this is one of its threads.
+        with suppress(Exception):  # An agent's own code.
+            made.close()

@@ -107,6 +107,7 @@ class Mounted:
         for place in (CARD_PATH, f"{base}{CARD_PATH}"):
             paths.add("GET", place, self._card).is_open = True
         for root in (base, f"{base}/"):
+            paths.add("GET", root, self._card).is_open = True
             paths.add("POST", root, self._visiting(jsonrpc, _refuse_unread))
         rest: list[tuple[str, str, Handle]] = [
             ("POST", "message:send", _posting("SendMessage")),
