@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ from contextrelay.client.thread import Thread
 from contextrelay.logic.tokens import count_tokens
 from contextrelay.model.artifact import Artifact
 from contextrelay.model.thread import Event
-from tests.store.engines import until
+from tests.doors.http.serving import serving
+from tests.store.engines import free_port, until
 
 END_S_MAX = 60
 EXEC = [sys.executable, "-m", "contextrelay", "exec"]
@@ -349,3 +351,71 @@ def test_a_command_without_output_loads_next_to_nothing() -> None:
             "contextrelay.limits",
         ]
     )
+
+
+LINES = 200_000
+WHOLE = "".join(f"{number}\n" for number in range(1, LINES + 1)).encode()
+
+
+@pytest.mark.parametrize("mode", ["plain", "json"])
+def test_a_full_temporary_folder_loses_no_output(shell: Shell, mode: str) -> None:
+    """Promise X3: it is printed as it comes, and the exit status stays that of the command."""
+    command = f"seq {LINES}; exit 5"
+    words = [*EXEC, *(["--json"] if mode == "json" else []), "--", "sh", "-c", command]
+    # No file of a process may grow past 1,100 KiB: as on a full file system, a write fails there.
+    limited = ["bash", "-c", 'ulimit -f 1100; exec "$@"', "bash", *words]
+
+    done = subprocess.run(
+        limited, env=shell.environment, capture_output=True, timeout=END_S_MAX, check=False
+    )
+
+    assert done.returncode == 5
+    assert WHOLE in (done.stdout if mode == "plain" else done.stderr)
+    assert b"the temporary folder cannot hold the output" in done.stderr
+    if mode == "json":
+        assert json.loads(done.stdout)["ref"] is None
+
+
+def test_a_server_that_is_killed_meanwhile_loses_no_output(shell: Shell, tmp_path: Path) -> None:
+    """Promise X3."""
+    port = free_port()
+    serve = [sys.executable, "-m", "contextrelay", "serve", "--port", str(port)]
+    server = subprocess.Popen(serve, env=shell.environment, stderr=subprocess.DEVNULL)
+    shell.environment["CONTEXTRELAY_URL"] = f"http://127.0.0.1:{port}"
+    go = tmp_path / "go"
+    try:
+        until(lambda: _answers(port), "the server")
+        script = f"seq {LINES}; while ! test -e {go}; do sleep 0.05; done; echo end; exit 5"
+        running = shell.start("--", "sh", "-c", script)
+    finally:
+        server.kill()
+        server.wait()
+    go.touch()
+    out, err = running.communicate(timeout=END_S_MAX)
+
+    assert running.returncode == 5
+    assert out == WHOLE + b"end\n"
+    assert b"error: " in err
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_store_without_room_loses_no_output_and_has_no_empty_artifact(tmp_path: Path) -> None:
+    """Promise X3: also where its first parts were stored."""
+    shell = Shell(tmp_path)
+    with serving(tmp_path / "served", settings=Settings(body_bytes_max=400_000)) as served:
+        with Relay(tmp_path / "served") as relay:
+            key = relay.new_key(quota_bytes=500_000)
+        shell.environment["CONTEXTRELAY_URL"] = served.url
+        shell.environment["CONTEXTRELAY_API_KEY"] = key.token
+
+        status, out, err = shell.run("--", "sh", "-c", f"seq {LINES}; exit 5")
+
+        with Relay(tmp_path / "served") as relay:
+            stored = relay.list().artifacts
+    assert (status, out) == (5, WHOLE)
+    assert b"quota" in err
+    assert all(each.size_bytes for each in stored)

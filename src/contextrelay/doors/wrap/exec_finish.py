@@ -10,7 +10,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,17 +62,18 @@ def finish(
 ) -> None:
     """Keep what a command prints until it ends, store it, and print what there is room for."""
     began_s = time.monotonic()
-    output = digest = None
     run = _Run(options.command, thread, os.urandom(8).hex())
+    plain = _plain(options)
     try:
-        output = Output(console.transport, _name(options.command), run.run)
-        digest = OutputDigest()
+        output = Output(console.transport, _name(options.command), run.run, plain)
+        run.begin(console.transport)
     except RelayError as error:
-        _print_all(pieces)
+        for piece in pieces:
+            plain(piece)
         console.fail(error)
         console.exit_code = child.exit_status or 0
         return
-    run.begin(console.transport)
+    digest = OutputDigest()
     for piece in pieces:
         output.add(piece)
         digest.feed(piece)
@@ -146,31 +147,42 @@ def _name(command: list[str]) -> str:
 
 def _stored(output: Output, run: _Run, ended: _Ended) -> _Kept:
     try:
-        artifact = output.store(lambda parts: run.verb(ended, parts))
+        return _Kept(output.store(lambda parts: run.verb(ended, parts)), None)
     except RelayError as error:
         return _Kept(None, error)
-    return _Kept(artifact, output.trouble)
 
 
-def _print_all(pieces: Iterator[bytes]) -> None:
-    for piece in pieces:
-        sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
+def _plain(options: Options) -> Callable[[bytes], None]:
+    """What prints output as it is: beside the answer, where stdout is for JSON."""
+
+    def write(piece: bytes) -> None:
+        stream = sys.stderr if options.json else sys.stdout
+        stream.buffer.write(piece)
+        stream.buffer.flush()
+
+    return write
 
 
 def _show(
     options: Options, console: Console, ended: _Ended, printed: _Printed, kept: _Kept
 ) -> None:
-    """Print the output if there is room for it, else its digest; then the trouble, if any."""
+    """Print the output if there is room for it, else its digest; then the trouble, if any.
+
+    What is not stored is printed all the same, however long it is.
+    """
     output, digest = printed
     tokens_max, count = options.max_tokens, token_counter()
     whole: bytes | None = None
-    if digest.size_bytes <= tokens_max * PIECE_BYTES_PER_TOKEN and output.trouble is None:
+    if digest.size_bytes <= tokens_max * PIECE_BYTES_PER_TOKEN and not output.is_spilled:
         whole = output.whole()
         # A token is a byte at least.
         if len(whole) > tokens_max and count(whole.decode(errors="replace")) > tokens_max:
             whole = None
     ref = kept.artifact.ref if kept.artifact else None
+    is_lost = kept.trouble is not None
+    if is_lost and not output.is_spilled and (whole is None or not options.json):
+        for chunk in output.chunks():
+            _plain(options)(chunk)
     if options.json:
         text = whole.decode(errors="replace") if whole is not None else None
         shown = digest.text(tokens_max, _last_line(ended, digest, ref), count)
@@ -186,6 +198,8 @@ def _show(
             "is_digest": text is None,
         }
         console.answer(answer, "")
+    elif is_lost:
+        pass  # It is printed.
     elif whole is not None:
         sys.stdout.buffer.write(whole)
         sys.stdout.buffer.flush()
