@@ -261,6 +261,26 @@ def test_output_that_cannot_be_written_is_reported_without_a_traceback(shell: Sh
     assert b"Traceback" not in done.stderr
 
 
+def test_an_error_of_the_file_system_is_not_said_to_be_one_of_the_output(shell: Shell) -> None:
+    """A folder that was removed while the shell is in it."""
+    gone = shell.home.parent / "gone"
+    gone.mkdir()
+    words = [*RELAY, "project", "init", "orders"]
+
+    done = subprocess.run(
+        ["bash", "-c", 'rmdir "$PWD"; exec "$@"', "bash", *words],
+        cwd=gone,
+        capture_output=True,
+        env=shell.env,
+        timeout=60,
+    )
+
+    assert done.returncode != 0
+    assert b"No such file or directory" in done.stderr
+    assert b"output cannot be written" not in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
 def test_a_typo_is_never_led_to_what_cannot_be_undone(shell: Shell) -> None:
     code, error = shell.fails("thread", "rename", "a", "b")
 

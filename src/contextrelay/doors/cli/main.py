@@ -20,7 +20,7 @@ from contextrelay.doors.cli.command_table import (
     overview,
 )
 from contextrelay.doors.cli.console import Console
-from contextrelay.doors.cli.terminal import install
+from contextrelay.doors.cli.terminal import OutputError, install
 from contextrelay.errors import RelayError
 
 TYPE_CHECKING = False
@@ -54,12 +54,17 @@ def _guarded(act: Callable[[Console], None]) -> int:
     except KeyboardInterrupt:
         console.note("interrupted; nothing is half-done")
         return INTERRUPTED
-    except OSError as error:
-        # The reader of our output went away, or there is no room for it: stores report troubles of
-        # their own by other names. Python must not complain again on exit.
+    except (BrokenPipeError, OutputError) as error:
+        # The reader of our output went away, or there is no room for it. Python must not complain
+        # again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
-            console.fail(RelayError(f"the output cannot be written: {error.strerror or error}"))
+        if isinstance(error, OutputError):
+            console.fail(RelayError(f"the output cannot be written: {error.strerror}"))
+        return 1
+    except OSError as error:
+        what = "" if error.filename is None else f"{os.fsdecode(error.filename)!r}: "
+        hint = "see whether that file, its folder and the temporary folder can be used"
+        console.fail(RelayError(f"{what}{error.strerror or error}", hint))
         return 1
     except SystemExit as asked:
         return asked.code if isinstance(asked.code, int) else 1

@@ -35,17 +35,38 @@ _CODES = {
 _USUAL = frozenset(map(chr, range(32, 127))) | frozenset("\n\t·…–→✔✗⚠⚑─━“”")
 
 
+class OutputError(OSError):
+    """Stdout or stderr does not take what is written; a reader that is gone is BrokenPipeError."""
+
+
+def _told(write: Callable[..., Any], *args: Any) -> Any:
+    """Write, so that an error is known as one of the output.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    try:
+        return write(*args)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(error.errno, error.strerror) from error
+
+
 class Terminal:
     """A stream of text that cleans what is written to it; else as the stream that it stands for."""
 
     def __init__(self, stream: TextIO, cleans_text: bool, cleans_bytes: bool) -> None:
         self.stream = stream
         self.cleans_text = cleans_text
-        self._buffer = _Bytes(self) if cleans_bytes else None
+        self._buffer = _Bytes(self) if cleans_bytes else _Plain(stream)
 
     def write(self, text: str) -> int:
-        self.stream.write(clean(text) if self.cleans_text else text)
+        _told(self.stream.write, clean(text) if self.cleans_text else text)
         return len(text)
+
+    def flush(self) -> None:
+        _told(self.stream.flush)
 
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
@@ -54,10 +75,26 @@ class Terminal:
     @property
     def buffer(self) -> Any:
         """Where bytes are written: on a terminal they are text, and cleaned as such."""
-        return self._buffer or self.stream.buffer
+        return self._buffer
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
+
+
+class _Plain:
+    """Bytes for a pipe or a file, as they are."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, data: Any) -> int:
+        return _told(self._stream.buffer.write, data)
+
+    def flush(self) -> None:
+        _told(self._stream.buffer.flush)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream.buffer, name)
 
 
 class _Bytes(BufferedIOBase):
@@ -87,7 +124,7 @@ class _Bytes(BufferedIOBase):
         self._terminal.write(self._held + self._decoder.decode(b"", final=True))
         self._held = ""
         self._decoder.reset()
-        self._terminal.stream.flush()
+        self._terminal.flush()
 
     def fileno(self) -> int:
         return self._terminal.stream.fileno()
