@@ -57,9 +57,9 @@ class Recorder(LedgerView):
         self.calls.append(("get", log, kind, key))
         return super().get(log, kind, key)
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         self.calls.append(("commit", *writes))
-        return super().commit(*writes)
+        return super().commit(*writes, id=id)
 
 
 def recorded(relay: Relay, act: Callable[[], object]) -> list[Call]:

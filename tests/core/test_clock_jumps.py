@@ -27,10 +27,8 @@ from contextrelay.wire.verbs import (
     Remove,
     Search,
     Sweep,
-    Verify,
 )
 from tests.core.clock import DAY_MS, HOUR_MS, Clock, local
-from tests.store.stutter import Stopped, StutterLedger
 
 MINUTE_MS = 60_000
 JUMPS_MS = (-MINUTE_MS, -HOUR_MS, -3 * DAY_MS, MINUTE_MS, HOUR_MS, 3 * DAY_MS)
@@ -225,37 +223,6 @@ def test_a_sweep_is_due_again_after_a_clock_that_was_ahead(relay: Local, clock: 
     push(relay, "later")
 
     assert relay.stores.ledger.get(artifact_log(ref), "tombstone", ONLY) is not None
-
-
-@pytest.mark.parametrize("is_deep", [False, True])
-def test_a_push_that_was_cut_short_is_repaired_whatever_its_clock_said(
-    clock: Clock, is_deep: bool
-) -> None:
-    engine = open_engine("memory:")
-    whole = local(clock, engine)
-    push(whole, "whole")
-    if is_deep:  # A clock that was behind when it was cut short, or a sweep's that was ahead.
-        clock.pass_ms(2 * HOUR_MS)
-        whole.ask(Sweep())
-        clock.pass_ms(-2 * HOUR_MS - HOUR_MS)
-    else:
-        clock.pass_ms(365 * DAY_MS)
-        whole.ask(Sweep(is_deep=False))
-        clock.pass_ms(-365 * DAY_MS)
-    cut = Local(
-        type(whole.stores)(
-            type(engine)("memory:", StutterLedger(engine.ledger, 3), engine.blobs),
-            now_ms=clock,
-        )
-    )
-    with pytest.raises(Stopped):
-        push(cut, "cut short")
-    clock.pass_ms(6 * HOUR_MS)
-    assert whole.ask(Verify()).problem_count == 1
-
-    assert whole.ask(Sweep(is_deep=is_deep)).mended == 1
-
-    assert whole.ask(Verify()).problem_count == 0
 
 
 def test_threads_of_every_clock_are_there(relay: Local, clock: Clock) -> None:

@@ -13,6 +13,7 @@ from contextrelay.errors import Full, Unavailable
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine
 from contextrelay.store.ledger import Ledger, Write
+from contextrelay.store.ledger.view import SettledLedger
 from contextrelay.wire.verbs import (
     Body,
     Push,
@@ -44,11 +45,11 @@ class LateLedger(StutterLedger):
         self._commits_left = at_commit
         self.replies: list[Any] = []
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         self._commits_left -= 1
         if self._commits_left == 0:
             self.replies.append(self._world.core().ask(self._verb, self._body, KEY))
-        return super().commit(*writes)
+        return super().commit(*writes, id=id)
 
 
 @pytest.mark.parametrize("at_commit", [1, 2, 3])
@@ -74,7 +75,7 @@ def test_two_at_once_after_one_was_cut_short_do_it_once(name: str, at_commit: in
     clean = after_once(name)
     world = new_world()
     verb, body = REQUESTS[name](world)
-    with pytest.raises(Stopped):
+    with suppress(Stopped):
         world.core(StutterLedger(world.engine.ledger, 1)).ask(verb, body, KEY)
     late = LateLedger(world, verb, body, at_commit)
 
@@ -91,8 +92,8 @@ def test_two_at_once_after_one_was_cut_short_do_it_once(name: str, at_commit: in
 class FullLedger(LateLedger):
     """One on which, after the same request was done, there is no room for this one's commit."""
 
-    def commit(self, *writes: Write) -> list[int]:
-        heads = super().commit(*writes) if self._commits_left != 1 else []
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        heads = super().commit(*writes, id=id) if self._commits_left != 1 else []
         if self._commits_left == 1:
             super().commit()
             raise Full("no room", "make some")
@@ -108,7 +109,7 @@ def test_of_two_at_once_one_that_fails_takes_nothing_from_the_other(
     clean = after_once(name)
     world = new_world()
     verb, body = REQUESTS[name](world)
-    with pytest.raises(Stopped):
+    with suppress(Stopped):
         world.core(StutterLedger(world.engine.ledger, 1)).ask(verb, body, KEY)
 
     with suppress(Full):
@@ -127,11 +128,11 @@ class SweptLedger(StutterLedger):
         super().__init__(world.engine.ledger, STOPS_MAX)
         self._core: Local | None = world.core()
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         core, self._core = self._core, None
         if core is not None:
             core.ask(Sweep(is_deep=False))  # Blobs bear the time of the machine.
-        return super().commit(*writes)
+        return super().commit(*writes, id=id)
 
 
 @pytest.mark.parametrize("name", [name for name in REQUESTS if name.startswith("push")])
@@ -178,8 +179,8 @@ class LossyLedger(StutterLedger):
         super().__init__(inner, STOPS_MAX)
         self._lost = lost
 
-    def commit(self, *writes: Write) -> list[int]:
-        heads = super().commit(*writes)
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        heads = super().commit(*writes, id=id)
         self._lost -= 1
         if self._lost >= 0:
             raise Unavailable("the reply was lost", "try again")
@@ -194,7 +195,11 @@ def test_lost_replies_are_asked_for_again_and_nothing_is_done_twice(name: str) -
     verb, body = REQUESTS[name](world)
     core = Local(
         Stores(
-            Engine("lossy", LossyLedger(world.engine.ledger, 3), world.engine.blobs),
+            Engine(
+                "lossy",
+                SettledLedger(LossyLedger(world.engine.ledger, 3)),
+                world.engine.blobs,
+            ),
             Settings(),
             world.clock,
         )
@@ -212,6 +217,6 @@ def test_lost_replies_are_asked_for_again_and_nothing_is_done_twice(name: str) -
 
 def test_one_lost_reply_is_made_up_for_without_asking_again() -> None:
     world = new_world()
-    core = world.core(LossyLedger(world.engine.ledger, 1))
+    core = world.core(SettledLedger(LossyLedger(world.engine.ledger, 1)))
 
     assert core.ask(RemoveThread(world.thread), key=KEY).name == "work"

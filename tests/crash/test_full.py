@@ -127,12 +127,12 @@ class FullLedger(MemoryLedger):
         self._reserve = reserve
         self.commits_left = 1_000_000
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         if writes:
             self.commits_left -= 1
         if self.commits_left < 0 and self._reserve.exists():
             raise Full("no room", "free some")
-        return super().commit(*writes)
+        return super().commit(*writes, id=id)
 
 
 def nearly_full(folder: Path) -> tuple[Relay, FullLedger]:

@@ -47,11 +47,11 @@ class Stage(MemoryLedger):
             act()
         return found
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         self.commits_left -= bool(writes)
         if self.commits_left < 0:
             raise Full("stopped here", "go on")
-        return super().commit(*writes)
+        return super().commit(*writes, id=id)
 
 
 def test_a_sweep_during_a_removal_does_not_forget_its_tombstone() -> None:

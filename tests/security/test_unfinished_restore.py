@@ -23,7 +23,6 @@ from contextrelay.core.transfer import store_lock
 from contextrelay.core.transfer.backup import Part
 from contextrelay.core.transfer.store_lock import FILLING, LOOKING
 from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Row, Write, lock_token
-from contextrelay.store.ledger import redis as redis_ledger
 from tests.doors.cli.shell import Shell
 from tests.doors.http.serving import serving
 from tests.rigs import length, rig
@@ -61,8 +60,6 @@ def new_address(
     """Addresses of empty stores on one engine."""
     if request.param == "sqlite":
         return lambda: str(tmp_path / engines.new_prefix())
-    patch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
-    patch.setattr(redis_ledger, "LOCK_LATE_MS", 100)
     url = engines.url_of(request.param, servers)
     return lambda: f"{url}?prefix={engines.new_prefix()}"
 

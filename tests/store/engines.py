@@ -140,7 +140,7 @@ def make_ledger(kind: str, servers: Servers, folder: Path, prefix: str) -> Ledge
         from contextrelay.store.postgres.ledger import PostgresLedger
 
         return PostgresLedger(f"{servers.postgres()}?prefix={prefix}")
-    from contextrelay.store.ledger.redis import RedisLedger
+    from contextrelay.store.redis.ledger import RedisLedger
 
     return RedisLedger(url_of(kind, servers), prefix)
 
@@ -168,7 +168,7 @@ def make_blobs(kind: str, servers: Servers, folder: Path, prefix: str) -> tuple[
 
         ledger = PostgresLedger(f"{servers.postgres()}?prefix={prefix}")
         return PostgresBlobs(ledger.client), ledger.close
-    from contextrelay.store.blobs.redis import RedisBlobs
+    from contextrelay.store.redis.blobs import RedisBlobs
     from contextrelay.store.redis.client import connect
 
     client = connect(url_of(kind, servers))

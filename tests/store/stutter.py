@@ -1,7 +1,6 @@
-"""A ledger that stops: it does so many single writes and then dies, as a crash would leave it.
+"""A ledger that stops: it does a number of commits and then dies, as a crash would leave it.
 
-Rule: an engine promises only that each write is whole. So core has to be right on every prefix of
-what it commits, and this shows it every prefix.
+Rule: a verb of several commits has to be right after each of them, and this shows it every prefix.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ class Stopped(BaseException):
 
 
 class StutterLedger:
-    """Any ledger, with every commit split into its writes and an end after `stops_after` of them.
+    """Any ledger, with an end after `stops_after` commits.
 
     After the end every call raises Stopped: the dead do not read either. `trim`, `drop`,
-    `swap_lock` and a `tally` that adds count as one write each.
+    `swap_lock` and a `tally` that adds count as one commit each.
     """
 
     def __init__(self, inner: Ledger, stops_after: int) -> None:
@@ -55,12 +54,13 @@ class StutterLedger:
     def due(self, now_ms: int, limit: int) -> list[tuple[str, Row]]:
         return self._alive().due(now_ms, limit)
 
-    def commit(self, *writes: Write) -> list[int]:
-        heads: list[int] = []
-        for write in writes:
-            heads += self._writer().commit(write)
-            self.writes_done += 1
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        heads = self._writer().commit(*writes, id=id)
+        self.writes_done += bool(writes)
         return heads
+
+    def applied(self, id: bytes) -> list[int] | None:
+        return self._alive().applied(id)
 
     def confirm(self, log: str) -> None:
         self._alive().confirm(log)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from contextrelay.errors import Unavailable
-from contextrelay.store.ledger import UNLOCKED, Fact, Ledger, Row, Stale, Write, lock_token, redis
+from contextrelay.store.ledger import UNLOCKED, Fact, Ledger, Row, Stale, Write, lock_token
 
 ODD_NAMES = (
     "a b",
@@ -109,17 +109,54 @@ def test_a_stale_write_changes_nothing_and_says_where_the_head_is(ledger: Ledger
     assert ledger.due(5, 10) == [("a", put("x", b"old", due_ms=5))]
 
 
-def test_a_stale_write_keeps_those_before_it_and_stops_those_behind(ledger: Ledger) -> None:
+def test_one_stale_write_stops_the_whole_commit(ledger: Ledger) -> None:
+    ledger.commit(Write("e", (b"1",), (put("x", b"old", due_ms=3),)))
+
     with pytest.raises(Stale) as stale:
         ledger.commit(
             Write("a", (b"1",)),
-            Write("b", rows=(put("x"),)),
+            Write("b", rows=(put("x", due_ms=2),)),
+            Write("e", (b"2",), (put("x", b"new"),)),
             Write("c", (b"1",), expect=1),
             Write("d", (b"1",)),
         )
 
     assert (stale.value.log, stale.value.head) == ("c", 0)
-    assert ledger.logs("", "", 10) == ["a", "b"]
+    assert ledger.logs("", "", 10) == ["e"]
+    assert ledger.last("e") == 1
+    assert ledger.due(9, 9) == [("e", put("x", b"old", due_ms=3))]
+
+
+def test_a_commit_with_an_id_is_applied_once(ledger: Ledger) -> None:
+    writes = (Write("a", (b"1",), (put("x", b"1"),), expect=0), Write("b", (b"2", b"3")))
+
+    assert ledger.commit(*writes, id=b"first") == [1, 2]
+    ledger.commit(Write("b", (b"4",)), id=b"second")
+
+    assert ledger.commit(*writes, id=b"first") == [1, 2]
+    assert (ledger.last("a"), ledger.last("b")) == (1, 3)
+    assert ledger.applied(b"first") == [1, 2]
+    assert ledger.applied(b"second") == [3]
+
+
+def test_a_commit_that_was_refused_may_come_again_under_its_id(ledger: Ledger) -> None:
+    with pytest.raises(Stale):
+        ledger.commit(Write("a", (b"1",), expect=4), id=b"id")
+
+    assert ledger.commit(Write("a", (b"1",), expect=0), id=b"id") == [1]
+    assert ledger.applied(b"id") == [1]
+
+
+def test_a_commit_that_was_given_up_changes_nothing_when_it_arrives(ledger: Ledger) -> None:
+    assert ledger.applied(b"id") is None
+    assert ledger.applied(b"id") is None
+
+    with pytest.raises(Unavailable):
+        ledger.commit(Write("a", (b"1",)), Write("b", rows=(put("x"),)), id=b"id")
+
+    assert ledger.logs("", "", 10) == []
+    assert ledger.applied(b"id") is None
+    assert ledger.commit(Write("a", (b"1",)), id=b"another") == [1]
 
 
 def test_expect_alone_checks_and_changes_nothing(ledger: Ledger) -> None:
@@ -453,7 +490,6 @@ def test_a_log_without_facts_is_dropped_at_head_zero(ledger: Ledger) -> None:
 def test_a_locked_ledger_takes_writes_from_the_holder_of_the_token_only(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis, "LOCK_LATE_MS", 200)
     ledger.commit(Write("a", (b"1",)))
     assert ledger.locked_by() == UNLOCKED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,10 +41,12 @@ class Model:
     by_name: dict[str, Log] = field(default_factory=dict[str, Log])
 
     def commit(self, *writes: Write) -> list[int]:
+        before = deepcopy(self.by_name)
         heads: list[int] = []
         for write in writes:
             log = self.by_name.setdefault(write.log, Log())
             if write.expect not in (None, log.head):
+                self.by_name = before
                 raise Stale(write.log, log.head)
             for body in write.facts:
                 log.head += 1

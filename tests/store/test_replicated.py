@@ -23,9 +23,9 @@ from cryptography.x509.oid import NameOID
 from contextrelay import Relay, Unconfirmed
 from contextrelay.errors import Invalid, Unavailable
 from contextrelay.store.ledger import Fact, Row, Write
-from contextrelay.store.ledger.redis import RedisLedger
 from contextrelay.store.redis import client as redis_client
 from contextrelay.store.redis.address import parse, without_password
+from contextrelay.store.redis.ledger import RedisLedger
 from tests.rigs import rig
 from tests.store.engines import Servers, new_prefix
 from tests.store.lossy import LossyProxy
@@ -275,7 +275,7 @@ def test_a_subscription_waits_for_the_replicas_that_confirm_its_signals(
 
 
 def is_asked(master: Node) -> bool:
-    return int(master.ask("EXISTS", "relay:{c/news}:w")) == 1
+    return int(master.ask("EXISTS", "{relay}:confirm")) == 1
 
 
 # Addresses

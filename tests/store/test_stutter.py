@@ -16,19 +16,22 @@ def survivors(ledger: Ledger) -> list[str]:
 
 
 @pytest.mark.parametrize("done", [0, 1, 2])
-def test_a_commit_stops_after_the_kth_write_and_leaves_that_prefix(done: int) -> None:
+def test_it_stops_after_the_kth_commit(done: int) -> None:
     inner = MemoryLedger()
+    stutter = StutterLedger(inner, done)
+    for write in THREE[:done]:
+        stutter.commit(write)
 
     with pytest.raises(Stopped):
-        StutterLedger(inner, done).commit(*THREE)
+        stutter.commit(THREE[done])
 
     assert survivors(inner) == ["a", "b", "c"][:done]
 
 
-def test_enough_writes_do_not_stop() -> None:
+def test_a_commit_is_whole() -> None:
     inner = MemoryLedger()
 
-    assert StutterLedger(inner, 3).commit(*THREE) == [1, 0, 1]
+    assert StutterLedger(inner, 1).commit(*THREE) == [1, 0, 1]
 
 
 def test_writes_are_counted_over_several_calls() -> None:

@@ -21,8 +21,9 @@ from contextrelay.errors import Broken
 from contextrelay.store.engine import open_engine
 
 if TYPE_CHECKING:
-    from contextrelay.store.ledger.redis import RedisLedger
+    from contextrelay.store.ledger.view import SettledLedger
     from contextrelay.store.redis.client import Client
+    from contextrelay.store.redis.ledger import RedisLedger
 
 TTL_S = 3_600
 _BATCH = 1_000
@@ -56,7 +57,7 @@ class DistributedContextStore:
         self._engine = open_engine(redis_url)
         self._sessions: Sessions = LedgerSessions(self._engine.ledger)
         if redis_url.startswith(_REDIS):
-            client = cast("RedisLedger", self._engine.ledger).client
+            client = cast("RedisLedger", cast("SettledLedger", self._engine.ledger).inner).client
             self._sessions = _RedisSessions(client)
         self.ttl = ttl
 

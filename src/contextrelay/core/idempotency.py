@@ -220,17 +220,15 @@ class _Claiming(LedgerView):
         self._claim = Write(log, (b"",), (row,), expect=0)
         self._is_claimed = False
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         if self._is_claimed or not writes:
-            return self._inner.commit(*writes)
+            return self._inner.commit(*writes, id=id)
         try:
-            heads = self._inner.commit(self._claim, *writes)[1:]
+            heads = self._inner.commit(self._claim, *writes, id=id)[1:]
         except Stale as stale:
-            # Or it is ours, from a commit whose reply was lost: a retry finds that out.
-            self.is_late = stale.log == self._claim.log
-            self._is_claimed = not self.is_late
-            if self._is_claimed:
-                raise
+            if stale.log != self._claim.log:
+                raise  # The claim was not written either.
+            self.is_late = True
             raise Unavailable(
                 "the same request is being done just now", "ask again with the same key"
             ) from stale

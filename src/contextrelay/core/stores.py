@@ -165,17 +165,15 @@ class Stores(Struct, frozen=True):
 
 
 def commit_each(ledger: Ledger, writes: list[Write]) -> list[bool]:
-    """Commit writes that do not depend on each other; whether each was done, or found stale."""
-    done: list[bool] = []
-    while len(done) < len(writes):
-        rest = writes[len(done) :]
+    """Commit writes to different logs without those found stale; return which were committed."""
+    stale: set[str] = set()
+    while fresh := [write for write in writes if write.log not in stale]:
         try:
-            ledger.commit(*rest)
-            done += [True] * len(rest)
-        except Stale as stale:
-            index = [write.log for write in rest].index(stale.log)
-            done += [True] * index + [False]
-    return done
+            ledger.commit(*fresh)
+            break
+        except Stale as found:
+            stale.add(found.log)
+    return [write.log not in stale for write in writes]
 
 
 def with_reserve(stores: Stores, act: Callable[[], Done]) -> Done:

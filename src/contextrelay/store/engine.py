@@ -29,6 +29,7 @@ from contextrelay.errors import Broken, Full, Invalid, RelayError
 from contextrelay.store.blobs import Blobs
 from contextrelay.store.durable_files import Reserve
 from contextrelay.store.ledger import LOCK_LOG, ONLY, PLACE_KIND, Ledger, Row, Stale, Write
+from contextrelay.store.ledger.view import SettledLedger
 from contextrelay.store.server_address import check_server
 
 if TYPE_CHECKING:
@@ -60,15 +61,16 @@ class Engine(Struct, frozen=True):
         self.blobs.close()
 
 
-def open_engine(address: str, blobs: str = "") -> Engine:
+def open_engine(address: str, blobs: str = "", *, is_source: bool = False) -> Engine:
     """Open the engine at an address, making an embedded store that is not there yet.
 
-    `blobs` says where its large bodies are to be, if not with the ledger.
+    `blobs` says where its large bodies are to be, if not with the ledger. What `is_source` of a
+    migration may have a layout that is only read.
 
     Raises:
         Invalid: no engine has such an address, or its blobs are in another place.
     """
-    engine = _open_alone(address)
+    engine = _open_alone(address, is_source)
     try:
         place = _place_of(engine)
         if place is None and blobs:
@@ -173,7 +175,7 @@ def _elsewhere(engine: Engine, blobs: str) -> ObjectBlobs | FileBlobs:
     return ObjectBlobs(blobs, engine.blobs)
 
 
-def _open_alone(address: str) -> Engine:
+def _open_alone(address: str, is_source: bool) -> Engine:
     scheme, colon, rest = address.partition(":")
     if not address or "\0" in address:
         what = "has a NUL character" if address else "is empty"
@@ -186,9 +188,9 @@ def _open_alone(address: str) -> Engine:
         case "sqlite":
             return _embedded(_path_in(address, rest))
         case "redis" | "rediss" | "valkey" | "valkeys":
-            return _redis(address)
+            return _redis(address, is_source)
         case "redis+sentinel" | "rediss+sentinel" | "valkey+sentinel" | "valkeys+sentinel":
-            return _redis(address)
+            return _redis(address, is_source)
         case "postgresql" | "postgres":
             return _postgres(address)
         case _:
@@ -255,12 +257,13 @@ def _memory(name: str) -> Engine:
     return engine
 
 
-def _redis(url: str) -> Engine:
+def _redis(url: str, is_source: bool) -> Engine:
     try:
-        from contextrelay.store.blobs.redis import RedisBlobs
-        from contextrelay.store.ledger.redis import RedisLedger
+        from contextrelay.store.redis import old_layout
+        from contextrelay.store.redis.blobs import RedisBlobs
         from contextrelay.store.redis.client import connect
         from contextrelay.store.redis.eviction import evicting_later
+        from contextrelay.store.redis.ledger import SCHEMA, RedisLedger
     except ModuleNotFoundError as error:
         raise _not_installed(url, "redis") from error
     url = url.strip()
@@ -269,29 +272,39 @@ def _redis(url: str) -> Engine:
     options = dict(parse_qsl(query))
     prefix = options.pop("prefix", "relay")
     client = connect(f"{plain}?{urlencode(options)}" if options else plain)
+    shown = client.address + ("" if prefix == "relay" else f"?prefix={prefix}")
+    schema = f"{prefix}:schema"
     try:
-        _refuse_newer(client.ask("GET", f"{prefix}:schema"), client.address)
+        ledger = RedisLedger(client, prefix)
+        version = client.ask("GET", schema)
+        if version not in (None, SCHEMA):
+            raise Broken(
+                f"the store has schema {version.decode(errors='replace')[:20]}; this version knows "
+                f"{SCHEMA.decode()}",
+                "upgrade with: pip install --upgrade contextrelay",
+                place=client.address,
+            )
+        if version is None and old_layout.has_old_layout(client, prefix):
+            if is_source:
+                old = old_layout.OldLayoutLedger(client, prefix)
+                return Engine(shown, old, old_layout.OldLayoutBlobs(client, prefix))
+            raise Broken(
+                "the store has the layout of an earlier version",
+                f"stop what uses it, then: relay migrate {shown} TO, where TO has another ?prefix=",
+                place=client.address,
+            )
+        if version is None:
+            client.settle("SET", schema, SCHEMA)
     except BaseException:
         client.close()
         raise
-    shown = client.address + ("" if prefix == "relay" else f"?prefix={prefix}")
     return Engine(
         shown,
-        RedisLedger(client, prefix),
+        SettledLedger(ledger),
         RedisBlobs(client, prefix),
         is_shared=True,
         advise=lambda: evicting_later(client),
     )
-
-
-def _refuse_newer(version: bytes | None, address: str) -> None:
-    """A store on Redis of schema 1 says nothing of it; a later one will."""
-    if version is not None and version != b"1":
-        raise Broken(
-            f"the store has schema {version.decode(errors='replace')[:20]}; this version knows 1",
-            "upgrade with: pip install --upgrade contextrelay",
-            place=address,
-        )
 
 
 def _postgres(url: str) -> Engine:
@@ -302,7 +315,7 @@ def _postgres(url: str) -> Engine:
         raise _not_installed(url, "postgres") from error
     ledger = PostgresLedger(url)
     client = ledger.client
-    return Engine(client.shown, ledger, PostgresBlobs(client), is_shared=True)
+    return Engine(client.shown, SettledLedger(ledger), PostgresBlobs(client), is_shared=True)
 
 
 def _not_installed(url: str, extra: str) -> Invalid:

@@ -60,10 +60,10 @@ class _Overtaken:
         self._log = log
         self._others = others
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         if self._others and any(write.log == self._log and write.facts for write in writes):
             self._others.pop(0)()
-        return self._inner.commit(*writes)
+        return self._inner.commit(*writes, id=id)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

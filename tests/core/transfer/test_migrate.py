@@ -179,7 +179,7 @@ def test_a_migration_that_stops_after_any_write_goes_on(tmp_path: Path) -> None:
                 stops += 1
 
         assert everything(whole) == everything(source)
-    assert stops > 5
+    assert stops >= 5
 
 
 def test_a_migration_that_was_killed_goes_on(servers: Servers, shell: Shell) -> None:

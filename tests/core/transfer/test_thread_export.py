@@ -461,7 +461,7 @@ def test_any_prefix_of_an_import_does_no_harm(tmp_path: Path) -> None:
         except Stopped:
             _check_nothing_is_left(local(clock, engine), clock)
         else:
-            assert stops_after > 5
+            assert stops_after
             return
     pytest.fail("the import never ends")
 

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 import pytest
 
 from contextrelay.store.ledger import Write
-from contextrelay.store.ledger.redis import RedisLedger
 from contextrelay.store.redis.client import ANSWER_S_MAX
+from contextrelay.store.redis.ledger import RedisLedger
 from tests.rigs import length, rig, some
 from tests.store.failover.sides import Cable, Side
 from tests.store.failover.writing import Writers, check_facts, putting_facts

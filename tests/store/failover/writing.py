@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextrelay import Relay, Unconfirmed
 from contextrelay.errors import Unavailable
 from contextrelay.store.ledger import Write
-from contextrelay.store.ledger.redis import RedisLedger
+from contextrelay.store.redis.ledger import RedisLedger
 from tests.store.waiting import WAIT_S_MAX
 
 Put = Callable[[str], int]

@@ -52,6 +52,8 @@ def open_stores(
     address: str | os.PathLike[str] | None,
     settings: Settings | None,
     blobs: str | os.PathLike[str] | None = None,
+    *,
+    is_source: bool = False,
 ) -> Stores:
     """Open the engine at an address with the given settings, or those in its folder.
 
@@ -60,6 +62,7 @@ def open_stores(
     engine = open_engine(
         default_address() if address is None else os.fspath(address),
         os.environ.get("RELAY_BLOBS", "") if blobs is None else os.fspath(blobs),
+        is_source=is_source,
     )
     if settings is None:
         try:

@@ -87,10 +87,10 @@ class _SpaceLedger(SpaceReads, LedgerView):
         SpaceReads.__init__(self, inner, prefix)
         LedgerView.__init__(self, inner)
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         named = [replace(write, log=self._full(write.log)) for write in writes]
         try:
-            return self._inner.commit(*named)
+            return self._inner.commit(*named, id=id)
         except Stale as stale:
             raise self._renamed(stale) from stale
 

@@ -172,12 +172,12 @@ class VisibleLedger(VisibleReads, LedgerView):
         VisibleReads.__init__(self, inner, key)
         LedgerView.__init__(self, inner)
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         made = {write.log for write in writes if write.expect == 0}
         for write in writes:
             if write.log not in made:
                 self._check(write.log)
-        return self._inner.commit(*writes)
+        return self._inner.commit(*writes, id=id)
 
     def _check(self, log: str) -> None:
         """Refuse to change what is not there for the key; what is nowhere yet may be made."""

@@ -24,7 +24,6 @@ from contextrelay.limits import (
     CHANNEL_CHARS_MAX,
     LABEL_CHARS_MAX,
     MESSAGE_BYTES_MAX,
-    PAGE_ROWS_MAX,
     RETRIES_MAX,
     SIGNAL_AGE_STEPS,
     SIGNAL_PENDING_S,
@@ -89,14 +88,7 @@ def publish(stores: Stores, verb: Publish, body: Body) -> Signal:
     if stores.once is not None:
         return _publish_once(stores, log, sent)
     write = Write(log, (_encoder.encode(sent),), (kept_row(stores, now_ms),))
-    try:
-        (seq,) = stores.ledger.commit(write)
-    except Unavailable:
-        # The reply was lost; whether the signal was, the log says.
-        found = _seq_of(stores.ledger, log, write.facts[0])
-        if found is None:
-            raise
-        return _signal(sent, found)
+    (seq,) = stores.ledger.commit(write)
     trim_surplus(stores, [write], [seq])
     return _signal(sent, seq)
 
@@ -216,12 +208,6 @@ def trim_surplus(stores: Stores, writes: list[Write], heads: list[int]) -> None:
 
 def _new_id(stores: Stores) -> str:
     return stores.random_bytes(8).hex()
-
-
-def _seq_of(ledger: Reads, log: str, body: bytes) -> int | None:
-    """Where a signal is among the newest ones, if it is."""
-    newest = ledger.read(log, max(0, ledger.last(log) - PAGE_ROWS_MAX), PAGE_ROWS_MAX)
-    return next((fact.seq for fact in reversed(newest) if fact.body == body), None)
 
 
 # Reading

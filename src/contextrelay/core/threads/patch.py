@@ -337,10 +337,10 @@ def _commit(
     holds: list[Write],
     first: list[Write] | None = None,
 ) -> int | None:
-    """Write to the thread's log, after the holds on what it refers to; None if the head moved.
+    """Write to the thread's log and what belongs to that; None if the head moved.
 
     Raises:
-        Stale: one of `first` was; none of those after it was done.
+        Stale: the head of another log moved.
     """
     write = Write(thread_log(thread), facts, rows, expect=live.seq, after=live.last)
     first = [] if first is None else first
@@ -349,16 +349,9 @@ def _commit(
         first.clear()
         return head
     except Stale as stale:
-        if any(stale.log == each.log and each.expect is not None for each in first):
+        if stale.log != write.log:
             raise
-        first.clear()
         return None
-    except Unavailable:
-        # The reply was lost; whether the write was, the log says.
-        found = stores.ledger.read(thread_log(thread), live.seq, len(facts))
-        if tuple(fact.body for fact in found) == facts:
-            return found[-1].seq
-        raise
 
 
 def append_event(

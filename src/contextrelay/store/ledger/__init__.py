@@ -3,18 +3,24 @@
 A log has a name, an append-only run of facts numbered 1, 2, 3 ... and rows found by kind and key.
 Bytes in, bytes out: what they mean is core's business.
 
-Rule: a log is the unit of atomicity. `commit` takes writes in order; each is done whole or not at
-all, and a crash leaves a prefix. An engine may do all of them at once; core must not rely on it.
+Rule: a commit is the unit of atomicity. All of its writes are applied, or none, whatever logs they
+are for; a crash leaves nothing half-written.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
 from msgspec import Struct
+
+from contextrelay.errors import Unavailable
+
+COMMIT_ID_KEPT_S = 600
+"""How long an engine remembers a commit by its id."""
 
 ONLY = "-"
 """The key of a row that is the only one of its kind. A key is never empty."""
@@ -37,7 +43,7 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class Write(Struct, frozen=True):
-    """Changes to one log: all of them, or, where the log's head is not `expect`, none.
+    """Changes to one log, applied only if the log's head is `expect`.
 
     `after` is the newest fact of the log, as its writer knows it: an engine that may lose facts
     (`may_lose`) also refuses the changes where it is another.
@@ -51,12 +57,60 @@ class Write(Struct, frozen=True):
 
 
 class Stale(Exception):
-    """The head of a log was not the expected one; writes before this one were done."""
+    """The head of a log was not the expected one; nothing of the commit was applied."""
 
     def __init__(self, log: str, head: int) -> None:
         super().__init__(f"the head of {log} is {head}")
         self.log = log
         self.head = head
+
+
+def heads_after(writes: Sequence[Write], heads: Mapping[str, int]) -> list[int]:
+    """Return the head of each write's log after it, given the heads before the first.
+
+    Raises:
+        Stale: a write's `expect` does not hold.
+    """
+    moved: dict[str, int] = {}
+    after: list[int] = []
+    for write in writes:
+        head = moved.get(write.log, heads[write.log])
+        if write.expect is not None and head != write.expect:
+            raise Stale(write.log, head)
+        moved[write.log] = head + len(write.facts)
+        after.append(moved[write.log])
+    return after
+
+
+class RecentCommits:
+    """The ids of an engine's last commits, for engines that end with their writers."""
+
+    def __init__(self) -> None:
+        self._heads: OrderedDict[bytes, tuple[float, list[int] | None]] = OrderedDict()
+
+    def find(self, id: bytes) -> list[int] | None:
+        """Return the heads of a commit that was applied, or None if it is new.
+
+        Raises:
+            Unavailable: `settle` has refused it.
+        """
+        if id not in self._heads:
+            return None
+        heads = self._heads[id][1]
+        if heads is None:
+            raise Unavailable("the write was given up before it arrived", "try again")
+        return heads
+
+    def keep(self, id: bytes, heads: list[int] | None, now_s: float) -> None:
+        self._heads[id] = (now_s, heads)
+        while next(iter(self._heads.values()))[0] < now_s - COMMIT_ID_KEPT_S:
+            self._heads.popitem(last=False)
+
+    def settle(self, id: bytes, now_s: float) -> list[int] | None:
+        """Return the heads of a commit that was applied; refuse any other from now on."""
+        if id not in self._heads:
+            self.keep(id, None, now_s)
+        return self._heads[id][1]
 
 
 # The write lock: while it is set, only the holder of its token writes. It is kept in the ledger
@@ -136,11 +190,22 @@ class Ledger(Reads, Protocol):
     may_lose: bool
     """Whether a fail-over may take back facts that were read already: they were not confirmed."""
 
-    def commit(self, *writes: Write) -> list[int]:
-        """Do the writes in order, durably, and return the head of each one's log after it.
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        """Apply all writes or none, durably; return the head of each write's log after it.
+
+        A write sees those before it in the same commit. With an `id`, which is kept for
+        COMMIT_ID_KEPT_S, a commit that is sent twice is applied once.
 
         Raises:
-            Stale: a write's `expect` did not hold; the writes before it were done, none after it.
+            Stale: a write's `expect` did not hold; nothing was applied.
+            Unavailable: no reply came in time; `applied` tells whether the commit was applied.
+        """
+        ...
+
+    def applied(self, id: bytes) -> list[int] | None:
+        """Return the heads of the commit with this id, or None if it was not applied.
+
+        After None that commit is refused, so that a request still on its way changes nothing.
         """
         ...
 

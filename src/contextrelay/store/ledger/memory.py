@@ -6,13 +6,24 @@ after a view was taken (`born` says so), so that a view costs little and nobody 
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 
 from contextrelay.store.file_errors import locked
-from contextrelay.store.ledger import UNLOCKED, Fact, Reads, Row, Stale, Write, current_token
+from contextrelay.store.ledger import (
+    UNLOCKED,
+    Fact,
+    Reads,
+    RecentCommits,
+    Row,
+    Stale,
+    Write,
+    current_token,
+    heads_after,
+)
 
 
 class _MemoryReads:
@@ -66,22 +77,26 @@ class MemoryLedger(_MemoryReads):
         super().__init__()
         self._views_taken = 0
         self._locked_by = UNLOCKED
+        self._commits = RecentCommits()
         self._tallies: dict[str, dict[str, int]] = {}
         self._listeners: dict[object, Callable[[str | None], None]] = {}
 
-    def commit(self, *writes: Write) -> list[int]:
-        heads: list[int] = []
-        news: dict[str, None] = {}
-        try:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        with self._lock:
+            if id and (before := self._commits.find(id)) is not None:
+                return before
+            self._refuse_locked()
+            heads = heads_after(writes, {each.log: self._tables.last(each.log) for each in writes})
             for write in writes:
-                with self._lock:
-                    self._refuse_locked()
-                    heads.append(self._write(write))
-                if write.facts:
-                    news[write.log] = None
-        finally:
-            self._announce(news)
+                self._write(write)
+            if id:
+                self._commits.keep(id, heads, time.monotonic())
+        self._announce({write.log: None for write in writes if write.facts})
         return heads
+
+    def applied(self, id: bytes) -> list[int] | None:
+        with self._lock:
+            return self._commits.settle(id, time.monotonic())
 
     def confirm(self, log: str) -> None:
         """Nothing to do: what can be read is durable."""
@@ -159,10 +174,7 @@ class MemoryLedger(_MemoryReads):
         with self._lock:
             self._listeners.clear()
 
-    def _write(self, write: Write) -> int:
-        head = self._tables.last(write.log)
-        if write.expect is not None and write.expect != head:
-            raise Stale(write.log, head)
+    def _write(self, write: Write) -> None:
         entry = self._open(write.log)
         entry.append(write.facts)
         for row in write.rows:
@@ -172,7 +184,6 @@ class MemoryLedger(_MemoryReads):
             if row.body is not None and row.due_ms is not None:
                 insort(self._tables.by_due, (row.due_ms, write.log, row.kind, row.key))
         self._shut(write.log)
-        return entry.head
 
     def _open(self, log: str) -> _Log:
         """The log to write to: a new one, or a copy where a view still shows the old one."""

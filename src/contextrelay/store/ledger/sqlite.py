@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -27,6 +28,7 @@ from contextrelay.store.ledger import (
     ONLY,
     UNLOCKED,
     Reads,
+    RecentCommits,
     Row,
     Stale,
     Write,
@@ -96,6 +98,7 @@ class SqliteLedger(SqliteReads):
         self._hearers: list[Callable[[str | None], None]] = []
         self._poller: threading.Thread | None = None
         self._writer_name = sqlite_notifications.new_writer()
+        self._commits = RecentCommits()
         self._is_closed = False
         self._file: ReadOnlyFile | None = None
         """How the file is read, where it cannot be written."""
@@ -200,12 +203,19 @@ class SqliteLedger(SqliteReads):
 
     # Writes
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        if id and (before := self._commits.find(id)) is not None:
+            return before
         heads = self._change(lambda transaction: transaction.write_each(writes))
+        if id:
+            self._commits.keep(id, heads, time.monotonic())
         if self._hearers:
             for log in {write.log for write in writes if write.facts}:
                 self._announce(log)
         return heads
+
+    def applied(self, id: bytes) -> list[int] | None:
+        return self._commits.settle(id, time.monotonic())
 
     def trim(self, log: str, before: int) -> None:
         def change(transaction: Transaction) -> None:
@@ -275,7 +285,7 @@ class SqliteLedger(SqliteReads):
                     try:
                         ticket.answer = ticket.change(begun)
                     except Stale as stale:
-                        # Checked before the write is begun: what came before it stands.
+                        # Checked before anything of it is gathered: the other commits stay.
                         ticket.error = stale
                 if begun.news:
                     sqlite_notifications.add(begun.connection, self._writer_name, begun.news)

@@ -3,8 +3,8 @@
 After every statement other threads may run, and the next has to wait for them: were there one for
 each row, a large commit would wait a hundred times.
 
-Rule: a write is refused before anything of it is gathered, so what came before it stands. A read of
-the database itself that has to see what was written flushes first.
+Rule: a commit is refused before anything of it is gathered, so that the others of its group stay. A
+read of the database itself that has to see what was written flushes first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Stale, Write
+from contextrelay.store.ledger import LOCK_KIND, LOCK_LOG, ONLY, UNLOCKED, Write, heads_after
 from contextrelay.store.ledger.sqlite_reads import GET
 
 # Each of these takes several entries at once.
@@ -63,26 +63,24 @@ class Transaction:
         """Do writes in order and return their logs' heads.
 
         Raises:
-            Stale: of one `expect` does not hold; those before it are done.
+            Stale: of one `expect` does not hold; none is done.
         """
         self._learn_heads(dict.fromkeys(write.log for write in writes))
-        return [self._write(write) for write in writes]
+        heads = heads_after(writes, self.heads)
+        for write, head in zip(writes, heads, strict=True):
+            self._write(write, head)
+        return heads
 
-    def _write(self, write: Write) -> int:
+    def _write(self, write: Write, head: int) -> None:
         log = write.log
-        head = self.heads[log]
-        if write.expect is not None and head != write.expect:
-            raise Stale(log, head)
-        for body in write.facts:
-            head += 1
-            self._facts.append((log, head, body))
+        first = head - len(write.facts) + 1
+        self._facts += [(log, seq, body) for seq, body in enumerate(write.facts, first)]
         for row in write.rows:
             value = None if row.body is None else (row.body, row.due_ms)
             self._rows[log, row.kind, row.key] = value
         if write.facts:
             self.heads[log] = head
             self.news[log] = None
-        return head
 
     def _learn_heads(self, logs: Iterable[str]) -> None:
         unknown = [(log,) for log in logs if log not in self.heads]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from contextrelay.errors import Unavailable
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Write
 
 
@@ -49,8 +51,11 @@ class LedgerView(ReadsView):
         self.may_lose = inner.may_lose
         self.bounded = inner.bounded
 
-    def commit(self, *writes: Write) -> list[int]:
-        return self._inner.commit(*writes)
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        return self._inner.commit(*writes, id=id)
+
+    def applied(self, id: bytes) -> list[int] | None:
+        return self._inner.applied(id)
 
     def confirm(self, log: str) -> None:
         self._inner.confirm(log)
@@ -87,3 +92,21 @@ class LedgerView(ReadsView):
 
     def close(self) -> None:
         self._inner.close()
+
+
+class SettledLedger(LedgerView):
+    """A ledger whose commits have an outcome: after a lost reply it asks the engine for it."""
+
+    @property
+    def inner(self) -> Ledger:
+        return self._inner
+
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        id = id or os.urandom(16)
+        try:
+            return self._inner.commit(*writes, id=id)
+        except Unavailable:
+            heads = self._inner.applied(id)
+            if heads is None:
+                raise
+            return heads

@@ -1,19 +1,21 @@
 """The ledger on PostgreSQL: several servers, one store.
 
-A commit is one call of a function of the schema (schema/0002.sql): one trip, one transaction. It
+A commit is one call of a function of the schema (schema/0003.sql): one trip, one transaction. It
 locks the entries of its logs, in order, until its end; so the numbers of a log have no gap, and
 nobody sees a number before those under it.
 
 Commits of one process that come together go in one call: every push writes to the log of all
 artifacts, and one by one they would each wait for the other's way to disk.
 
-Rule: a call is sent once. After a lost reply (Unavailable) the caller reads past `expect` and looks
-for its fact, which carries an id made by its writer.
+Rule: every commit has an id, which is written with it (schema/0003.sql). So a call may be sent
+again after a lost reply, also together with others.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -24,6 +26,7 @@ from contextrelay.store.clocks import clock_problems
 from contextrelay.store.commit_queue import CommitQueue, Ticket
 from contextrelay.store.file_errors import locked
 from contextrelay.store.ledger import (
+    COMMIT_ID_KEPT_S,
     LOCK_KIND,
     LOCK_LOG,
     ONLY,
@@ -42,7 +45,11 @@ from contextrelay.store.postgres.schema_steps import bring_up_to_date
 COMMIT = """SELECT {store}.commit_writes(%b::bytea, %b::text, %b::text[],
     %b::int[], %b::int[], %b::bigint[], %b::int[],
     %b::int[], %b::text[], %b::int[], %b::bytea[],
-    %b::int[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::bigint[])"""
+    %b::int[], %b::text[], %b::text[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[])"""
+SETTLE = "SELECT {store}.settle_commit(%b::bytea)"
+FORGET = """DELETE FROM {store}.applied WHERE id IN (
+                SELECT id FROM {store}.applied WHERE at_ms < {store}.now_ms() - %b
+                ORDER BY at_ms LIMIT %b)"""
 TRIM = "SELECT {store}.trim_log(%b::bytea, %b::text, %b::bigint)"
 DROP = "SELECT {store}.drop_log(%b::bytea, %b::text, %b::bigint)"
 SWAP_LOCK = "SELECT {store}.swap_lock(%b::bytea, %b::bytea)"
@@ -59,7 +66,12 @@ TALLY = """WITH added AS (
            UNION ALL SELECT field, amount FROM {store}.tally
            WHERE name = %b AND field <> ALL (%b::text[])"""
 
-Writes = tuple[Write, ...]
+# How often, and how many at a time, old ids are forgotten: more than come in between.
+FORGET_EVERY_S = 10
+FORGET_MAX = 50_000
+
+Writes = tuple[bytes, tuple[Write, ...]]
+"""A commit: its id, and its writes."""
 
 
 class PostgresLedger(PostgresReads):
@@ -75,6 +87,7 @@ class PostgresLedger(PostgresReads):
         self._queue = CommitQueue[Writes](self._try_group)
         self._hints: Hints | None = None
         self._starting = threading.Lock()
+        self._forget_s = time.monotonic() + FORGET_EVERY_S
         try:
             bring_up_to_date(self.client)
         except BaseException:
@@ -85,8 +98,17 @@ class PostgresLedger(PostgresReads):
     def _channel(self) -> str:
         return f"{self.client.prefix}:hear"
 
-    def commit(self, *writes: Write) -> list[int]:
-        return self._queue.run(writes, current_token()) if writes else []
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
+        if not writes:
+            return []
+        heads = self._queue.run((id or os.urandom(16), writes), current_token())
+        if time.monotonic() > self._forget_s:
+            self._forget_s = time.monotonic() + FORGET_EVERY_S
+            self.client.ask(FORGET, (COMMIT_ID_KEPT_S * 1_000, FORGET_MAX))
+        return heads
+
+    def applied(self, id: bytes) -> list[int] | None:
+        return self.client.ask(SETTLE, (id,))[0][0]
 
     def confirm(self, log: str) -> None:
         """Nothing to do: what can be read is durable."""
@@ -159,11 +181,11 @@ class PostgresLedger(PostgresReads):
     def _do(self, token: bytes, group: list[Ticket[Writes]]) -> bool:
         try:
             values = _arguments([ticket.change for ticket in group])
-            heads = self.client.once(COMMIT, (token, self._channel, *values))[0][0]
+            heads = self.client.ask(COMMIT, (token, self._channel, *values))[0][0]
         except Unavailable as error:
             for ticket in group:
                 ticket.error = error
-            return True  # It may have been done: nobody sends it again.
+            return True  # It was sent again as long as may be.
         except RelayError as error:
             for ticket in group:
                 ticket.error = error
@@ -172,21 +194,24 @@ class PostgresLedger(PostgresReads):
         for ticket in group:
             ticket.error = locked() if heads is None else None
             if heads is not None:
-                _answer(ticket, [next(numbers) for _ in ticket.change])
+                _answer(ticket, [next(numbers) for _ in ticket.change[1]])
         return True
 
 
 def _answer(ticket: Ticket[Writes], heads: list[int | None]) -> None:
-    for write, head in zip(ticket.change, heads, strict=True):
+    for write, head in zip(ticket.change[1], heads, strict=True):
         if head is not None and head < 0:
             ticket.error = Stale(write.log, -1 - head)
             return
+    if None in heads:
+        ticket.error = Unavailable("the write was given up before it arrived", "try again")
     ticket.answer = heads
 
 
 def _arguments(callers: Iterable[Writes]) -> list[bytes]:
     """The arrays that commit_writes takes."""
-    writes = [(caller, write) for caller, some in enumerate(callers) for write in some]
+    callers = list(callers)
+    writes = [(caller, write) for caller, (_, some) in enumerate(callers) for write in some]
     logs = sorted({write.log for _, write in writes})
     place_of = {log: place for place, log in enumerate(logs, 1)}
     facts = [
@@ -215,4 +240,5 @@ def _arguments(callers: Iterable[Writes]) -> list[bytes]:
         bodies([row.key.encode() for _, _, row in rows]),
         bodies([row.body for _, _, row in rows]),
         bigints([row.due_ms for _, _, row in rows]),
+        bodies([id for id, _ in callers]),
     ]

@@ -13,7 +13,7 @@ from contextrelay.errors import Broken, RelayError
 from contextrelay.store.postgres.client import Client
 
 SCHEMA_FOLDER = Path(__file__).parent / "schema"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 VERSION = "SELECT coalesce(max(number), 0) FROM {store}.step"
 # Of two who open a new store at once, one makes it.

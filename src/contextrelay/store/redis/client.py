@@ -1,7 +1,7 @@
 """The Redis client: one pool of connections for ledger and blobs, with our errors and our retries.
 
-Rule: redis-py repeats nothing by itself. `ask` is repeated here, so it is only for what may be done
-twice; `once` is sent at most once, and an Unavailable from it leaves open whether it was done.
+Rule: redis-py repeats nothing by itself. Everything is repeated here, so a command that must not be
+done twice is a script that remembers its answer (store/redis/ledger.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from contextrelay.store.redis.error_mapping import (
     HOPELESS,
     Unsure,
     has_no_file,
-    is_undone,
     ours,
     unconfirmed,
 )
@@ -49,8 +48,7 @@ CONNECT_S_MAX = 5.0
 GUARDED_S_MAX = 2.5
 GUARDED_CONNECT_S_MAX = 1.0
 WAIT_MS = 1_200
-# An idle connection is tried with a PING after this long: a dead one is then replaced before a
-# command that must not be repeated is sent on it.
+# An idle connection is tried with a PING after this long: a dead one is then replaced first.
 IDLE_S_MAX = 15
 SCANNED_KEYS = 1_000
 
@@ -82,7 +80,7 @@ def connect(url: str) -> Client:
         if server.ask("INFO", "cluster").get("cluster_enabled"):
             single.close()
             server = Client(_cluster(address, options), address, clustered=True)
-        server.learn_clock()
+        server.greet()
         server.learn_replicas()
     except (ValueError, TypeError):  # redis-py looks at some options as it connects.
         server.close()
@@ -106,7 +104,7 @@ def _cluster(address: Address, options: dict[str, Any]) -> RedisCluster:
         Lookout(found.nodes_manager)
         return found
     except (foreign.RedisError, foreign.RedisClusterException) as error:
-        raise ours(error, address.shown, sent_once=False) from error
+        raise ours(error, address.shown) from error
 
 
 class _End(threading.local):
@@ -117,7 +115,7 @@ class _End(threading.local):
 
 
 class Client:
-    """A server or a cluster, and what is known of its clock. Safe to use from many threads."""
+    """A server or a cluster. Safe to use from many threads."""
 
     def __init__(self, redis: Redis | RedisCluster, address: Address, *, clustered: bool) -> None:
         self.clustered = clustered
@@ -130,7 +128,6 @@ class Client:
         self._end = _End()
         self._redis = redis
         self._execute: Callable[..., Any] = cast(Any, redis).execute_command
-        self._ahead_ms = 0
 
     def ask(self, *words: Word) -> Any:
         """Send a command that may be done twice, and send it again while nobody answers."""
@@ -140,37 +137,28 @@ class Client:
         """Send commands that may be done twice, in one go; between nodes they have no order."""
         return self._repeat(lambda: self._pipe(commands)) if commands else []
 
-    def once(self, *words: Word) -> Any:
-        """Send a command at most once, except where it was not done for sure."""
-        return self._repeat(lambda: self._execute(*words), sent_once=True)
-
     def settle(self, *words: Word) -> Any:
-        """Send a command that may be done twice, until it is as durable as the address says."""
-        return self.write([words])[0] if self.is_guarded else self.ask(*words)
-
-    def settle_all(self, commands: Sequence[Command]) -> None:
-        """Send commands that may be done twice, to any nodes, as `settle` does."""
-        if not self._replicas:
-            self.ask_all(commands)
-            return
-        for some in self._repeat(lambda: self._by_node(commands)):
-            self.write(some)
-
-    def write(self, commands: Sequence[Command]) -> list[Any]:
-        """Do commands on one node, in order: at most once, or, guarded, until they are confirmed.
+        """Send a command that writes, until it is as durable as the address says.
 
         Raises:
-            Unconfirmed: they may have been done, but not all replicas say so.
+            Unconfirmed: it may have been done, but not all replicas say so.
         """
         if not self.is_guarded:
-            (command,) = commands  # Each is as whole as a script makes it, several are not.
-            return [self.once(*command)]
+            return self._repeat(lambda: self._execute(*words), is_write=True)
         try:
-            return self._repeat(lambda: self._confirmed(commands))
+            return self._repeat(lambda: self._confirmed(words))
         except Unavailable as error:
             if isinstance(error.__cause__, HOPELESS):
                 raise
             raise unconfirmed(self.address, self._replicas) from error
+
+    def settle_all(self, commands: Sequence[Command]) -> None:
+        """Send commands that may be done twice, to any nodes, as `settle` does."""
+        if not self.waits:
+            self.ask_all(commands)
+            return
+        for command in commands:
+            self.settle(*command)
 
     @contextmanager
     def bounded(self) -> Generator[None]:
@@ -185,26 +173,23 @@ class Client:
             self._end.is_shared, self._end.at_s = False, 0.0
 
     def keys(self, begin: str) -> Iterator[str]:
-        """All keys that begin so, in no order; one may come twice. It looks at every key."""
+        """Yield all keys that begin so, in no order; one may come twice. It looks at every key."""
         pattern = re.sub(r"([\\*?\[\]])", r"\\\1", begin) + "*"
         found = cast(Any, self._redis).scan_iter(match=pattern, count=SCANNED_KEYS)
-        while (key := self._guard(lambda: next(found, None), sent_once=False)) is not None:
+        while (key := self._guard(lambda: next(found, None))) is not None:
             yield key.decode()
 
     def subscribe(self, channel: str) -> PubSub:
         """Subscribe on any node: nodes pass on to each other what is published."""
-        return self._guard(lambda: self._subscribed(channel), sent_once=True)
+        return self._guard(lambda: self._subscribed(channel))
 
-    def now_ms(self) -> int:
-        """The server's clock, as well as we know it."""
-        return time.monotonic_ns() // 1_000_000 + self._ahead_ms
+    def server_ms(self) -> int:
+        """Return the server's clock."""
+        return int(self.ask("EVAL", CLOCK, 0))
 
-    def heed_clock(self, server_ms: int) -> None:
-        """Take a server's word for the time."""
-        self._ahead_ms = server_ms - time.monotonic_ns() // 1_000_000
-
-    def learn_clock(self) -> None:
-        self.heed_clock(int(self.ask("EVAL", CLOCK, 0)))
+    def greet(self) -> None:
+        """Find out whether the server answers: only then is a later silence waited out."""
+        self.ask("EVAL", CLOCK, 0)
         self._was_up = True
 
     def learn_replicas(self) -> None:
@@ -215,7 +200,7 @@ class Client:
         """
         if not self._said.is_replicated:
             return
-        self._replicas = self._said.replicas or self._guard(self._count_replicas, sent_once=False)
+        self._replicas = self._said.replicas or self._guard(self._count_replicas)
         if not self._replicas:
             raise Unavailable(
                 "the store's server has no replica, and durability=replicated waits for one",
@@ -250,40 +235,29 @@ class Client:
         key = command[3] if command[0] == "EVAL" else command[1]
         return cast(Any, self._redis).get_node_from_key(key)
 
-    def _by_node(self, commands: Sequence[Command]) -> list[list[Command]]:
-        by_node: dict[str, list[Command]] = {}
-        for command in commands:
-            node = self._node_of(command).name if self.clustered else ""
-            by_node.setdefault(node, []).append(command)
-        return list(by_node.values())
-
-    def _confirmed(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands to their node, as `_sent` does; those of slots that move, one by one."""
-        node = self._node_of(commands[0]) if self.clustered else None
+    def _confirmed(self, command: Command) -> Any:
+        """Send a command to its node, as `_sent` does, also while its slot moves to another."""
+        node = self._node_of(command) if self.clustered else None
         try:
-            return self._sent(commands, node)
+            return self._sent(command, node)
         except Unsure:
             raise
-        except (foreign.RedisError, foreign.RedisClusterException, OSError) as error:
-            is_asked = type(error) is foreign.AskError
-            if not is_asked:
-                self._look_again()
-            if isinstance(error, foreign.AskError) and len(commands) > 1:
-                return [answer for each in commands for answer in self._confirmed([each])]
-            if not is_asked:
-                raise
+        except foreign.AskError as error:
             at = cast(Any, error)
             other = cast(Any, self._redis).get_node(host=at.host, port=at.port)
             if other is None:
                 self._look_again()
                 raise
-            return self._sent(commands, other, asking=True)
+            return self._sent(command, other, asking=True)
+        except (foreign.RedisError, foreign.RedisClusterException, OSError):
+            self._look_again()
+            raise
 
-    def _sent(self, commands: Sequence[Command], node: Any, *, asking: bool = False) -> list[Any]:
-        """Send commands on one connection; their answers, once every replica has them.
+    def _sent(self, command: Command, node: Any, *, asking: bool = False) -> Any:
+        """Send a command on one connection; its answer, once every replica has what it wrote.
 
-        The last that writes does so also where it is sent again: WAIT is for the writes of its own
-        connection. WAITAOF is refused where the server keeps no such file, or does not know it.
+        It writes also where it is sent again: WAIT is for the writes of its own connection. WAITAOF
+        is refused where the server keeps no such file, or does not know it.
         """
         redis = cast(Any, self._redis)
         server = redis.get_redis_connection(node) if node else redis
@@ -292,19 +266,16 @@ class Client:
         if number:
             waits = [("WAITAOF", 1, number, WAIT_MS), ("WAIT", number, WAIT_MS)]
         with server.pipeline(transaction=False) as pipe:
-            for command in commands:
-                if asking:
-                    pipe.execute_command("ASKING")
-                pipe.execute_command(*command)
-            for command in waits:
-                pipe.execute_command(*command)
-            answers = pipe.execute(raise_on_error=False)
-        step = 2 if asking else 1
-        count = len(commands) * step
-        done, said = answers[step - 1 : count : step], answers[count:]
-        for answer in (*done, *said[1:]):
-            if isinstance(answer, Exception):
-                raise answer
+            if asking:
+                pipe.execute_command("ASKING")
+            pipe.execute_command(*command)
+            for each in waits:
+                pipe.execute_command(*each)
+            answers = pipe.execute(raise_on_error=False)[1 if asking else 0 :]
+        answer, said = answers[0], answers[1:]
+        for each in (answer, *said[1:]):
+            if isinstance(each, Exception):
+                raise each
         if said and isinstance(said[0], Exception):
             if not has_no_file(said[0]):
                 raise said[0]
@@ -312,7 +283,7 @@ class Client:
             raise Unsure("a file lacks it")
         if said and said[1] < number:
             raise Unsure("a replica lacks it")
-        return done
+        return answer
 
     def _look_again(self) -> None:
         """After a fail-over, find out who has which slots."""
@@ -340,15 +311,14 @@ class Client:
             raise
         return hearing
 
-    def _repeat(self, send: Callable[[], Answer], *, sent_once: bool = False) -> Answer:
+    def _repeat(self, send: Callable[[], Answer], *, is_write: bool = False) -> Answer:
         began_s, pause_s = time.monotonic(), FIRST_PAUSE_S
         while True:
             try:
-                return self._guard(send, sent_once=sent_once)
+                return self._guard(send, is_write=is_write)
             except Unavailable as error:
-                cause = error.__cause__
-                may_send = is_undone(cause) if sent_once else not isinstance(cause, HOPELESS)
-                if not may_send or time.monotonic() + pause_s > self._deadline_s(began_s):
+                is_hopeless = isinstance(error.__cause__, HOPELESS)
+                if is_hopeless or time.monotonic() + pause_s > self._deadline_s(began_s):
                     raise
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, PAUSE_S_MAX)
@@ -366,11 +336,11 @@ class Client:
         is_passing = (self.is_guarded or self.clustered) and self._was_up
         return CONFIRM_S_MAX if is_passing else FIRST_S_MAX
 
-    def _guard(self, send: Callable[[], Answer], *, sent_once: bool) -> Answer:
+    def _guard(self, send: Callable[[], Answer], *, is_write: bool = False) -> Answer:
         try:
             return send()
         except (foreign.RedisError, foreign.RedisClusterException, OSError) as error:
-            raise ours(error, self.address, sent_once=sent_once) from error
+            raise ours(error, self.address, is_write=is_write) from error
 
 
 # The server's clock in milliseconds. A script, because a cluster client asks all nodes for TIME.

@@ -28,15 +28,6 @@ _NOT_NOW = (
     foreign.RedisClusterException,
     OSError,
 )
-# Answers of a server that did nothing: a slot moves, it is no master, it is about to start.
-_UNDONE = (
-    foreign.AskError,
-    foreign.TryAgainError,
-    foreign.ClusterError,
-    foreign.SlotNotCoveredError,
-    foreign.ReadOnlyError,
-    foreign.BusyLoadingError,
-)
 # Answers that redis-py has no class for: the server cannot write to its disk, has too few replicas,
 # or is busy with somebody's script.
 _NOT_NOW_WORDS = ("MISCONF", "NOREPLICAS", "BUSY", "UNKILLABLE", "LOADING", "MASTERDOWN")
@@ -46,23 +37,19 @@ class Unsure(foreign.RedisError):
     """A write was done, and not by all that have to confirm it."""
 
 
-def is_undone(error: BaseException | None) -> bool:
-    """Whether what was sent was not done, and may be done if it is sent again."""
-    return isinstance(error, _UNDONE)
-
-
 def has_no_file(error: Exception) -> bool:
     """Whether the server keeps no append-only file, or knows nothing of WAITAOF."""
     words = str(error)
     return "appendonly is disabled" in words or "unknown command" in words
 
 
-def ours(error: Exception, address: str, *, sent_once: bool) -> RelayError:
+def ours(error: Exception, address: str, *, is_write: bool = False) -> RelayError:
+    """Return a foreign error as one of ours."""
     # A pipeline's error quotes the command, with names and bodies in it: only the end is the
     # server's own words. One of sentinels ends with how redis-py spells its connections.
     words = str(error).rpartition("caused error: ")[2].partition(" : <")[0]
     words = words[:SERVER_WORDS_CHARS_MAX]
-    done = "; it may or may not have been done" if sent_once else ""
+    done = "; the write may or may not have been done" if is_write else ""
     if isinstance(error, foreign.OutOfMemoryError) or "OOM command not allowed" in words:
         return Full(
             "the store's server has no memory left", "raise its maxmemory, or delete", place=address

@@ -40,7 +40,7 @@ def migrate(args: Namespace, console: Console) -> None:
             raise Invalid(f"{address} is a server, no engine", "name what it stores into")
     if not is_there(args.source):
         raise NotFound(f"there is no store in {args.source}", "check the folder")
-    source = open_stores(args.source, None, "")
+    source = open_stores(args.source, None, "", is_source=True)
     try:
         target = open_stores(args.target, None, args.blobs or "")
         try:

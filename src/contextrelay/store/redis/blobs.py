@@ -1,12 +1,13 @@
-"""Blobs on Redis or Valkey, on a single server or on a cluster.
+"""Blobs on Redis or Valkey, with the keys of their store (store/redis/ledger.py).
 
-    relay:{b:<id>}       a body, a string that only grows
-    relay:{b:<id>}:m     its `written_ms`, and its `name` once it is whole
-    relay:blob:<name>    "<id> <size>": the pointer. Setting it is what makes a blob
-    relay:{bodies:NN}    ids of bodies, an index (store/redis/index.py); an id begins with its time
-    relay:{holds}        who holds, by when the hold ends; relay:{holds}:d who deletes
+    {relay}:b:<id>       a body, a string that only grows
+    {relay}:m:<id>       its `written_ms`, and its `name` once it is whole
+    {relay}:blob:<name>  "<id> <size>": the pointer. Setting it is what makes a blob
+    {relay}:bodies       ids of bodies, a sorted set; an id begins with its time
+    {relay}:holds        holders of blobs, scored by when their hold ends
+    {relay}:deletes      processes that delete from an object store, scored likewise
 
-Rule: a body is in the index before its first byte and until its last is gone, so that `tidy` finds
+Rule: a body enters `bodies` with its first byte and leaves it with its last, so that `tidy` finds
 every body without a pointer. Chunks are written at their offsets, so that one may be sent twice.
 """
 
@@ -19,30 +20,29 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 
 from contextrelay.errors import Broken, RelayError, Unavailable
-from contextrelay.limits import CHUNK_BYTES, RETRIES_MAX
+from contextrelay.limits import CHUNK_BYTES
 from contextrelay.store.blobs import BlobFact
 from contextrelay.store.redis.client import Client, Command
-from contextrelay.store.redis.index import LATE, LATE_MS, REFUSE_LATE, Index
 
 BATCH = 256
-# A hold that is not renewed ends by itself, as does the leave to delete of one who died.
+# A hold that is not renewed ends by itself, as does a delete of a process that died.
 HOLD_MS = 60_000
 RENEW_S = HOLD_MS / 4 / 1_000
 DELETE_MS = 20_000
-DELETE_LATE_MS = 10_000
 POLL_S = 0.02
 
-assert DELETE_LATE_MS < DELETE_MS < HOLD_MS
+assert DELETE_MS < HOLD_MS
 
 NOW = """
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 """
 
-# KEYS: m. ARGV: the deadline.
-BEGIN = f"""{REFUSE_LATE}
+# KEYS: m, bodies. ARGV: the id.
+BEGIN = f"""{NOW}
 redis.call('HSET', KEYS[1], 'written_ms', now_ms)
-return {{0}}
+redis.call('ZADD', KEYS[2], 0, ARGV[1])
+return 1
 """
 
 # KEYS: body, m. ARGV: where the chunk begins, the chunk. Answers whether it is there.
@@ -58,28 +58,41 @@ redis.call('HSET', KEYS[2], 'written_ms', now_ms)
 return 1
 """
 
-# KEYS: body, m. ARGV: the size, the name. Answers whether the body is whole.
+# KEYS: body, m, the pointer. ARGV: the size, the name, the id. Answers whether the body was whole.
 FINISH = f"""{NOW}
 if redis.call('EXISTS', KEYS[2]) == 0 then return 0 end
 if redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[2], 'written_ms', now_ms, 'name', ARGV[2])
+redis.call('SET', KEYS[3], ARGV[3] .. ' ' .. ARGV[1])
 return 1
 """
 
-# KEYS: body, m. ARGV: delete only what was last written before then.
-REAP = """
-if tonumber(redis.call('HGET', KEYS[2], 'written_ms') or 0) >= tonumber(ARGV[1]) then return 0 end
+# KEYS: body, m, bodies. ARGV: the id.
+DISCARD = """
 redis.call('UNLINK', KEYS[1], KEYS[2])
+redis.call('ZREM', KEYS[3], ARGV[1])
 return 1
 """
 
-# KEYS: the pointer. ARGV: the deadline, what the pointer should be.
-UNPOINT = f"""{REFUSE_LATE}
-if redis.call('GET', KEYS[1]) == ARGV[2] then redis.call('DEL', KEYS[1]) end
-return {{0}}
+# KEYS: body, m, bodies, the pointer of its name. ARGV: the id, a time: delete only what no pointer
+# names and was last written before. Answers whether it was deleted.
+REAP = f"""
+local pointer = redis.call('GET', KEYS[4])
+if pointer and string.find(pointer, ARGV[1] .. ' ', 1, true) == 1 then return 0 end
+if tonumber(redis.call('HGET', KEYS[2], 'written_ms') or 0) >= tonumber(ARGV[2]) then return 0 end
+{DISCARD}
 """
 
-# KEYS: holds, deletes. ARGV: an id, DELETE_MS. Answers the time, or 0 while anybody holds.
+# KEYS: body, m, bodies, the pointer, holds. ARGV: the id, what the pointer should be. A blob that
+# is held stays for the next sweep.
+DELETE = f"""{NOW}
+redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now_ms)
+if redis.call('ZCARD', KEYS[5]) > 0 or redis.call('GET', KEYS[4]) ~= ARGV[2] then return 0 end
+redis.call('DEL', KEYS[4])
+{DISCARD}
+"""
+
+# KEYS: holds, deletes. ARGV: an id, DELETE_MS. Answers the time, or 0 while there is any hold.
 MAY_DELETE = f"""{NOW}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now_ms)
 if redis.call('ZCARD', KEYS[1]) > 0 then return 0 end
@@ -87,8 +100,8 @@ redis.call('ZADD', KEYS[2], now_ms + ARGV[2], ARGV[1])
 return now_ms
 """
 
-# KEYS: holds, deletes. ARGV: an id, HOLD_MS, whether it is new. Answers how many delete just now,
-# or -1 where the hold had ended.
+# KEYS: holds, deletes. ARGV: an id, HOLD_MS, whether it is new. Answers how many deletes are under
+# way, or -1 where the hold had ended.
 HOLD = f"""{NOW}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now_ms)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
@@ -103,13 +116,15 @@ class RedisBlobs:
 
     def __init__(self, client: Client, prefix: str = "relay") -> None:
         self._client = client
-        self._prefix = prefix
-        self._bodies = Index(client, prefix, "bodies")
-        self._hold_keys = (f"{prefix}:{{holds}}", f"{prefix}:{{holds}}:d")
+        self._tag = f"{{{prefix}}}"
+        self._bodies = f"{self._tag}:bodies"
+        self._hold_keys = (f"{self._tag}:holds", f"{self._tag}:deletes")
 
     @contextmanager
     def draft(self) -> Generator[_RedisDraft]:
-        identity = self._begin()
+        identity = _time_digits(time.time_ns() // 1_000_000) + os.urandom(8).hex()
+        keys = (self.body_keys(identity)[1], self._bodies)
+        self._client.settle("EVAL", BEGIN, len(keys), *keys, identity)
         draft = _RedisDraft(self, self._client, identity)
         try:
             yield draft
@@ -117,7 +132,8 @@ class RedisBlobs:
             if not draft.kept:
                 # What cannot be discarded now is found by tidy, and must not hide an error.
                 with suppress(Unavailable):
-                    self._discard(identity)
+                    keys = (*self.body_keys(identity), self._bodies)
+                    self._client.settle("EVAL", DISCARD, len(keys), *keys, identity)
 
     def read(
         self, name: str, start: int, stop: int, chunk_bytes: int = CHUNK_BYTES
@@ -136,47 +152,38 @@ class RedisBlobs:
         return self._find(name)[1]
 
     def _find(self, name: str) -> tuple[str, int]:
-        """The key of a blob's bytes, and how many there are."""
-        pointer = self._client.ask("GET", self._pointer(name))
+        """Return the key of a blob's bytes, and how many there are."""
+        pointer = self._client.ask("GET", self.pointer(name))
         if pointer is None:
             raise Broken(f"blob {name} is missing")
-        body = self.body_keys(_parsed(pointer)[0])[0]
+        body = self.body_keys(parse_pointer(pointer)[0])[0]
         return body, int(self._client.ask("STRLEN", body))
 
     def delete(self, name: str) -> None:
-        pointer: bytes | None = self._client.ask("GET", self._pointer(name))
-        if pointer is None:
-            return
-        with self._leave() as began_ms:
-            if began_ms:
-                deadline_ms = began_ms + DELETE_LATE_MS
-                words = ("EVAL", UNPOINT, 1, self._pointer(name), deadline_ms, pointer)
-                # Too late means that a hold may have begun: the blob stays for the next sweep.
-                if self._client.settle(*words)[0] != LATE:
-                    self._discard(_parsed(pointer)[0])
+        pointer: bytes | None = self._client.ask("GET", self.pointer(name))
+        if pointer is not None:
+            identity = parse_pointer(pointer)[0]
+            keys = (*self.body_keys(identity), self._bodies, self.pointer(name), self._hold_keys[0])
+            self._client.settle("EVAL", DELETE, len(keys), *keys, identity, pointer)
 
     def walk(self) -> Iterator[BlobFact]:
-        for batch in self._bodies.batches(b"-", b"+", BATCH):
-            for identity, written_ms, name, pointer in self._seen(batch):
-                if pointer is not None and _parsed(pointer)[0] == identity:
-                    yield BlobFact(name, _parsed(pointer)[1], written_ms)
+        for batch in self._batches(b"+"):
+            yield from self.facts(batch)
+
+    def facts(self, batch: list[bytes]) -> Iterator[BlobFact]:
+        """Yield the blobs among a batch of bodies."""
+        for identity, written_ms, name, pointer in self._seen(batch):
+            if pointer is not None and parse_pointer(pointer)[0] == identity:
+                yield BlobFact(name, parse_pointer(pointer)[1], written_ms)
 
     def tidy(self, before_ms: int) -> int:
         removed = 0
-        high = b"(" + _time_digits(before_ms).encode()
-        for batch in self._bodies.batches(b"-", high, BATCH):
-            seen_ms = self._client.now_ms()
-            gone: list[bytes] = []
-            there: set[str] = set()
-            for identity, _, _, pointer in self._seen(batch):
-                there.add(identity)
-                if pointer is not None and _parsed(pointer)[0] == identity:
-                    continue
-                if self._client.ask("EVAL", REAP, 2, *self.body_keys(identity), before_ms):
-                    removed += 1
-                    gone.append(identity.encode())
-            gone += [name for name in batch if name.decode() not in there]
-            self._bodies.forget(gone, seen_ms)
+        for batch in self._batches(b"(" + _time_digits(before_ms).encode()):
+            for identity, _, name, pointer in self._seen(batch):
+                if pointer is None or parse_pointer(pointer)[0] != identity:
+                    keys = (*self.body_keys(identity), self._bodies, self.pointer(name))
+                    words = ("EVAL", REAP, len(keys), *keys, identity, before_ms)
+                    removed += self._client.settle(*words)
         return removed
 
     @contextmanager
@@ -210,55 +217,31 @@ class RedisBlobs:
 
     @contextmanager
     def deleting(self) -> Generator[bool]:
-        with self._leave() as began_ms:
-            yield began_ms > 0
-
-    @contextmanager
-    def _leave(self) -> Generator[int]:
-        """Leave to delete, given as the time from which it lasts DELETE_MS; 0 for none."""
         leave = os.urandom(8).hex()
-        began_ms = int(self._client.ask("EVAL", MAY_DELETE, 2, *self._hold_keys, leave, DELETE_MS))
+        may = bool(self._client.ask("EVAL", MAY_DELETE, 2, *self._hold_keys, leave, DELETE_MS))
         try:
-            yield began_ms
+            yield may
         finally:
-            if began_ms:
+            if may:
                 self._client.ask("ZREM", self._hold_keys[1], leave)
 
     def close(self) -> None:
-        """Nothing to let go of: the client belongs to its maker."""
+        """Do nothing: the client belongs to its maker."""
 
     def body_keys(self, identity: str) -> tuple[str, str]:
-        key = f"{self._prefix}:{{b:{identity}}}"
-        return key, f"{key}:m"
+        return f"{self._tag}:b:{identity}", f"{self._tag}:m:{identity}"
 
-    def point(self, name: str, identity: str, size_bytes: int) -> None:
-        """Make a whole body the blob of that name."""
-        self._client.settle("SET", self._pointer(name), f"{identity} {size_bytes}")
-        # A tidy that took this body for abandoned may have come just before the pointer.
-        if not self._client.ask("EXISTS", self.body_keys(identity)[1]):
-            self._client.ask("DEL", self._pointer(name))
-            raise _tidied_away()
+    def pointer(self, name: str) -> str:
+        return f"{self._tag}:blob:{name}"
 
-    def _begin(self) -> str:
-        """Index a new body, then make it."""
-        for _ in range(RETRIES_MAX):
-            stamp_ms = self._client.now_ms()
-            identity = _time_digits(stamp_ms) + os.urandom(8).hex()
-            self._client.settle_all(self._bodies.entries([identity.encode()], stamp_ms))
-            about = self.body_keys(identity)[1]
-            answer = self._client.ask("EVAL", BEGIN, 1, about, stamp_ms + LATE_MS)
-            if answer[0] != LATE:
-                return identity
-            self._client.heed_clock(answer[1])
-        raise Unavailable(f"the clocks of {self._client.address} differ", "set them")
-
-    def _discard(self, identity: str) -> None:
-        seen_ms = self._client.now_ms()
-        self._client.ask("UNLINK", *self.body_keys(identity))
-        self._bodies.forget([identity.encode()], seen_ms)
+    def _batches(self, high: bytes) -> Iterator[list[bytes]]:
+        low = b"-"
+        while batch := self._client.ask("ZRANGEBYLEX", self._bodies, low, high, "LIMIT", 0, BATCH):
+            yield batch
+            low = b"(" + batch[-1]
 
     def _seen(self, batch: list[bytes]) -> list[tuple[str, int, str, bytes | None]]:
-        """Those of a batch of bodies that are there: id, time, name, and the name's pointer."""
+        """Return id, time, name and the name's pointer of those of a batch that are still there."""
         identities = [name.decode() for name in batch]
         about: list[list[bytes | None]] = self._client.ask_all(
             [("HMGET", self.body_keys(name)[1], "written_ms", "name") for name in identities]
@@ -268,7 +251,7 @@ class RedisBlobs:
             for identity, (written_ms, name) in zip(identities, about, strict=True)
             if written_ms is not None
         ]
-        ask: list[Command] = [("GET", self._pointer(name)) for _, _, name in there]
+        ask: list[Command] = [("GET", self.pointer(name)) for _, _, name in there]
         pointers: list[bytes | None] = self._client.ask_all(ask)
         return [(*one, pointer) for one, pointer in zip(there, pointers, strict=True)]
 
@@ -285,9 +268,6 @@ class RedisBlobs:
             except RelayError:
                 # The next round tries again; a hold that ended meanwhile is seen then.
                 continue
-
-    def _pointer(self, name: str) -> str:
-        return f"{self._prefix}:blob:{name}"
 
 
 class _RedisDraft:
@@ -307,10 +287,10 @@ class _RedisDraft:
 
     def keep(self, name: str) -> None:
         self._send()
-        keys = self._blobs.body_keys(self._identity)
-        if not self._client.settle("EVAL", FINISH, 2, *keys, self._size_bytes, name):
+        keys = (*self._blobs.body_keys(self._identity), self._blobs.pointer(name))
+        words = ("EVAL", FINISH, len(keys), *keys, self._size_bytes, name, self._identity)
+        if not self._client.settle(*words):
             raise _tidied_away()
-        self._blobs.point(name, self._identity, self._size_bytes)
         self.kept = True
 
     def _send(self) -> None:
@@ -318,19 +298,19 @@ class _RedisDraft:
             return
         keys = self._blobs.body_keys(self._identity)
         chunk = bytes(self._waiting)
-        if not self._client.ask("EVAL", APPEND, 2, *keys, self._size_bytes, chunk):
+        if not self._client.settle("EVAL", APPEND, 2, *keys, self._size_bytes, chunk):
             raise _tidied_away()
         self._size_bytes += len(chunk)
         self._waiting.clear()
 
 
-def _tidied_away() -> Unavailable:
-    return Unavailable("the draft was tidied away before it was kept", "push again")
-
-
-def _parsed(pointer: bytes) -> tuple[str, int]:
+def parse_pointer(pointer: bytes) -> tuple[str, int]:
     identity, _, size_bytes = pointer.decode().partition(" ")
     return identity, int(size_bytes)
+
+
+def _tidied_away() -> Unavailable:
+    return Unavailable("the draft was deleted before it was kept", "push again")
 
 
 def _time_digits(time_ms: int) -> str:
