@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 from urllib.parse import quote, urlencode
 
 from msgspec import NODEFAULT, UNSET, DecodeError, Struct, ValidationError, convert
@@ -37,6 +38,7 @@ VALUE_BYTES_MAX = 32 * 1024 * 1024
 
 
 _WHO = ("by", "created_by")
+_TEXT = frozenset((str, Literal))
 
 
 class Route(Struct, frozen=True):
@@ -112,10 +114,10 @@ def spell(verb: Verb[Any]) -> Asked:
     values = dict(_sent(verb))
     path = route.path
     for name in route.in_path:
-        path = path.replace(f"{{{name}}}", quote(str(values.pop(name)), safe=""))
+        path = path.replace(f"{{{name}}}", _in_path(values.pop(name)))
     if not route.in_query:
         return Asked(route.method, path, encode_json(values))
-    query = urlencode({name: _in_query(value) for name, value in values.items()})
+    query = spell_query(type(verb), values)
     return Asked(route.method, f"{path}?{query}" if query else path, None)
 
 
@@ -131,10 +133,25 @@ def _sent(verb: Verb[Any]) -> Iterator[tuple[str, Any]]:
         yield field.name, value
 
 
-def _in_query(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return encode_json(value).decode()
+def spell_query(verb: type[Verb[Any]], values: Mapping[str, Any]) -> str:
+    """Write fields of a verb as a query: texts as they are, all else as JSON.
+
+    Where a field takes a list of texts too, a text that looks like one is sent as a list of one.
+    None is the default of every text that may be missing, so that the text "null" is free.
+    """
+    return urlencode(
+        {
+            name: value
+            if isinstance(value, str) and not _is_like_texts(_kinds(verb)[name], value)
+            else encode_json([value] if isinstance(value, str) else value).decode()
+            for name, value in values.items()
+        }
+    )
+
+
+def _in_path(value: str) -> str:
+    """Encode a part of a path; clients and proxies would resolve "." and ".." as they are."""
+    return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")
 
 
 def read(
@@ -142,7 +159,7 @@ def read(
     in_path: Mapping[str, str],
     query: Mapping[str, str],
     json: bytes | None,
-    by: str | None = None,
+    by: str,
 ) -> Verb[Any]:
     """Read a verb as it arrived; `by` is the name of the caller, where the verb has none.
 
@@ -153,10 +170,9 @@ def read(
     for name in values:
         if name not in route.verb.__struct_fields__:
             raise Invalid(f"there is no {name[:80]!r} here", takes(route.verb))
-    if by is not None:
-        _sign(route.verb, values, by)
+    _sign(route.verb, values, by)
     try:
-        return convert(values, route.verb, strict=not query)
+        return convert(values, route.verb)
     except ValidationError as error:
         raise wrong(route.verb, error) from None
 
@@ -184,39 +200,45 @@ def _object(json: bytes | None) -> dict[str, Any]:
 
 
 def _from_query(verb: type[Verb[Any]], query: Mapping[str, str]) -> dict[str, Any]:
-    """The fields in a query; what is no text or number is JSON there."""
-    hints = get_type_hints(verb)
-    values: dict[str, Any] = {}
-    for name, text in query.items():
-        hint = hints.get(name)
-        if (get_origin(hint) or hint) in (dict, list, tuple):
-            try:
-                values[name] = decode_json(text)
-            except (DecodeError, RecursionError) as error:
-                raise Invalid(f"{name} is no JSON: {error}", "write it as JSON") from None
-        elif _takes_lists(hint) and (several := _texts(text)) is not None:
-            values[name] = several
-        elif text == "null" and type(None) in get_args(hint):
-            values[name] = None
-        else:
-            values[name] = text
-    return values
+    """Read the fields of a query, as `spell_query` writes them."""
+    kinds = _kinds(verb)
+    return {name: _field(name, kinds.get(name, _TEXT), text) for name, text in query.items()}
 
 
-def _takes_lists(hint: Any) -> bool:
-    """Whether a field takes one text, or several."""
-    return any(get_origin(each) is tuple for each in get_args(hint))
-
-
-def _texts(text: str) -> list[str] | None:
-    """Several texts, as JSON; None if it is one text."""
-    if not text.startswith('["'):
-        return None
+def _field(name: str, kinds: frozenset[Any], text: str) -> Any:
+    if kinds & _TEXT:
+        return _texts(text) if _is_like_texts(kinds, text) else text
     try:
-        found = decode_json(text, type=list[str])
+        return decode_json(text)
+    except (DecodeError, RecursionError) as error:
+        if kinds & {dict, list, tuple}:
+            raise Invalid(f"{name} is no JSON: {error}", "write it as JSON") from None
+        return text  # The type of the field says what is expected in its place.
+
+
+@cache
+def _kinds(verb: type[Verb[Any]]) -> dict[str, frozenset[Any]]:
+    """Which kinds of values each field of a verb takes."""
+    return {
+        name: frozenset(
+            get_origin(each) or each
+            for each in (get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,))
+        )
+        for name, hint in get_type_hints(verb).items()
+    }
+
+
+def _is_like_texts(kinds: frozenset[Any], text: str) -> bool:
+    """Whether a text begins like a list of texts, in a field that takes either."""
+    return tuple in kinds and text.startswith('["')
+
+
+def _texts(text: str) -> str | list[str]:
+    """Read a list of texts that is written as JSON; what is no such list is a text."""
+    try:
+        return decode_json(text, type=list[str])
     except (DecodeError, RecursionError):
-        return None
-    return found if len(found) > 1 else None
+        return text
 
 
 def framed_tag(sha256: str) -> str:

@@ -107,7 +107,7 @@ class _Answering:
         self.stores = stores
         self.key = ""
         self._sweeps = _Sweeps()
-        self._owner = self
+        self._owner: _Answering = self
 
     def over(self, stores: Stores) -> Self:
         """The same transport over the stores as somebody else has them."""
@@ -180,6 +180,12 @@ class AsyncLocal(_Answering):
 
     Reads of an engine that does not wait are done inline: a thread costs more than they do.
     """
+
+    def blocking(self) -> Local:
+        """Return a blocking transport over the same stores, which sweeps as seldom as this one."""
+        made = Local(self.stores)
+        made._sweeps, made._owner = self._sweeps, self._owner
+        return made
 
     async def ask(self, verb: Verb[Reply], body: AsyncBody = b"", key: str = "") -> Reply:
         if verb.traits.inline and not self.waits_for(verb):

@@ -10,7 +10,7 @@ from msgspec.json import encode
 
 from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
-from contextrelay.client.transport.local import AsyncLocal, Local
+from contextrelay.client.transport.local import AsyncLocal
 from contextrelay.core.capabilities.fetch_target import Ways
 from contextrelay.core.capabilities.http_fetch import fetch
 from contextrelay.doors.a2a.parts import is_empty
@@ -27,7 +27,7 @@ from contextrelay.wire.verbs import NoteTask
 def asked_of(local: AsyncLocal, record: TaskRecord, kept: KeptMessage) -> Asked:
     """What the agent of a task is given for a message."""
     relay = Relay.__new__(Relay)
-    relay.transport = Local(local.stores)
+    relay.transport = local.blocking()
     thread = Thread(relay, record.id)
 
     def ref_of(part: KeptPart) -> str:

@@ -199,7 +199,8 @@ class Page:
         relay = self._remote
         if relay is None:
             # The store is open: a relay over it, as this caller sees it.
-            relay = _over(Local(replace(exchange.relay.stores, is_counted=False)))
+            local = exchange.relay.blocking()
+            relay = _over(local.over(replace(local.stores, is_counted=False)))
         return Visit(
             relay=relay,
             values=values,

@@ -74,11 +74,15 @@ def answering(route: Route) -> Handler:
             # A patch may bring a whole state; all others are small.
             bytes_max = JSON_BODY_BYTES_MAX if route.verb is PatchState else ASKED_BYTES_MAX
             json = await exchange.whole(bytes_max, route.verb)
+
+        def made() -> Verb[Any]:
+            return read(route, exchange.values, query, json, _who(exchange))
+
         if json is None or len(json) <= ASKED_AT_ONCE_BYTES_MAX:
-            verb = read(route, exchange.values, query, json, _who(exchange))
+            verb = made()
         else:
             async with exchange.door.large_json:
-                verb = await in_thread(lambda: read(route, exchange.values, query, json))
+                verb = await in_thread(made)
         await _reply(exchange, route, await ask(exchange, verb))
 
     return answer
@@ -191,6 +195,6 @@ async def _reply(exchange: Exchange, route: Route, reply: Any) -> None:
 
 async def _pull(exchange: Exchange) -> None:
     """A body: framed for our own clients, else bare, with ranges and tags."""
-    verb = read(route_of(Pull), exchange.values, exchange.query(), None)
+    verb = read(route_of(Pull), exchange.values, exchange.query(), None, _who(exchange))
     assert isinstance(verb, Pull)
     await send_artifact(exchange, verb, FRAMED_FORM)

@@ -120,9 +120,10 @@ class Exchange:
     @property
     def relay(self) -> AsyncLocal:
         """The store as the caller sees it."""
+        relay = self.visitor.relay
         if self.header(READER_HEADER) == PERSON:
-            return AsyncLocal(replace(self.visitor.relay.stores, is_counted=False))
-        return self.visitor.relay
+            return relay.over(replace(relay.stores, is_counted=False))
+        return relay
 
     # Reading
 

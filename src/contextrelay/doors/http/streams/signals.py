@@ -215,7 +215,7 @@ async def read_signals(exchange: Exchange) -> None:
     """A page of signals; with `wait`, once there is something in it or the time is up."""
     query = exchange.query()
     wait_s = take_wait_s(query)
-    asked = read(route_of(ReadSignals), exchange.values, query, None)
+    asked = read(route_of(ReadSignals), exchange.values, query, None, "")
     assert isinstance(asked, ReadSignals)
     page: SignalPage = await exchange.relay.ask(asked)
     if wait_s and not page.signals and page.gap is None:
@@ -272,7 +272,7 @@ def _signals_after(channel: str, query: dict[str, str]) -> ReadSignals:
     if extra := query.keys() - {"after", TOKEN}:
         raise Invalid(f"there is no {min(extra)[:80]!r} here", "it takes: after")
     fields = {name: value for name, value in query.items() if name != TOKEN}
-    asked = read(route_of(ReadSignals), {"channel": channel}, fields, None)
+    asked = read(route_of(ReadSignals), {"channel": channel}, fields, None, "")
     assert isinstance(asked, ReadSignals)
     return asked
 

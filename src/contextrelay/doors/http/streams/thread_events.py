@@ -47,7 +47,7 @@ async def read_events(exchange: Exchange) -> None:
     """A page of a thread's events; with `wait`, once there is one or the time is up."""
     query = exchange.query()
     seconds = take_wait_s(query)
-    asked = read(route_of(ReadEvents), exchange.values, query, None)
+    asked = read(route_of(ReadEvents), exchange.values, query, None, "")
     assert isinstance(asked, ReadEvents)
     page: EventPage = await exchange.relay.ask(asked)
     if seconds and not page.events:
@@ -60,7 +60,7 @@ async def read_events(exchange: Exchange) -> None:
 
 async def stream_events(exchange: Exchange) -> None:
     """The events of a thread as they come, as server-sent events."""
-    asked = read(route_of(ReadEvents), exchange.values, resumed(exchange), None)
+    asked = read(route_of(ReadEvents), exchange.values, resumed(exchange), None, "")
     assert isinstance(asked, ReadEvents)
     page = await exchange.relay.ask(asked)
     await _stream(exchange, asked, page, lambda each: each)
