@@ -30,15 +30,20 @@ INNER = """\
 name: inner
 inputs: {word: {type: text}}
 steps:
-  a: {exec: 'echo $RELAY_STEP >> {{inputs.word}}.ran; echo inner {{inputs.word}}'}
-  b: {exec: 'echo $RELAY_STEP >> {{inputs.word}}.ran; echo {{steps.a.preview}}'}
+  a: {exec: 'echo $RELAY_STEP >> "$WORD.ran"; echo inner "$WORD"', env: {WORD: "{{inputs.word}}"}}
+  b:
+    exec: 'echo $RELAY_STEP >> "$WORD.ran"; echo "$BEFORE"'
+    env: {WORD: "{{inputs.word}}", BEFORE: "{{steps.a.preview}}"}
 """
 OUTER = """\
 name: outer
 inputs: {topic: orders}
 steps:
   list: {exec: 'echo $RELAY_STEP >> list.ran; printf "1\\n2\\n3\\n4\\n5\\n"'}
-  each: {foreach: "{{steps.list.ref}}", exec: 'echo $RELAY_STEP >> {{item}}.ran; sleep 0.03; echo {{item}}'}
+  each:
+    foreach: "{{steps.list.ref}}"
+    exec: 'echo $RELAY_STEP >> "$ITEM.ran"; sleep 0.03; echo "$ITEM"'
+    env: {ITEM: "{{item}}"}
   plan: {prompt: "Plan {{inputs.topic}}", model: echo, cache: off}
   count: {python: "work:count", args: {refs: "{{steps.each.refs}}"}}
   never: {exec: [touch, never.ran], when: steps.count.json.count > 5}

@@ -18,7 +18,7 @@ inputs: {topic: orders}
 budget: {time: 1h}
 steps:
   list: {exec: "printf 'a\\nb\\n'"}
-  each: {foreach: "{{steps.list.ref}}", exec: "echo {{item}} >> ran; echo {{item}}"}
+  each: {foreach: "{{steps.list.ref}}", exec: 'echo "$I" >> ran; echo "$I"', env: {I: "{{item}}"}}
   ask: {prompt: "Plan {{inputs.topic}} {{steps.each.refs}}", model: echo}
   bad: {exec: "test -e ready", needs: list}
   after: {exec: [echo, "{{steps.ask.ref}}"], needs: bad}

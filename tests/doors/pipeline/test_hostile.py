@@ -68,7 +68,6 @@ def test_children_that_a_step_leaves_behind_end_with_it(relay: Relay, tmp_path: 
             "the result has 9,000,002 bytes: at most 8,388,608 are checked by out.schema",
         ),
         ('{prompt: hello, model: "echo", refs: ["{{inputs.word}}"]}', "is no ref"),
-        ("{exec: 'echo {{inputs.nul}}'}", "{{inputs.nul}} has a NUL character"),
         ('{exec: [echo, "{{inputs.nul}}"]}', "{{inputs.nul}} has a NUL character"),
         ('{exec: [echo], env: {X: "{{inputs.nul}}"}}', "{{inputs.nul}} has a NUL character"),
     ],
@@ -103,8 +102,6 @@ def test_what_looks_like_a_template_or_like_shell_stays_a_text(
 inputs: {word: x, other: secret}
 steps:
   words: {exec: [printf, "%s", "{{inputs.word}}"]}
-  line: {exec: 'printf %s {{inputs.word}}'}
-  quoted: {exec: 'printf %s "<{{inputs.word}}>"'}
   variable: {exec: 'printf %s "$WORD"', env: {WORD: "{{inputs.word}}"}}
   again: {exec: [printf, "%s", "{{steps.words.preview}}"]}
   asked: {prompt: "Say {{inputs.word}}", model: echo}
@@ -114,8 +111,6 @@ steps:
 
     assert ended.status == "done", ended.reason
     assert result(relay, ended, "words") == TRICK
-    assert result(relay, ended, "line") == TRICK
-    assert result(relay, ended, "quoted") == f"<{TRICK}>"
     assert result(relay, ended, "variable") == TRICK
     assert "{{inputs.other}}" in result(relay, ended, "again")
     assert "BEGIN UNTRUSTED DATA" in result(relay, ended, "asked")

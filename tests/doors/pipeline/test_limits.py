@@ -13,7 +13,7 @@ from contextrelay.model.runs.pipeline import PipelineRun, StepView
 from tests.doors.pipeline.running import run
 from tests.store.engines import until
 
-WAIT = "touch {{item}}.here; while [ ! -e go ]; do sleep 0.02; done"
+WAIT = 'touch "$ITEM.here"; while [ ! -e go ]; do sleep 0.02; done'
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,8 @@ def test_as_many_steps_run_at_once_as_may_and_never_more(
             largest.append(len(under_way))
 
     items = "[a, b, c, d, e, f, g]"
-    text = f"name: p\nsteps:\n  meet: {{foreach: {items}, exec: '{WAIT}'{field}}}\n"
+    step = f"foreach: {items}, exec: '{WAIT}', env: {{ITEM: '{{{{item}}}}'}}{field}"
+    text = f"name: p\nsteps:\n  meet: {{{step}}}\n"
     (tmp_path / "p.yaml").write_text(text)
     pipeline = Pipeline.load(tmp_path / "p.yaml")
     thread = threading.Thread(

@@ -19,7 +19,7 @@ inputs: {word: w}
 steps:
   one: {exec: 'echo one >> ran; cat source'}
   one-more: {exec: 'echo one-more >> ran; echo more'}
-  two: {exec: 'echo two >> ran; echo two of {{steps.one.preview}}'}
+  two: {exec: 'echo two >> ran; echo two of "$ONE"', env: {ONE: "{{steps.one.preview}}"}}
 """
 OUTER = """\
 name: outer
@@ -27,8 +27,10 @@ steps:
   s: {pipeline: inner.yaml}
   each: {pipeline: inner.yaml, foreach: [a, b], inputs: {word: "{{item}}"}}
   plain: {exec: 'echo plain >> ran'}
-  items: {foreach: [a, b], exec: 'echo {{item}} >> ran; cat source'}
-  after: {exec: 'echo after >> ran; echo after {{steps.s.json.two}} {{steps.each.ref}}'}
+  items: {foreach: [a, b], exec: 'echo "$ITEM" >> ran; cat source', env: {ITEM: "{{item}}"}}
+  after:
+    exec: 'echo after >> ran; echo after "$TWO" "$EACH"'
+    env: {TWO: "{{steps.s.json.two}}", EACH: "{{steps.each.ref}}"}
 """
 
 

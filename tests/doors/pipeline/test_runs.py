@@ -154,7 +154,10 @@ steps:
   first: {exec: "echo first >> ran"}
   bad: {exec: "echo bad >> ran; test -e repaired", needs: first}
   after: {exec: "echo after >> ran", needs: bad}
-  parts: {foreach: [a, b], exec: "echo {{item}} >> ran; test {{item}} = a -o -e repaired"}
+  parts:
+    foreach: [a, b]
+    exec: 'echo "$ITEM" >> ran; test "$ITEM" = a -o -e repaired'
+    env: {ITEM: "{{item}}"}
 """
     ended = run(relay, tmp_path, text, parallel=1)
     (tmp_path / "repaired").touch()

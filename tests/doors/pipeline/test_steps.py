@@ -254,7 +254,7 @@ inputs: {{topic: orders}}
 steps:
   source: {{exec: "echo {word}"}}
   plan: {{prompt: "Plan {{{{inputs.topic}}}} {{{{steps.source.ref}}}}", model: echo}}
-  kept: {{exec: "echo run >> runs; echo {{{{steps.plan.ref}}}}", cache: 1h}}
+  kept: {{exec: 'echo run >> runs; echo "$P"', env: {{P: "{{{{steps.plan.ref}}}}"}}, cache: 1h}}
   off: {{prompt: "Off", model: echo, cache: off}}
 """
 

@@ -220,7 +220,7 @@ def test_a_fan_out_that_goes_on_says_which_items_failed(relay: Relay, tmp_path: 
         relay,
         tmp_path,
         "steps:\n"
-        "  a: {foreach: [0, 1, 0], exec: 'exit {{item}}', on_failure: continue}\n"
+        "  a: {foreach: [0, 1, 0], exec: 'exit $N', env: {N: '{{item}}'}, on_failure: continue}\n"
         "  b: {exec: [echo], needs: a}\n",
     )
 

@@ -153,7 +153,6 @@ def steps(text: str) -> str:
         (steps("  a: {exec: ' '}"), "3:13", "an empty command", "program"),
         (steps("  a: {exec: ['', x]}"), "3:14", "an empty command", "program"),
         (steps('  a: {exec: [echo, "a\\0b"]}'), "3:20", "a NUL character", "leave it out"),
-        (steps("  a: {exec: [sh, -c, 'x {{run.id}}']}"), "3:25", "run as code", "in env:"),
         (
             steps("  a: {cap: c, out: {schema: {type: nothing}}}"),
             "3:36",
@@ -170,7 +169,13 @@ def steps(text: str) -> str:
         (steps("  a: {prompt: ''}"), "3:15", "this is empty", ""),
         (steps("  a: {cap: ' '}"), "3:12", "this is empty", ""),
         (steps("  a: {cap: c, args: {x: [1, {y: 'ü {{run.id}} {{no}}'}]}}"), "3:47", "'no'", ""),
-        (steps("  a:\n    exec: |\n      # ü\n      echo '{{run.id}}'"), "6:13", "quotes", ""),
+        (
+            steps("  a:\n    exec: |\n      # ü\n      echo '{{run.id}}'"),
+            "6:13",
+            "for the shell",
+            "env",
+        ),
+        (steps('  a: {exec: ["{{run.id}}", x]}'), "3:14", "the program that is run", "name"),
         (steps('  a: {exec: "true", needs: [a, 1, {}]}'), "3:35", "no text", "quotes"),
         (steps("  a: {exec: [x], when: steps.b.json > 1}"), "3:24", "no step 'b'", ""),
         (

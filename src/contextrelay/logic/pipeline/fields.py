@@ -19,7 +19,6 @@ from contextrelay.limits import (
 from contextrelay.logic.document.bounds import check_label, check_name
 from contextrelay.logic.document.values import shown
 from contextrelay.logic.pipeline.condition import Expression, parse_condition
-from contextrelay.logic.pipeline.shell import check_words, quoting
 from contextrelay.logic.pipeline.template import Template, parse_template
 from contextrelay.model.artifact import ArtifactType
 
@@ -119,16 +118,26 @@ def words(value: Any) -> tuple[str, ...]:
 
 
 def command(value: Any) -> Template | tuple[Template, ...]:
-    """A list of words, or one line for the shell."""
+    """A list of words, or one line for the shell.
+
+    A value is one whole argument or a part of one, behind a program that the file names. A line is
+    taken as it is written: what is in it is code, so values reach it in variables alone.
+    """
     read = parse_template(value) if isinstance(value, str) else templates(value)
     first = value if isinstance(value, str) else str(value[0]) if value else ""
     if not first.strip():
         at = {} if isinstance(value, str) else {"at": [0]}
         raise Invalid("an empty command", "name the program first", at)
-    if isinstance(read, Template):
-        quoting(read)
-    else:
-        check_words(read)
+    if isinstance(read, Template) and (used := read.values()):
+        raise Invalid(
+            f"{{{{{used[0]}}}}} stands in a line for the shell",
+            f'add env: {{VALUE: "{{{{{used[0]}}}}}"}} and write "$VALUE" in the line; or write the'
+            " command as a list",
+            {"value": 0},
+        )
+    if not isinstance(read, Template) and (used := read[0].values()):
+        what = f"{{{{{used[0]}}}}} would be the program that is run"
+        raise Invalid(what, "name the program, and pass the value behind it", {"at": [0]})
     return read
 
 

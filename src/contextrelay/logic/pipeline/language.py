@@ -9,7 +9,6 @@ what is wrong is refused with file, line and column and with what was meant.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, cast, get_args
@@ -24,7 +23,6 @@ from contextrelay.logic.document.values import shown
 from contextrelay.logic.pipeline import fields
 from contextrelay.logic.pipeline.condition import Expression, check_kinds, values_of
 from contextrelay.logic.pipeline.graph import order
-from contextrelay.logic.pipeline.shell import HOLE, danger, with_holes
 from contextrelay.logic.pipeline.tables import Table, suggestion
 from contextrelay.logic.pipeline.template import STEP_FIELDS, Template, Value, parse_template
 from contextrelay.logic.pipeline.yaml_nodes import Node, Place, read_yaml, refuse
@@ -32,7 +30,6 @@ from contextrelay.model.artifact import ArtifactType
 
 Kind = Literal["prompt", "cli", "exec", "cap", "python", "pipeline", "approve"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_BUNDLE = re.compile(r"\{bundle(?:_file)?\}")
 """Where a wrapped agent is given its prompt, in its words."""
 InputType = Literal["text", "number", "integer", "boolean", "list", "object", "ref"]
 
@@ -244,24 +241,9 @@ def _step(file: str, name: str, node: Node, defaults: Mapping[str, Any]) -> Step
         if field != "model" or kind == "prompt":
             made.setdefault(field, value)
     step = Step(name=name, kind=kind, place=node.place, **made)
-    if kind == "cli":
-        _check_agent(file, step, node)
     used = [value.path[0] for value in values_in(step) if value.root == "steps" and value.path]
     needs = dict.fromkeys((*step.needs, *cast("list[str]", used)))
     return replace(step, needs=tuple(needs))
-
-
-def _check_agent(file: str, step: Step, node: Node) -> None:
-    """Refuse a program that would run its prompt, or a value in its words."""
-    words = [step.target, *(with_holes(word) for word in step.words)]
-    if trouble := danger([_BUNDLE.sub(HOLE, word) for word in words]):
-        first = next((place for word in step.words for place in word.values()), None)
-        place = node.field("cli")
-        if first is not None:
-            place = _place_of_value(node, lambda value: value == first)
-        what = "the prompt" if first is None else f"{{{{{first}}}}}"
-        hint = "name an agent, or a script of yours: cli: python3, args: [agent.py]"
-        refuse(file, place, f"the step {step.name}: {what} {trouble}", hint)
 
 
 def _kind(file: str, name: str, node: Node) -> Kind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any, TypeVar
 
@@ -164,12 +164,11 @@ def _cli(place: Place, task: Task, values: Values, complaint: str) -> Made:
 
 def _exec(place: Place, task: Task, values: Values, complaint: str) -> Made:
     step = task.step
-    if step.text is None:
-        words, env = [values.word(each) for each in step.words], dict[str, str]()
-    else:
-        line, env = values.shell(step.text)
-        words = ["sh", "-c", line]
-    return _command(place, task, values, words, None, complaint, env)[0]
+    written = step.words if step.text is None else (step.text,)
+    words = [values.word(each) for each in written]
+    if step.text is not None:
+        words = ["sh", "-c", *words]
+    return _command(place, task, values, words, None, complaint)[0]
 
 
 def _command(
@@ -179,7 +178,6 @@ def _command(
     words: list[str],
     stdin: int | None,
     complaint: str,
-    more_env: Mapping[str, str] | None = None,
 ) -> tuple[Made, str]:
     """Run a command to its end: its output, and the beginning of that as text."""
     output = Output(place.relay.transport, f"{task.step.name} result", task.step_key)
@@ -190,7 +188,7 @@ def _command(
         if len(head) < OUTPUT_MEMORY_BYTES:
             head.extend(piece[: OUTPUT_MEMORY_BYTES - len(head)])
 
-    env = {**os.environ, **_env(task, values, complaint), **(more_env or {})}
+    env = {**os.environ, **_env(task, values, complaint)}
     try:
         ended = run_child(
             words, env, folder_of(place, task), place.stop, task.step.timeout_s, take, stdin

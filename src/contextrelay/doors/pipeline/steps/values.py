@@ -19,12 +19,9 @@ from contextrelay.limits import FOREACH_ITEMS_MAX, STEP_JSON_BYTES_MAX
 from contextrelay.logic.document.values import is_list, is_object
 from contextrelay.logic.pipeline.condition import Expression, holds, values_of
 from contextrelay.logic.pipeline.language import Step
-from contextrelay.logic.pipeline.shell import quoting
 from contextrelay.logic.pipeline.template import Template, Value, look_up
 from contextrelay.logic.untrusted.fence import fenced
 from contextrelay.model.ref import is_ref
-
-VARIABLE = "RELAY_VALUE_"
 
 
 class Known(Struct, frozen=True):
@@ -204,18 +201,6 @@ class Values:
                     raise Invalid(f"{str(each)[:80]!r} is no ref", "give {{steps.NAME.ref}}")
                 found.append(each)
         return list(dict.fromkeys(found))
-
-    def shell(self, template: Template) -> tuple[str, dict[str, str]]:
-        """A line for sh -c, and the variables that its values are in."""
-        line, env, is_quoted = "", dict[str, str](), quoting(template)
-        for part in template.parts:
-            if isinstance(part, str):
-                line += part
-                continue
-            name = f"{VARIABLE}{len(env) + 1}"
-            line += f"${{{name}}}" if is_quoted[len(env)] else f'"${{{name}}}"'
-            env[name] = self.word(Template((part,)))
-        return line, env
 
     def word(self, template: Template) -> str:
         """A template for a command: a word of it, or a variable.
