@@ -239,6 +239,6 @@ def read_usage(stores: Stores, verb: ReadUsage, body: Body) -> Usage:
 
 
 def count_use(stores: Stores, key_id: str, counts: dict[str, int], used_ms: int) -> None:
-    """Add to what was done with a key."""
-    stores.ledger.tally(key_counters(key_id), counts)
+    """Add to what was done with a key. The counts come last: a caller repeats what failed."""
     stores.ledger.commit(Write(key_log(key_id), rows=(Row(Kind.USED, ONLY, b"%d" % used_ms),)))
+    stores.ledger.tally(key_counters(key_id), counts)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Callable, Generator, MutableMapping
 from contextlib import contextmanager, suppress
 from time import monotonic
@@ -159,6 +161,9 @@ class Callers:
         self._stores = relay.stores
         self._ledger = relay.stores.ledger
         self._visitors: dict[str, Visitor] = {}
+        self._usage_lock = threading.Lock()
+        self._unwritten: list[tuple[str, Counter[str], int]] = []
+        """Key id, counts and time of the last use, of what the ledger does not have yet."""
         self._wrong: BoundedCache[str, Bucket] = BoundedCache(WRONG_ADDRESSES_MAX)
         self._stop_listening: Callable[[], None] = lambda: None
         self._watching: asyncio.Task[None] | None = None
@@ -332,20 +337,39 @@ class Callers:
                 await self._found(token)
 
     async def _keep_usage(self, visitors: list[Visitor]) -> None:
-        """Store the counts of keys."""
-        found = [(each, counts) for each in visitors if each.row and (counts := each.take_counts())]
+        """Write the counts of keys; those that cannot be written now are written later."""
+        with self._usage_lock:
+            for visitor in visitors:
+                if visitor.key is not None and visitor.row and (counts := visitor.take_counts()):
+                    self._unwritten.append((visitor.key.id, Counter(counts), visitor.used_ms))
+            uses, self._unwritten = _by_key(self._unwritten), []
+        if uses and not self._stores.engine.is_read_only:
+            await in_thread(lambda: self._write_usage(uses))
 
-        def keep() -> None:
-            for visitor, counts in found:
-                assert visitor.key is not None
-                count_use(self._stores, visitor.key.id, counts, visitor.used_ms)
-
-        if found and not self._stores.engine.is_read_only:
-            await in_thread(keep)
+    def _write_usage(self, uses: dict[str, tuple[Counter[str], int]]) -> None:
+        try:
+            while uses:
+                key_id, (counts, used_ms) = next(iter(uses.items()))
+                count_use(self._stores, key_id, counts, used_ms)
+                del uses[key_id]
+        except RelayError as error:
+            log.warning("cannot write the usage of keys; trying again later: %s", error)
+        finally:  # Here and not where it is awaited: that may be cancelled while this goes on.
+            with self._usage_lock:
+                self._unwritten += [(key_id, *use) for key_id, use in uses.items()]
 
     async def _read(self, read: Callable[[], Result]) -> Result:
         """Read the ledger, in a thread if that may wait."""
         return await in_thread(read) if self._ledger.reads_wait else read()
+
+
+def _by_key(uses: list[tuple[str, Counter[str], int]]) -> dict[str, tuple[Counter[str], int]]:
+    """Sum up uses, so that those of a key are written once."""
+    summed: dict[str, tuple[Counter[str], int]] = {}
+    for key_id, counts, used_ms in uses:
+        before, before_ms = summed.get(key_id, (Counter[str](), 0))
+        summed[key_id] = before + counts, max(before_ms, used_ms)
+    return summed
 
 
 def _is_alike(known: Key | None, now: Key) -> bool:
