@@ -13,7 +13,7 @@ from contextlib import suppress
 from contextrelay.core.artifacts.holds import is_put
 from contextrelay.core.artifacts.records import find, is_over
 from contextrelay.core.channels.channels import decoded, signal_write, trim_surplus
-from contextrelay.core.schema import CHANNELS, Kind, walk_facts
+from contextrelay.core.schema import CHANNELS, Kind, channel_log, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.limits import (
@@ -24,6 +24,16 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import Artifact
 from contextrelay.store.ledger import ONLY, Fact, Row, Stale, Write
+
+
+def send_pending(stores: Stores, channel: str, ref: str) -> None:
+    """Send the signal of a push that is stored, unless it was sent; else leave it to a sweep."""
+    log = channel_log(channel)
+    if stores.ledger.get(log, Kind.PENDING, ref) is None:
+        return
+    artifact = find(stores.ledger, ref)
+    if artifact is not None and _is_whole(stores, artifact):
+        _send(stores, log, artifact)
 
 
 def apply_retention(stores: Stores, log: str, row: Row) -> bool:
@@ -50,9 +60,13 @@ def _send_pending(stores: Stores, log: str, row: Row) -> bool:
     if is_over(artifact, now_ms):
         stores.ledger.commit(Write(log, rows=(Row(Kind.PENDING, row.key, None),)))
         return True
+    return _send(stores, log, artifact)
+
+
+def _send(stores: Stores, log: str, artifact: Artifact) -> bool:
     for _ in range(RETRIES_MAX):
         head = stores.ledger.last(log)
-        if stores.ledger.get(log, Kind.PENDING, row.key) is None:
+        if stores.ledger.get(log, Kind.PENDING, artifact.ref) is None:
             return False  # Sent by the push itself, or by another sweep.
         write = signal_write(stores, log.removeprefix(CHANNELS), [artifact], expect=head)
         with suppress(Stale):

@@ -8,7 +8,7 @@ by the index rows and on the due list.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -187,9 +187,20 @@ def _store(
     if any(artifact.thread for artifact in made):
         if into is None:
             _put_into_threads(stores, made, additions=additions)
-        with suppress(RelayError):  # All is stored; a sweep will send what could not be.
-            send_signals(stores, made)
+        _send_signals(stores, made, send_signals)
     return made
+
+
+def _send_signals(
+    stores: Stores, made: list[Artifact], send: Callable[[Stores, list[Artifact]], None]
+) -> None:
+    """Send the signals of pushes that are stored, now or when the engine is back."""
+    try:
+        send(stores, made)
+    except RelayError:
+        from contextrelay.core.channels.late_signals import send_later
+
+        send_later(stores, made)
 
 
 def _store_once(
@@ -219,8 +230,7 @@ def _store_once(
             each for (verb, _), each in zip(batch, every, strict=True) if verb.thread is not None
         ]
         _put_into_threads(stores, to_put, additions=additions)
-        with suppress(RelayError):  # All is stored; a sweep will send what could not be.
-            send_once(stores, every)
+        _send_signals(stores, every, send_once)
         return every
     raise Unavailable("others keep asking with this key", "ask again")
 
@@ -320,6 +330,10 @@ def _put_into_threads(
         try:
             put(stores, artifact, *additions(artifact), first=first)
         except RelayError as error:
+            if isinstance(error, Unavailable):  # It may be stored.
+                from contextrelay.core.channels.late_signals import send_later
+
+                send_later(stores, [artifact])
             if not may_go_on(stores, error):
                 bury(stores, [each for each in made[index + 1 :] if each.thread], "removed")
             raise
