@@ -16,11 +16,11 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from msgspec import DecodeError, Struct, msgpack
+from msgspec import Struct, msgpack
 from msgspec.json import Encoder
 from msgspec.structs import replace
 
-from contextrelay.core.schema import Kind, request_log
+from contextrelay.core.schema import UNREADABLE, Kind, request_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import (
     Broken,
@@ -94,9 +94,11 @@ def answered_before(stores: Stores, log: str) -> bytes | None:
     if stores.once is None:
         return None
     found = stores.ledger.get(log, Kind.ONCE, stores.once.id)
-    if found is not None:
-        stores.ledger.confirm(log)
-    return found
+    if found is None:
+        return None
+    stores.ledger.confirm(log)
+    # Read again: a fail-over may have taken back what was read before it.
+    return stores.ledger.get(log, Kind.ONCE, stores.once.id)
 
 
 def reply_before(stores: Stores) -> bytes | None:
@@ -205,7 +207,7 @@ def _find_asked(ledger: Reads, log: str) -> _Asked | None:
     row = ledger.get(log, Kind.ASKED, ONLY)
     try:
         return None if row is None else msgpack.decode(row, type=_Asked)
-    except DecodeError as error:
+    except UNREADABLE as error:
         raise Broken(f"{log} cannot be read: {error}", "use a new key") from error
 
 

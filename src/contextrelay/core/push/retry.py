@@ -11,11 +11,12 @@ from contextrelay.core.artifacts.incoming import Incoming
 from contextrelay.core.artifacts.lifetime import bury
 from contextrelay.core.artifacts.records import find, find_tombstone, live
 from contextrelay.core.idempotency import answered_before, other_request, step
-from contextrelay.core.schema import artifact_log, thread_log
+from contextrelay.core.schema import Kind, artifact_log, thread_log
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Unavailable
 from contextrelay.limits import RETRIES_MAX, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.store.ledger import ONLY
 from contextrelay.wire.verbs import Push
 
 
@@ -41,10 +42,15 @@ def find_pushed(stores: Stores, verb: Push, sha256: str, index: int) -> tuple[st
             is_old = verb.thread is not None and in_ms(artifact.created_at) < old_ms
             if not (is_old and not _was_whole(stores, verb, artifact.ref)):
                 stores.ledger.confirm(artifact_log(ref))
-                return ref, artifact
+                # Read again: a fail-over may have taken back what was read before it.
+                return ref, find(stores.ledger, ref)
             bury(stores, [artifact], "removed")
-        if find_tombstone(stores.ledger, ref) is not None and _was_whole(stores, verb, ref):
-            live(stores, ref)
+        if find_tombstone(stores.ledger, ref) is not None:
+            if _was_whole(stores, verb, ref):
+                live(stores, ref)
+        elif stores.ledger.get(artifact_log(ref), Kind.CLOSED, ONLY) is None:
+            # During a fail-over, two reads may be answered by servers that differ.
+            raise Unavailable("the store changes while it is read", "push it again, with the key")
         # A sweep took it for dead, or it was taken back because the rest of it failed: begin again.
     raise Unavailable("this push was cut short too often", "push it with a new key")
 

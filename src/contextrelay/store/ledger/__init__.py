@@ -212,7 +212,8 @@ class Ledger(Reads, Protocol):
     def confirm(self, log: str) -> None:
         """Return once all that can be read of a log is as durable as what a commit has written.
 
-        For who answers with what was found instead of writing it.
+        For a caller that answers with stored facts or rows instead of writing them. It must read
+        them after this: a fail-over between the read and the confirmation may have removed them.
         """
         ...
 
