@@ -32,10 +32,10 @@ class Away(LedgerView):
     def back(self) -> None:
         self.is_away = self.ends_after_thread = self._has_ended = False
 
-    def commit(self, *writes: Write) -> list[int]:
+    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
         if self.is_away and any(write.log == SIGNALS_LOG and write.facts for write in writes):
             raise AWAY
-        heads = super().commit(*writes)
+        heads = super().commit(*writes, id=id)
         self._has_ended = self.ends_after_thread and any(
             write.log.startswith("t/") for write in writes
         )
