@@ -171,6 +171,8 @@ class Protocol(HttpToolsProtocol):
         self._count(len(name) + len(value))
         if not self._is_in_head:
             return  # After the body: what passed for headers before it cannot be changed any more.
+        # The parser leaves white space at the end, which is no part of a value (RFC 9110, 5.5).
+        value = value.strip(b" \t")
         super().on_header(name, value)
         if len(self.headers) > HEADERS_IN_MAX:
             self._refuse_and_stop(431, "Request Header Fields Too Large")
