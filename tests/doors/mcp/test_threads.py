@@ -46,6 +46,27 @@ def test_a_thread_is_begun_changed_and_read_by_its_name(place: Place) -> None:
         assert {each.event.by for each in handle.events()} == {"mcp"}
 
 
+def test_operations_may_come_as_json_text(place: Place) -> None:
+    """Promise M1."""
+    question = {"id": "q1", "question": "when?", "status": "open"}
+    operations = [{"op": "add", "path": "/open_questions/-", "value": question}]
+    place.call("relay_thread_new", name="release")
+
+    for each in (json.dumps(operations), f" {json.dumps(operations).replace('q1', 'q2')}\n"):
+        good(place.call("relay_state_patch", thread="release", operations=each))
+    torn = bad(place.call("relay_state_patch", thread="release", operations="[{"))
+    deep = bad(place.call("relay_state_patch", thread="release", operations="[" * 100_000))
+    word = bad(place.call("relay_state_patch", thread="release", operations="add it"))
+
+    with Relay(place.store) as relay:
+        state = relay.thread("release").state()
+        assert [each["id"] for each in state["open_questions"]] == ["q1", "q2"]
+    for refused in (torn, deep):
+        assert "operations is a text that is not a JSON array" in refused
+        assert "send operations as a list" in refused
+    assert "operations" in word
+
+
 def test_what_cannot_be_patched_is_refused_in_words(stdio: Place) -> None:
     """Promise M1."""
     stdio.call("relay_thread_new", name="release")

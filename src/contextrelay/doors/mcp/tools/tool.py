@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Protocol, cast
 
-from msgspec import Meta, Struct, ValidationError, convert
+from msgspec import DecodeError, Meta, Struct, ValidationError, convert
 from msgspec.json import decode, encode, format, schema_components
 
 from contextrelay.client.relay import AsyncRelay
@@ -160,6 +160,19 @@ class Tool(Struct, frozen=True, kw_only=True):
         """
         return await self.act(visit, await self._checked(visit, arguments))
 
+    def _listed(self, name: str, value: Any) -> Any:
+        """Return a list that a model wrote as JSON text, as many do; any other value as it is."""
+        if not isinstance(value, str) or not value.lstrip().startswith("["):
+            return value
+        if self.schema()["properties"].get(name, {}).get("type") != "array":
+            return value
+        try:
+            return decode(value, type=list[Any])
+        except (DecodeError, RecursionError, UnicodeEncodeError):
+            raise Invalid(
+                f"{name} is a text that is not a JSON array", f"send {name} as a list"
+            ) from None
+
     async def _checked(self, visit: Visit, arguments: dict[str, Any]) -> Any:
         known = self._fields()
         takes = f"{self.name} takes {', '.join(known) or 'nothing'}"
@@ -167,7 +180,11 @@ class Tool(Struct, frozen=True, kw_only=True):
             if name not in known:
                 raise Invalid(f"there is no argument {name[:80]!r}", takes)
         # Models write null for what they leave out.
-        values = {name: value for name, value in arguments.items() if value is not None}
+        values = {
+            name: self._listed(name, value)
+            for name, value in arguments.items()
+            if value is not None
+        }
         is_verb: bool = issubclass(self.takes, Verb)
         if not is_verb:
             return _converted(values, self.takes, takes)
