@@ -13,6 +13,7 @@ from contextrelay.client.seal.fernet import seal
 from contextrelay.doors.page.options import PageOptions
 from contextrelay.doors.project.init import make_project
 from contextrelay.doors.project.project import Project
+from contextrelay.logic.untrusted.hidden_chars import is_hidden, spell_hidden
 from tests.doors.http.serving import Served, serving
 from tests.doors.page.browser import AXE, PHONE, WIDE, Tab, chromium, violations
 from tests.parts import needs
@@ -263,6 +264,30 @@ def test_what_is_sealed_is_opened_by_the_browser_alone(browser: Browser, desk: D
         tab.close()
 
     assert not any(k2[4:] in each or key in each for each in sent)
+
+
+def test_what_a_reader_cannot_see_of_an_opened_seal_is_spelled(
+    browser: Browser, desk: Desk
+) -> None:
+    """Promise U3. Promise Z2."""
+    every = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    known = {code: is_hidden(chr(code)) for code in every}
+    # Where hidden characters begin and end, what is on both sides.
+    edges = [
+        chr(code)
+        for code in every
+        if {known.get(code - 1, False), known[code], known.get(code + 1, False)} == {True, False}
+    ]
+    text = "\ufeffred\x1b[31m\rover\r\nline" + "x".join(edges)
+    pushed = desk.relay.push(text.encode(), name="wild.txt", seal=True)
+    tab = Tab(browser, desk.served.url)
+
+    page = tab.open(f"/ui/a/{pushed.ref}#{pushed.url.partition('#')[2]}")
+    expect(page.locator("#seal-said")).to_contain_text("Opened here")
+    shown = page.locator("#seal-text").evaluate("each => each.textContent")
+    tab.close()
+
+    assert shown == spell_hidden(text) + "\n"
 
 
 def test_a_first_run_shows_what_comes_by_itself(browser: Browser, tmp_path: Path) -> None:

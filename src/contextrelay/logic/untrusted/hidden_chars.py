@@ -52,6 +52,13 @@ def _hidden() -> re.Pattern[str]:
 
 
 @cache
+def hidden_in_script() -> str:
+    """Return the pattern of hidden characters for a JavaScript RegExp with the flag `u`."""
+    pattern = re.sub(r"\\U([0-9a-f]{8})", lambda wide: chr(int(wide[1], 16)), _hidden().pattern)
+    return "".join(char if char.isascii() else f"\\u{{{ord(char):x}}}" for char in pattern)
+
+
+@cache
 def _by_kind() -> re.Pattern[str]:
     return re.compile("|".join(f"({ranges})" for _, ranges in _KINDS))
 

@@ -30,6 +30,7 @@ from contextrelay.limits import (
     PAGE_TABLE_ROWS,
 )
 from contextrelay.logic.document.pointer import find, parse
+from contextrelay.logic.untrusted.hidden_chars import hidden_in_script
 from contextrelay.model.artifact import Artifact
 from contextrelay.wire.verbs import Pull
 
@@ -83,6 +84,7 @@ def artifact(visit: Visit) -> Screen:
         drawn["outlined"] = list(_outlined(outline.text, outline.kind))
     if peeked.sealed:
         drawn["described"] = describing(peeked).hex()
+        drawn["hidden"] = hidden_in_script()
     return Screen(
         template="artifact",
         title=peeked.name or short,

@@ -47,6 +47,9 @@
     return opened;
   };
 
+  // What a reader cannot see is written out, as everywhere (logic/untrusted/hidden_chars.py).
+  const hidden = new RegExp(box.dataset.hidden, "gu");
+  const spelled = (text) => text.replace(hidden, (char) => `<U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
   let lines = [], shown = 0;
   const more = () => {
     part("text").textContent += lines.slice(shown, shown + LINES).join("\n") + "\n";
@@ -67,7 +70,7 @@
       const body = new Uint8Array(await reply.arrayBuffer());
       const parts = await (format === "k1" ? openFernet : openChunks)(body, found[2]);
       const whole = new Uint8Array(await new Blob(parts).arrayBuffer());
-      lines = new TextDecoder("utf-8", { fatal: true }).decode(whole).split("\n");
+      lines = spelled(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(whole)).split("\n");
       part("text").textContent = "";
       shown = 0;
       part("text").hidden = false;
