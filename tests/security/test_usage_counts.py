@@ -8,6 +8,8 @@ import httpx2
 import pytest
 
 from contextrelay import Relay
+from contextrelay.core.accounting.usage import spending_of
+from contextrelay.errors import Unavailable
 from tests.doors.http.replies import bearer
 from tests.doors.http.serving import serving
 from tests.store.replicas import Node
@@ -39,5 +41,25 @@ def test_counts_that_cannot_be_written_are_written_when_the_engine_is_back(
             until(lambda: owner.usage(made.key.id).requests >= REQUESTS, "the counts of a key")
             until(lambda: owner.usage(other.key.id).requests == 1, "the counts of the other key")
             assert owner.usage(made.key.id).requests <= REQUESTS + 1
+    finally:
+        node.kill()
+
+
+def test_savings_that_cannot_be_written_are_written_when_the_engine_is_back(
+    tmp_path: Path,
+) -> None:
+    node = Node(tmp_path / "node", appendonly="yes", appendfsync="always")
+    node.start()
+    url = f"redis://127.0.0.1:{node.port}/0"
+    try:
+        with Relay(url) as relay:
+            ref = relay.push(b"a line of text\n" * 100).ref
+            for _ in range(REQUESTS):
+                relay.pull(ref)
+            node.kill()
+            with pytest.raises(Unavailable):
+                spending_of(relay.transport.stores).write()
+            node.start()
+            until(lambda: relay.savings().pulls == REQUESTS, "the counts of pulls")
     finally:
         node.kill()

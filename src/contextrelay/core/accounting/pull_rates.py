@@ -95,6 +95,13 @@ class Marks:
         others._by_ref, self._by_ref = self._by_ref, {}
         return others
 
+    def put_back(self, earlier: Marks) -> None:
+        """Take what could not be written, as it came before all that is here."""
+        later, self._by_ref = self._by_ref, earlier._by_ref
+        for ref, marks in later.items():
+            for mark in marks:
+                self._add(ref, mark)
+
     def write(self, ledger: Ledger, whole_tokens: Callable[[Artifact], int]) -> None:
         """Add it to the counters of each kind and size."""
         sums: dict[str, Counter[str]] = {}

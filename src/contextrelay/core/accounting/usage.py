@@ -2,9 +2,10 @@
 
 A read only notes in memory; a thread of its own counts tokens and adds to the ledger's counters.
 Closing the stores, and the end of the process, write what is left; a process that is killed loses
-the last second. The counters `savings` are of the space, `savings/<thread>` of the artifacts that
-were put into a thread; the row `read` of an artifact says that its whole was counted, and what was
-estimated for it until somebody looks into all of it.
+the last second. Where the engine is away, it is written when that is back. The counters `savings`
+are of the space, `savings/<thread>` of the artifacts that were put into a thread; the row `read` of
+an artifact says that its whole was counted, and what was estimated for it until somebody looks into
+all of it.
 
 Rule: nothing here may fail or hold up a read. What comes too fast to be counted is counted as that.
 """
@@ -103,6 +104,14 @@ class _Touched:
         # How often each length of the preview was shown.
         self.previews: dict[int | None, int] = {}
 
+    def add(self, later: _Touched) -> None:
+        self.artifact = later.artifact or self.artifact
+        self.pulls += later.pulls
+        self.pulls_whole += later.pulls_whole
+        self.pulled_bytes += later.pulled_bytes
+        for shown_chars, times in later.previews.items():
+            self.previews[shown_chars] = self.previews.get(shown_chars, 0) + times
+
 
 class _Look(Struct, frozen=True):
     """What one looking inside gave."""
@@ -194,13 +203,17 @@ class Spending:
 
     def close(self) -> None:
         """Write what is left."""
+        self._cancel_timer()
+        with suppress(RelayError):
+            self.write()
+        self._cancel_timer()  # A failed write has set another.
+        _all.discard(self)
+
+    def _cancel_timer(self) -> None:
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-        with suppress(RelayError):
-            self.write()
-        _all.discard(self)
 
     def write(self) -> None:
         """Add what was noted to the ledger's counters."""
@@ -213,11 +226,33 @@ class Spending:
                 self._pid = os.getpid()
                 return
             if touched or looks or uncounted:
-                self._add(touched, looks, uncounted)
+                try:
+                    counts = self._counts(touched, looks, uncounted)
+                except RelayError:  # Nothing is written yet: the next time it is.
+                    self._put_back(touched, looks, uncounted, marks)
+                    raise
+                self._add(*counts)
             if marks:
                 marks.write(self._stores.ledger, lambda artifact: self._whole(artifact)[0])
 
-    def _add(self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int) -> None:
+    def _put_back(
+        self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int, marks: Marks
+    ) -> None:
+        with self._lock:
+            later, self._touched = self._touched, touched
+            for ref, each in later.items():
+                if (earlier := self._touch(ref)) is not None:
+                    earlier.add(each)
+            room = SPENDING_REFS_MAX - len(looks)
+            self._uncounted += uncounted + max(0, len(self._looks) - room)
+            self._looks = looks + self._looks[:room]
+            self._marks.put_back(marks)
+            self._write_soon()
+
+    def _counts(
+        self, touched: dict[str, _Touched], looks: list[_Look], uncounted: int
+    ) -> tuple[dict[str | None, Counter[str]], Shares, list[Write]]:
+        """Sum up what was noted; what is still to be read for that is read here."""
         ledger = self._stores.ledger
         sums: dict[str | None, Counter[str]] = {None: Counter(uncounted=uncounted)}
         shares = Shares()
@@ -241,6 +276,12 @@ class Spending:
             counted = Counter(answers=1, sent_measured=look.tokens)
             _add_to(sums, thread, counted)
             shares.add(shown, counted)
+        return sums, shares, firsts
+
+    def _add(
+        self, sums: dict[str | None, Counter[str]], shares: Shares, firsts: list[Write]
+    ) -> None:
+        ledger = self._stores.ledger
         if firsts:
             # First the rows: what a crash then leaves out is a saving, not a cost.
             ledger.commit(*firsts)
