@@ -53,6 +53,9 @@ class Engine(Struct, frozen=True):
     """Whether nothing can be written here: reads work, and are not counted."""
     is_shared: bool = False
     """Whether processes of other machines may use it, too."""
+    url: str = ""
+    """Of a shared one as given, with user, password and options: to open it again, and never to
+    be shown."""
     advise: Callable[[], list[str]] = list
     """What its server had better be set to: no problem yet, and the next step after "; "."""
 
@@ -71,6 +74,8 @@ def open_engine(address: str, blobs: str = "", *, is_source: bool = False) -> En
         Invalid: no engine has such an address, or its blobs are in another place.
     """
     engine = _open_alone(address, is_source)
+    if engine.is_shared:
+        engine = replace(engine, url=address.strip())
     try:
         place = _place_of(engine)
         if place is None and blobs:

@@ -9,6 +9,7 @@ import pytest
 
 from contextrelay import Conflict, Relay
 from contextrelay.doors.pipeline import runs
+from contextrelay.doors.pipeline.dask import for_workers
 from contextrelay.wire.verbs import FinishStep
 from tests.doors.pipeline.running import result, run, statuses
 from tests.store.engines import Servers, new_prefix, url_of
@@ -46,3 +47,24 @@ def test_a_run_on_a_server_engine_fails_is_retried_and_cached(
         assert [each.run for each in runs.list_runs(relay)] == [second.run, first.run]
         with pytest.raises(Conflict):
             relay.transport.ask(FinishStep(thread=first.run, step="bad"))
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgres"])
+def test_steps_get_the_address_of_the_store_with_its_user(
+    servers: Servers, tmp_path: Path, kind: str
+) -> None:
+    """Promise X4: so that a command of a step opens the same store."""
+    address = f"{url_of(kind, servers)}?prefix={new_prefix()}"
+    with Relay(address) as relay:
+        ended = run(relay, tmp_path, "steps:\n  at: {exec: 'printf %s \"$CONTEXTRELAY_URL\"'}\n")
+
+        assert result(relay, ended, "at") == address
+        assert relay.transport.stores.engine.address != address or "@" not in address
+
+
+def test_a_password_does_not_travel_to_workers() -> None:
+    """Promise X4."""
+    address = "postgresql://ana:secret@db:5432/x?prefix=a"
+    assert for_workers(address) == "postgresql://ana@db:5432/x?prefix=a"
+    assert for_workers("redis://:secret@host") == "redis://@host"
+    assert for_workers("http://host:8787/a@b") == "http://host:8787/a@b"

@@ -6,10 +6,13 @@ whether the run was cancelled. A task whose worker is lost is done by another, w
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import cache
 from threading import Event, Thread
 from typing import Any
+
+from msgspec.structs import replace
 
 from contextrelay.client.relay import Relay
 from contextrelay.client.transport.address import is_server
@@ -24,6 +27,7 @@ from contextrelay.model.runs.pipeline import StepView
 from contextrelay.wire.verbs import CancelPipeline, ReadEvents, ShowThread
 
 SCHEME = "dask://"
+_PASSWORD = re.compile(r"(?<=//)([^/?@:]*):[^/?@]*@")
 _SHARED = ("redis:", "rediss:", "valkey:", "valkeys:", "postgres:", "postgresql:")
 
 
@@ -31,9 +35,11 @@ class Dask:
     """Gives tasks to a scheduler of Dask."""
 
     def __init__(self, relay: Relay, on: str, address: str | None) -> None:
+        self._address = None if address is None else for_workers(address)
+        """Where workers open the store: passwords stay here, they have their own."""
         if address is None or not (is_server(address) or address.startswith(_SHARED)):
             raise Invalid(
-                f"workers of {on} cannot open {address or 'a store in memory'}",
+                f"workers of {on} cannot open {self._address or 'a store in memory'}",
                 "use a store that they reach: --store http://HOST:PORT, after relay serve",
             )
         try:
@@ -56,7 +62,8 @@ class Dask:
 
     def submit(self, task: Task, done: Done) -> None:
         self._thread = task.thread
-        future = self._client.submit(work, task, pure=False)
+        sent = replace(task, address=self._address)
+        future = self._client.submit(work, sent, pure=False)
         self._futures[future.key] = future
 
         def report(ended: Any) -> None:
@@ -87,6 +94,11 @@ def _outcome(future: Any) -> StepView | BaseException:
             f"a worker did not do its task: {type(error).__name__}: {error}"[:500],
             "go on with: relay pipeline resume RUN",
         )
+
+
+def for_workers(address: str) -> str:
+    """An address without its password, which is not sent over the network."""
+    return _PASSWORD.sub(r"\1@", address)
 
 
 # On a worker

@@ -201,10 +201,15 @@ def go(
 
 
 def address_of(relay: Relay) -> str | None:
-    """Where a relay is, for the processes of steps; None for one in memory."""
+    """Where a relay is, for processes that open it; None for one in memory.
+
+    Of a server of Redis or PostgreSQL it has the user, the password and the options, too.
+    """
     if isinstance(relay.transport, Local):
-        address = relay.transport.stores.engine.address
-        return None if address == "memory:" else address
+        engine = relay.transport.stores.engine
+        if engine.is_shared:
+            return engine.url
+        return None if engine.address == "memory:" else engine.address
     return relay.transport.server.url
 
 
