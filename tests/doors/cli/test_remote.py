@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from contextrelay import Relay
 from tests.doors.cli.shell import Shell
 from tests.doors.http.serving import Served, serving
 
@@ -196,3 +197,18 @@ def test_with_a_local_store_nothing_of_the_network_is_imported(shell: Shell) -> 
     )
 
     assert done.stdout.splitlines()[-1] == b"[]"
+
+
+def test_a_diff_of_the_urls_of_another_server_asks_that_server(shell: Shell) -> None:
+    with serving("memory:there") as there, serving("memory:third") as third:
+        with Relay(there.url) as relay:
+            old, new = (f"{there.url}/pull/{relay.push(body).ref}" for body in ("a\nb", "a\nc"))
+        with Relay(third.url) as relay:
+            far = f"{third.url}/pull/{relay.push('x').ref}"
+
+        text = shell.out("diff", old, new)
+        code, error = shell.fails("diff", old, far)
+
+    assert "-b" in text
+    assert "+c" in text
+    assert (code, "in different stores" in error) == (2, True)

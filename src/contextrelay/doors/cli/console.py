@@ -43,7 +43,7 @@ class Console:
         self.exit_code = 0
         self._relay: Relay | None = None
         self._store: Local | None = None
-        self._others: list[Relay] = []
+        self._others: dict[str, Relay] = {}
 
     def obey(self, args: Namespace | Options) -> None:
         """Take the options that every command has.
@@ -115,8 +115,9 @@ class Console:
         place = other_server(text, self.address)
         if place is None:
             return self.relay
-        self._others.append(Relay(place, api_key=""))
-        return self._others[-1]
+        if place not in self._others:
+            self._others[place] = Relay(place, api_key="")
+        return self._others[place]
 
     def own_address(self, what: str) -> str | None:
         """The address of a store that is in reach of this machine, for what needs its files.
@@ -134,7 +135,7 @@ class Console:
         return self.address
 
     def close(self) -> None:
-        for each in (self._relay, self._store, *self._others):
+        for each in (self._relay, self._store, *self._others.values()):
             if each is not None:
                 each.close()
 

@@ -192,8 +192,14 @@ _SKIPPED_SHOWN = 3
 )
 def diff(args: Namespace, console: Console) -> None:
     """Show what differs between two refs, as a unified diff."""
-    (_, old), (_, new) = (_looked_at(console, text) for text in (args.old, args.new))
-    found = console.relay.diff(old, new, args.context, _tokens_max(args))
+    relay, old = _looked_at(console, args.old)
+    other, new = _looked_at(console, args.new)
+    if other is not relay:
+        raise Invalid(
+            "OLD and NEW are in different stores",
+            "bring one to the other: relay pull URL | relay push -",
+        )
+    found = relay.diff(old, new, args.context, _tokens_max(args))
     lines = [_cost(_difference(found), found.spent)]
     _show(console, found, found.text, lines, found.left_out, "", found.notes)
 
