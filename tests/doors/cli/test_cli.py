@@ -356,6 +356,10 @@ def test_artifacts_are_listed_by_name_type_time_and_thread(shell: Shell) -> None
     assert listed("--since", "1h") == [data, other, spec]
     assert listed("--since", "2999-01-01") == []
     assert shell.fails("artifact", "list", "--since", "soon")[0] == 2
+    code, error = shell.fails("artifact", "list", "--since", "2026")
+    assert (code, "2026-01-01" in error) == (2, True)
+    assert shell.fails("artifact", "list", "--since", "202605")[0] == 2
+    assert listed("--since", "29990101") == []
 
 
 def test_peek_as_json_has_what_people_are_shown(shell: Shell) -> None:

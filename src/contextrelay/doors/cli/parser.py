@@ -214,6 +214,10 @@ def since(text: str) -> int:
     """A moment in milliseconds out of 30m, 24h, 7d (ago), 2026-05-01 or 2026-05-01T12:30."""
     from datetime import datetime
 
+    if text.isascii() and text.isdigit() and len(text) < _DATE_DIGITS:
+        # 2026 is a year to some, and seconds to others.
+        example = f"{text}-01-01" if len(text) == _YEAR_DIGITS else "2026-05-01"
+        raise ArgumentTypeError(f"{text!r} has no unit: write {text}s, 24h, 7d or {example}")
     try:
         return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError):
@@ -225,6 +229,9 @@ def since(text: str) -> int:
     if not ago_s:
         raise ArgumentTypeError(f"{text!r} is no time: write 24h, 7d or 2026-05-01")
     return int((time() - ago_s) * 1000)
+
+
+_YEAR_DIGITS, _DATE_DIGITS = 4, 8
 
 
 def pair(text: str) -> tuple[str, str]:
