@@ -26,6 +26,10 @@ PARTS = {
         "npm install --prefix .node-parts @modelcontextprotocol/conformance@0.2.0-alpha.12"
     ),
     "inspector": "npm install --prefix .node-parts @modelcontextprotocol/inspector@2.12.0",
+    "openapi-ts": "npm install --prefix .node-parts @hey-api/openapi-ts@0.99.0",
+    "typescript": "npm install --prefix .node-parts typescript@5.9.3",
+    "redocly": "npm install --prefix .node-parts @redocly/cli@2.77.0",
+    "spectral": "npm install --prefix .node-parts @stoplight/spectral-cli@6.16.3",
     "codex": "npm install --prefix .node-parts @openai/codex@0.166.0",
     "opencode": "npm install --prefix .node-parts opencode-ai@1.18.33",
     "fish": "apt-get install fish",

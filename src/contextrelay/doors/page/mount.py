@@ -26,13 +26,13 @@ class MountedPage:
 
     def add_to(self, paths: Paths) -> None:
         for method, path, handler in (
+            ("GET", PAGE, show),
             ("GET", REST, show),
             ("POST", REST, change),
             ("GET", STATIC, static),
             ("POST", ENTER, enter),
         ):
             paths.add(method, path, handler).is_page = True
-        paths.places[PAGE].is_page = True
         paths.places[STATIC].is_open = paths.places[ENTER].is_open = True
         # No cookie is sent to it, so that a browser that has signed in would be refused there.
         paths.places[BARE].is_page = paths.places[BARE].is_open = True
@@ -75,6 +75,5 @@ async def enter(exchange: Exchange) -> None:
 
 ENDPOINTS = [
     Endpoint(http=f"GET {BARE}", handler=to_page, tag=SERVER, also={308: ("text/plain",)}),
-    Endpoint(http=f"GET {PAGE}", handler=show, id="page", tag=SERVER, also={200: ("text/html",)}),
 ]
 """The page for people; what is under it is no API, and in no document."""

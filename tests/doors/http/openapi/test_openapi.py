@@ -40,7 +40,8 @@ def test_every_verb_is_an_operation_of_its_name() -> None:
     assert {
         (route.method, route.path): route.name or route.verb.__name__ for route in routes()
     }.items() <= (described.items())
-    assert len(set(described.values())) == len(described)
+    # Generators make file names of them, and some file systems do not tell case apart.
+    assert len({name.lower() for name in described.values()}) == len(described)
 
 
 def test_everything_that_is_answered_is_documented_and_nothing_else(served: Served) -> None:
@@ -49,7 +50,7 @@ def test_everything_that_is_answered_is_documented_and_nothing_else(served: Serv
         (method, path.replace("...}", "}"))
         for path, place in served.door.paths.places.items()
         for method in place.methods
-        if not place.is_page or path in ("/ui", "/ui/")
+        if not place.is_page or path == "/ui"
     }
 
     assert operations().keys() == answered

@@ -8,6 +8,7 @@ from inspect import cleandoc
 from typing import Any, cast
 
 from contextrelay.doors.http.openapi.operations import (
+    ANY_BYTES,
     BYTES,
     FINDS,
     FROM,
@@ -69,7 +70,7 @@ def operation(endpoint: Endpoint, schema_of: SchemaOf, fields_of: SchemaOf) -> O
             parameters.append(query(name, schema, text))
     parameters += [_HEADERS[name] for name in endpoint.headers]
     replies: dict[str, Json] = {
-        str(status): {each: {} for each in media_types}
+        str(status): ANY_BYTES if media_types == ("*/*",) else {each: {} for each in media_types}
         for status, media_types in endpoint.also.items()
     }
     if endpoint.gives is not None:
@@ -100,7 +101,7 @@ def _body(endpoint: Endpoint, fields_of: SchemaOf) -> Json | None:
     schema = fields_of(endpoint.takes)
     content = as_json(schema)
     if endpoint.takes_bytes:
-        content["*/*"] = {"schema": BYTES}
+        content |= ANY_BYTES
     if endpoint.form is not None:
         fields = dict.fromkeys(fields_of(endpoint.form)["properties"], STRING)
         content["multipart/form-data"] = {

@@ -162,7 +162,7 @@ def curl(path: str, method: str, operation: Json) -> str:
         schema = schema.get("anyOf", [schema])[-1]
         value = {each: _example(each, schema["properties"][each]) for each in schema["required"]}
         words += ["--json", f"'{json.dumps(value | _EXAMPLES.get(name, {}))}'"]
-    elif "*/*" in content:
+    elif "application/octet-stream" in content:
         words += ["--data-binary", "@FILE"]
         for held in content.values():
             fields = held.get("x-first-line", {"required": []})

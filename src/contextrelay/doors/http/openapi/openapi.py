@@ -11,7 +11,7 @@ import re
 from functools import cache
 from html import escape
 from inspect import cleandoc
-from typing import Any
+from typing import Any, cast
 
 from msgspec.json import encode, schema_components
 
@@ -19,8 +19,10 @@ import contextrelay
 from contextrelay.doors.http import metrics
 from contextrelay.doors.http.openapi import endpoints, manual
 from contextrelay.doors.http.openapi.operations import (
+    ANY_BYTES,
     BYTES,
     KEY,
+    OCTETS,
     PROBLEM,
     PROBLEMS,
     RANGE,
@@ -55,6 +57,9 @@ re-sent.
 405 with `Allow`. Errors are problems (RFC 9457) with the message in `error` and the next step in
 `hint`; on the routes of tag `relay` they are plain text. A write with the header `Idempotency-Key`
 (up to {KEY_CHARS_MAX} printable characters) is done once in a day, however often it is sent.
+
+Names, labels and other texts of one line hold no control characters and no half of a surrogate
+pair: 400. Integers are written without a fraction or an exponent: 1, and not 1.0.
 
 A caller is known by a token: `Authorization: Bearer TOKEN`. A server on loopback may do without.
 
@@ -155,6 +160,7 @@ def document() -> Json:
         _add(paths, endpoints.operation(endpoint, schemas_of.__getitem__, fields_of))
     schemas = {name: _cleaned(schema) for name, schema in components.items()}
     schemas["ProblemDetails"] = PROBLEM
+    paths, schemas = _with_items(paths), _with_items(schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -213,7 +219,7 @@ def _tag(route: Route) -> str:
 def _parameters(route: Route, asked: Json) -> list[Json]:
     """What stands in the path, the query and the headers."""
     properties: Json = asked["properties"]
-    parameters = [in_path(name, properties[name]) for name in route.in_path]
+    parameters = [in_path(name, _without_null(properties[name])) for name in route.in_path]
     # Many pushes come framed only.
     if route.in_query or (route.takes_body and route.verb is not verbs.PushMany):
         required: list[str] = asked["required"] if route.in_query else []
@@ -251,9 +257,10 @@ def _body(route: Route, asked: Json) -> Json | None:
         "additionalProperties": False,
     }
     if route.takes_body:
+        # Generated clients take the first type that they know.
+        bare: Json = {OCTETS: {"schema": BYTES}}
         framed: Json = {FRAMED: {"schema": BYTES, "x-first-line": fields}}
-        bare: Json = {} if route.verb is verbs.PushMany else {"*/*": {"schema": BYTES}}
-        return {"required": route.verb is verbs.PushMany, "content": {**framed, **bare}}
+        return {"required": route.verb is verbs.PushMany, "content": {**bare, **framed}}
     if route.in_query:
         return None
     return {"required": bool(fields["required"]), "content": as_json(fields)}
@@ -265,7 +272,7 @@ def _replies(route: Route, reply: Json) -> dict[str, Json]:
         return {status: as_json(reply)}
     framed: Json = {FRAMED: {"x-first-line": reply}}
     if route.verb is verbs.Pull:
-        return {status: {"*/*": {}, **framed}, "206": {"*/*": {}}, "304": {}}
+        return {status: {**ANY_BYTES, **framed}, "206": ANY_BYTES, "304": {}}
     return {status: {route.media_type: {}, **framed}}
 
 
@@ -305,6 +312,30 @@ def _cleaned(schema: Json) -> Json:
     if "description" not in schema:
         return schema
     return {**schema, "description": cleandoc(schema["description"])}
+
+
+def _without_null(schema: Json) -> Json:
+    """A schema of a part of a path, which is always there."""
+    kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    return kinds[0] if len(kinds) == 1 else schema
+
+
+def _with_items(value: Any) -> Any:
+    """A schema whose arrays say what they hold in `items` alone, as generators of clients expect.
+
+    A pair of integers has `prefixItems` and `items: false` otherwise.
+    """
+    if isinstance(value, list):
+        return [_with_items(each) for each in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    made = {name: _with_items(each) for name, each in cast("Json", value).items()}
+    if made.get("type") == "array":
+        kinds = [*{encode(each): each for each in made.pop("prefixItems", ())}.values()]
+        if kinds:
+            made["items"] = {"anyOf": kinds} if len(kinds) > 1 else kinds[0]
+        made.setdefault("items", {})
+    return made
 
 
 def _used(schemas: dict[str, Json], paths: Any) -> dict[str, Json]:

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from contextrelay.doors.http.server.auth import OPEN
 from contextrelay.limits import (
+    HEADER_BYTES_IN_MAX,
+    HEADERS_IN_MAX,
     KEY_CHARS_MAX,
     WAIT_S_MAX,
 )
@@ -88,6 +90,10 @@ PROBLEMS: Json = {
     for is_text in (False, True)
     for status in STATUSES
 }
+PROBLEMS["HeadTooLong"] = {
+    "description": f"The URL and the headers pass {HEADER_BYTES_IN_MAX:,} bytes, or there are more "
+    f"than {HEADERS_IN_MAX} headers."
+}
 """Every error; those of seed 000's routes are text, unless the request got nowhere near them."""
 
 
@@ -123,6 +129,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         for status in (*self.errors, *asked_always):
             if str(status) not in replies:
                 replies[str(status)] = {"$ref": f"#/components/responses/{kind}{status}"}
+        replies["431"] = {"$ref": "#/components/responses/HeadTooLong"}
         return {
             "operationId": self.id,
             "tags": [self.tag],
@@ -180,3 +187,6 @@ READS = (400, 403, 421, 500, 503)
 FINDS = (*READS, 404, 410)
 WRITES = (*READS, 408, 413, 422, 507)
 BYTES: Json = {"type": "string", "format": "binary"}
+OCTETS = "application/octet-stream"
+ANY_BYTES: Json = {OCTETS: {"schema": BYTES}, "*/*": {"schema": BYTES}}
+"""Bytes of any type; generators of clients know the first name."""

@@ -346,6 +346,7 @@ ENDPOINTS = [
     Endpoint(
         http="POST /push",
         handler=push,
+        id="relayPush",
         tag=RELAY,
         takes=PushBody,
         takes_bytes=True,
@@ -356,6 +357,7 @@ ENDPOINTS = [
     Endpoint(
         http="GET /pull/{ref}",
         handler=pull,
+        id="relayPull",
         tag=RELAY,
         query=PullQuery,
         also={200: ("text/plain", "*/*"), 206: ("*/*",), 304: ()},
@@ -365,6 +367,7 @@ ENDPOINTS = [
     Endpoint(
         http="GET /peek/{ref}",
         handler=peek,
+        id="relayPeek",
         tag=RELAY,
         query=PeekQuery,
         gives=(Described, dict[str, Any]),

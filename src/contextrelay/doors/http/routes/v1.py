@@ -137,10 +137,11 @@ def _bytes_max(exchange: Exchange, route: Route) -> int:
 
 
 def _bare(route: Route, exchange: Exchange) -> Verb[Any] | None:
-    """A verb with its fields in the query; None where it comes framed, on the body's first line."""
-    if exchange.media_type() != FRAMED:
-        if route.verb is PushMany:
-            raise Invalid("many pushes come framed", f"send them as {FRAMED}")
+    """A verb with its fields in the query; None where it comes framed, on the body's first line.
+
+    Many pushes come framed only, whatever they are called.
+    """
+    if exchange.media_type() != FRAMED and route.verb is not PushMany:
         return read(route, exchange.values, exchange.query(), None, _who(exchange))
     if exchange.scope["query_string"]:
         raise Invalid("a framed request has its fields on its first line", "leave out the query")

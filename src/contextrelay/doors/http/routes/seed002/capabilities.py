@@ -104,6 +104,7 @@ ENDPOINTS = [
     Endpoint(
         http="POST /cap/invoke",
         handler=invoke,
+        id="plainInvoke",
         takes=InvokeBody,
         gives=InvokedCapability,
         headers=WRITES,
@@ -112,6 +113,7 @@ ENDPOINTS = [
     Endpoint(
         http="GET /cap/list",
         handler=list_capabilities,
+        id="plainListCapabilities",
         gives=CapabilityListing,
     ),
 ]

@@ -191,6 +191,7 @@ ENDPOINTS = [
     Endpoint(
         http="GET /threads/{thread}/state",
         handler=read_state,
+        id="plainReadState",
         query=VersionQuery,
         gives=dict[str, Any],
         also={304: ()},
@@ -199,6 +200,7 @@ ENDPOINTS = [
     Endpoint(
         http="GET /threads/{thread}/state/header",
         handler=read_header,
+        id="plainReadHeader",
         query=VersionQuery,
         gives=dict[str, Any],
         also={304: ()},
@@ -207,6 +209,7 @@ ENDPOINTS = [
     Endpoint(
         http="POST /threads/{thread}/state/patch",
         handler=patch_state,
+        id="plainPatchState",
         takes=list[Any] | PatchBody,
         gives=PatchedState,
         headers=(*WRITES, "if-match"),

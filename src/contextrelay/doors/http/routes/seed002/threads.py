@@ -51,6 +51,7 @@ ENDPOINTS = [
     Endpoint(
         http="POST /threads",
         handler=new_thread,
+        id="plainNewThread",
         takes=NewThreadBody,
         gives=Thread,
         status=201,
@@ -59,10 +60,11 @@ ENDPOINTS = [
     Endpoint(
         http="GET /threads",
         handler=list_threads,
+        id="plainListThreads",
         query=ThreadsQuery,
         gives=ThreadPage,
     ),
-    Endpoint(http="GET /threads/{thread}", handler=show_thread, gives=Thread),
+    Endpoint(http="GET /threads/{thread}", handler=show_thread, id="plainShowThread", gives=Thread),
     *states.ENDPOINTS,
     *artifacts.ENDPOINTS,
     *capabilities.ENDPOINTS,
