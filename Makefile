@@ -50,9 +50,9 @@ again: $(READY) ## the tests that failed last, alone, one after another; pytest 
 	@echo "==> again, alone: what failed"
 	@$(BIN)/python -m tests.again $(PYTEST_ARGS)
 
-proof: $(READY) $(PUBLISHED)/.ready ## the rigs at full length, hours; writes docs/proof.md
+proof: $(READY) $(PUBLISHED)/.ready ## the rigs at full length, hours; writes docs/reliability.md
 	@RELAY_RIGS=full $(PYTEST) -m rig -o faulthandler_timeout=7200 --junitxml .proof.xml $(PYTEST_ARGS)
-	@$(BIN)/python -m tests.rigs .proof.xml > docs/proof.md
+	@$(BIN)/python -m tests.rigs .proof.xml > docs/reliability.md
 
 check: $(READY) ## format, lint, types, layers, tidiness; no tests
 	@echo "==> ruff format"

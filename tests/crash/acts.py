@@ -6,11 +6,14 @@ Rule: an entry is written only once the verb has returned. What it says has to s
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from random import Random
 
 from contextrelay import Relay
+from contextrelay.limits import OBJECT_PART_BYTES, ROW_BODY_BYTES_MAX
 from contextrelay.model.artifact import Artifact, in_ms
+from contextrelay.wire.verbs import Push
 from tests.crash.report import Entry, Mine, What
 from tests.crash.thread_acts import ThreadActs
 
@@ -60,6 +63,7 @@ class Acts:
             self.push_large: 8,
             self.push_again: 22,
             self.push_stream: 8,
+            self.push_parts: 4,
             self.push_many: 4,
             self.pin: 5,
             self.extend: 5,
@@ -67,6 +71,8 @@ class Acts:
             self.sweep: 5,
             **threads.weights,
         }
+        if os.environ.get("RELAY_BLOBS"):
+            self._weights[self.push_objects] = 3
 
     def one(self) -> None:
         """Do one thing."""
@@ -90,6 +96,18 @@ class Acts:
     def push_stream(self) -> None:
         body = self._chance.choice((small_body, large_body))(self._new_number())
         self._push(body, in_chunks=True)
+
+    def push_parts(self) -> None:
+        number = self._new_number()
+        first, second, end = row_body(number), large_body(number + 1), small_body(number + 2)
+        parts = tuple(self._push(body, ttl_s=DAY_S) for body in (first, second))
+        self._report(Entry("push"))
+        push = Push(parts=parts, ttl_s=DAY_S)
+        self._pushed(first + second + end, self._relay.transport.ask(push, end), "parts")
+
+    def push_objects(self) -> None:
+        """Push what takes several objects."""
+        self._push(Random(self._new_number()).randbytes(OBJECT_PART_BYTES + 1), as_class="objects")
 
     def push_many(self) -> None:
         bodies = [pool_body(self._chance.randrange(POOL_BODIES)) for _ in range(3)]
@@ -125,20 +143,40 @@ class Acts:
         self._relay.sweep()
         self._report(Entry("sweep", is_done=True))
 
-    def _push(self, body: bytes, in_chunks: bool = False) -> None:
-        ttl_s = self._chance.choice(TTLS_S)
+    def _push(
+        self,
+        body: bytes,
+        in_chunks: bool = False,
+        ttl_s: int | None = 0,
+        as_class: str = "",
+    ) -> str:
+        """Push and report; 0 stands for any lease."""
+        ttl_s = self._chance.choice(TTLS_S) if ttl_s == 0 else ttl_s
         self._report(Entry("push"))
         sent = _chunks(body) if in_chunks else body
-        self._pushed(body, self._relay.push(sent, ttl_s=ttl_s))
+        is_large = len(body) > ROW_BODY_BYTES_MAX
+        as_class = as_class or ("row" if not is_large else "pieces" if in_chunks else "blob")
+        artifact = self._relay.push(sent, ttl_s=ttl_s)
+        self._pushed(body, artifact, as_class)
+        return artifact.ref
 
-    def _pushed(self, body: bytes, artifact: Artifact) -> None:
+    def _pushed(self, body: bytes, artifact: Artifact, body_class: str = "") -> None:
+        body_class = body_class or ("blob" if len(body) > ROW_BODY_BYTES_MAX else "row")
         if artifact.ttl_s != 1:
             # The short-lived are nobody's: they may expire under the feet of who changes them.
             self._mine.append(artifact.ref)
         sha256 = hashlib.sha256(body).hexdigest()
         expires_ms = _expires_ms(artifact)
-        entry = Entry("push", is_done=True, ref=artifact.ref, sha256=sha256, expires_ms=expires_ms)
-        self._report(entry)
+        self._report(
+            Entry(
+                "push",
+                is_done=True,
+                ref=artifact.ref,
+                sha256=sha256,
+                body_class=body_class,
+                expires_ms=expires_ms,
+            )
+        )
 
     def _any_of_mine(self, what: What) -> str | None:
         if not self._mine:

@@ -13,11 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.json import encode
 
 from contextrelay import Relay
@@ -46,6 +47,8 @@ class Tally(Struct):
     kills: int = 0
     acknowledged: int = 0
     mended: int = 0
+    bodies: Counter[str] = field(default_factory=Counter[str])
+    """Acknowledged bodies, by class."""
 
 
 def fast_folder() -> Path | None:
@@ -93,6 +96,7 @@ def _one_store(folder: Path, rounds: int, chance: Random, tally: Tally) -> None:
                 writer.kill()
             raise
         tally.rounds += 1
+    tally.bodies += witness.bodies
 
 
 class _Writer:

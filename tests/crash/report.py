@@ -20,6 +20,8 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     is_done: bool = False
     ref: str = ""
     sha256: str = ""
+    body_class: str = ""
+    """How the body of a push is kept."""
     expires_ms: int | None = None
     thread: str = ""
     version: int = 0

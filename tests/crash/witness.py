@@ -7,6 +7,7 @@ died may have happened or not; which of the two is read from the store, and hold
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
@@ -32,6 +33,8 @@ class Witness:
         self.kept: dict[str, Kept] = {}
         self.removed: dict[str, None] = {}
         self.threads = ThreadWitness()
+        self.bodies: Counter[str] = Counter()
+        """How many bodies of each class were acknowledged."""
         self._dying: set[str] = set()
         """What goes with a thread whose removal was cut short; a sweep finishes it."""
         self._under_way: dict[int, Entry] = {}
@@ -59,6 +62,8 @@ class Witness:
             case "push" | "pin" | "extend" | "put":
                 sha256 = entry.sha256 or self.kept[entry.ref].sha256
                 self.kept[entry.ref] = Kept(sha256, entry.expires_ms)
+                if entry.body_class:
+                    self.bodies[entry.body_class] += 1
             case "remove":
                 del self.kept[entry.ref]
                 self.removed[entry.ref] = None
