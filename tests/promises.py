@@ -337,6 +337,7 @@ PROMISES: tuple[Promise, ...] = (
     kept(
         "T3",
         "state changes only by JSON Patch: all of RFC 6902, atomic, bounded",
+        "tests/doors/http/routes/test_json_patch.py::test_a_bare_list_of_operations_patches_a_state",
         "tests/client/test_threads.py::test_a_patch_makes_the_next_version_and_one_event",
         "tests/core/threads/test_state.py::test_any_prefix_of_a_change_does_no_harm",
         "tests/doors/cli/test_state.py::test_a_patch_comes_from_an_option_a_file_or_stdin",
@@ -1163,6 +1164,8 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/http/openapi/test_generated.py::test_a_generated_python_client_does_what_ours_does",
         "tests/doors/http/openapi/test_generated.py::test_a_generated_typescript_client_does_what_ours_does",
         "tests/doors/http/openapi/test_generated.py::test_linters_of_openapi_report_no_error",
+        "tests/doors/http/routes/test_json_patch.py::test_a_bare_list_of_operations_patches_a_state",
+        "tests/doors/http/routes/test_json_patch.py::test_what_is_no_list_is_refused_with_the_next_step",
         "tests/wire/test_query.py::test_what_is_sent_is_what_arrives",
         "tests/wire/test_query.py::test_a_server_finds_what_the_store_finds",
         "tests/wire/test_query.py::test_an_integer_in_a_query_is_written_as_one",

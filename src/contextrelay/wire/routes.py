@@ -16,7 +16,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 from urllib.parse import quote, urlencode
 
-from msgspec import NODEFAULT, UNSET, DecodeError, Struct, ValidationError, convert
+from msgspec import NODEFAULT, UNSET, DecodeError, Raw, Struct, ValidationError, convert
 from msgspec.json import decode as decode_json
 from msgspec.json import encode as encode_json
 from msgspec.structs import fields as fields_of
@@ -30,6 +30,8 @@ AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 
 FRAMED = "application/vnd.contextrelay.framed"
 """A line of JSON, then bytes."""
+JSON_PATCH = "application/json-patch+json"
+"""A bare list of operations (RFC 6902)."""
 KEY_HEADER = "idempotency-key"
 FROM_HEADER = "x-relay-from"
 """The name of the caller, where the verb has none."""
@@ -152,6 +154,19 @@ def spell_query(verb: type[Verb[Any]], values: Mapping[str, Any]) -> str:
 def _in_path(value: str) -> str:
     """Encode a part of a path; clients and proxies would resolve "." and ".." as they are."""
     return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")
+
+
+def operations_in(body: bytes) -> bytes:
+    """Return the JSON of a patch whose body is a bare list of operations (RFC 6902).
+
+    Raises:
+        Invalid: the body is no list.
+    """
+    try:
+        return encode_json({"operations": decode_json(body, type=list[Raw])})
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        hint = f"send a list of operations, or an object as application/json: {error}"
+        raise Invalid(f"a body of {JSON_PATCH} is no list of operations", hint) from None
 
 
 def read(

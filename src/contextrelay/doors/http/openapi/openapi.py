@@ -48,7 +48,7 @@ from contextrelay.doors.mcp import http_transport
 from contextrelay.doors.page import mount
 from contextrelay.limits import KEY_CHARS_MAX
 from contextrelay.wire import verbs
-from contextrelay.wire.routes import FRAMED, Route, reply_type, routes
+from contextrelay.wire.routes import FRAMED, JSON_PATCH, Route, reply_type, routes
 
 ABOUT = f"""Content goes in once; small refs travel; look before you load; state is patched, never
 re-sent.
@@ -195,6 +195,9 @@ def _operation(route: Route, asked: Json, reply: Json) -> Operation:
     # JSON says null where Python says None.
     text = re.sub(r"\bNone\b", "null", cleandoc(route.verb.__doc__ or ""))
     summary, _, description = text.partition("\n\n")
+    if route.verb is verbs.PatchState:
+        # In words: of a list next to an object, openapi-python-client makes code that fails.
+        description += f"\n\nA bare list of operations is taken as `{JSON_PATCH}` (RFC 6902)."
     return Operation(
         method=route.method,
         path=route.path,

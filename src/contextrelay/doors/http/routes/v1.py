@@ -22,7 +22,15 @@ from contextrelay.limits import (
     JSON_BODY_BYTES_MAX,
     SEND_CHUNK_BYTES,
 )
-from contextrelay.wire.routes import FRAMED, FROM_HEADER, Route, read, route_of
+from contextrelay.wire.routes import (
+    FRAMED,
+    FROM_HEADER,
+    JSON_PATCH,
+    Route,
+    operations_in,
+    read,
+    route_of,
+)
 from contextrelay.wire.verbs import (
     Body,
     PatchState,
@@ -76,7 +84,10 @@ def answering(route: Route) -> Handler:
             json = await exchange.whole(bytes_max, route.verb)
 
         def made() -> Verb[Any]:
-            return read(route, exchange.values, query, json, _who(exchange))
+            fields = json
+            if route.verb is PatchState and exchange.media_type() == JSON_PATCH:
+                fields = operations_in(json or b"")
+            return read(route, exchange.values, query, fields, _who(exchange))
 
         if json is None or len(json) <= ASKED_AT_ONCE_BYTES_MAX:
             verb = made()
