@@ -14,15 +14,12 @@ import pytest
 from contextrelay.client.transport.local import Local
 from contextrelay.core.artifacts.catalog import ADDED
 from contextrelay.core.stores import Stores
-from contextrelay.errors import NotFound, RelayError
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import Engine, open_engine
-from contextrelay.store.ledger import Write
 from contextrelay.wire.verbs import (
     Extend,
     Find,
     List,
-    Peek,
     Pin,
     Pull,
     Push,
@@ -158,39 +155,3 @@ def _check_visible(core: Local, when: str) -> None:
     for artifact in core.ask(List(1000)).artifacts:
         assert len(core.ask(Pull(artifact.ref)).whole()) == artifact.size_bytes, when
         assert core.ask(Find(artifact.ref[:12])), when
-
-
-def test_a_push_that_a_sweep_took_for_dead_is_reported_and_leaves_nothing() -> None:
-    engine = open_engine("memory:")
-    clock = Clock()
-    slow = SlowLedger(engine, clock)
-    core = Local(Stores(Engine("slow", slow, engine.blobs), Settings(), clock))
-
-    with pytest.raises(RelayError, match="took too long"):
-        core.ask(Push(), b"slow content")
-
-    left = local(clock, engine)
-    assert left.ask(List()).artifacts == []
-    assert left.ask(Verify()).problems == []
-    with pytest.raises(NotFound):
-        left.ask(Peek(slow.ref))
-
-
-class SlowLedger(StutterLedger):
-    """A ledger on which a sweep runs two hours after the hold and before the artifact."""
-
-    def __init__(self, engine: Engine, clock: Clock) -> None:
-        super().__init__(engine.ledger, 1_000)
-        self._engine = engine
-        self._clock = clock
-        self.ref = ""
-
-    def commit(self, *writes: Write, id: bytes = b"") -> list[int]:
-        heads: list[int] = []
-        for write in writes:
-            if write.log.startswith("a/"):
-                self.ref = write.log.removeprefix("a/")
-                self._clock.pass_ms(2 * HOUR_MS)
-                local(self._clock, self._engine).ask(Sweep())
-            heads += super().commit(write)
-        return heads

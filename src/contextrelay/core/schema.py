@@ -122,6 +122,7 @@ class Kind:
     CURSOR = "cursor"
     DERIVED = "derived"
     ENDED = "ended"
+    FINISHED = "finished"
     FOLDER = "folder"
     FREED = "freed"
     GONE = "gone"
@@ -276,6 +277,7 @@ class Log(Struct, frozen=True):
 
 
 ENGINE = "(the engine)"
+BEFORE = "(earlier versions)"
 _GONE, _FREED = "with the artifact", "when no artifact has it"
 _THREAD, _REMOVED = "with the thread", "when it is removed"
 _AGAIN = Rows(Kind.ONCE, "request", "the answer to a request with a key", "idempotency", "a day on")
@@ -296,7 +298,7 @@ _SESSION = (
     Rows(Kind.BLOCK, "id", "a block as JSON", "packing/sessions"),
 )
 _SENT = Rows(Kind.HOOK, "thread", "how far its hooks were served", "threads/hooks", "at its end")
-_SWEPT = (Rows(Kind.CURSOR, ONLY, "the last time swept", "maintenance/sweep", "never"),)
+_SWEPT = (Rows(Kind.CURSOR, ONLY, "the last time an earlier version swept", BEFORE, "never"),)
 
 LOGS: tuple[Log, ...] = (
     Log(
@@ -308,7 +310,7 @@ LOGS: tuple[Log, ...] = (
             Rows(Kind.TOMBSTONE, ONLY, "when and why it went, metadata", "artifacts/records"),
             Rows(Kind.DERIVED, "ref", "an artifact made from this one", "push/push"),
             Rows(Kind.HOLDER, "thread", "a thread that has it", "artifacts/holds", _THREAD),
-            Rows(Kind.CLOSED, ONLY, "its push was given up", "maintenance/sweep"),
+            Rows(Kind.CLOSED, ONLY, "its push was given up", "transfer/upgrade"),
             Rows(Kind.READ, ONLY, "its size is counted in savings", "accounting/usage"),
             Rows(Kind.SHOWN, ONLY, "whether it was packed, then read", "accounting/pull_rates"),
             _AGAIN,
@@ -332,7 +334,7 @@ LOGS: tuple[Log, ...] = (
         "signals, deleted when they are old or too many",
         "30 days after its last signal",
         (
-            Rows(Kind.PENDING, "ref", "a push to be signalled", "channels/channels", "when sent"),
+            Rows(Kind.PENDING, "ref", "a push to be signalled", BEFORE, "at the first open"),
             Rows(Kind.KEPT, "time", "until when to keep signals", "channels/channels", "then"),
             Rows(Kind.IDLE, ONLY, "that all signals are old", "channels/retention", "at a signal"),
             _AGAIN,
@@ -368,6 +370,7 @@ LOGS: tuple[Log, ...] = (
         (
             Rows(Kind.BLOBS, ONLY, "where the blobs are", ENGINE, "never"),
             Rows(Kind.LOCK, ONLY, "the token of a restore: only it writes", ENGINE, "at its end"),
+            Rows(Kind.FINISHED, ONLY, "no old push is unfinished", "transfer/upgrade", "never"),
             Rows(Kind.UNFINISHED, ONLY, "left by an old version's restore", "transfer/store_lock"),
         ),
     ),

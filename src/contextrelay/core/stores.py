@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct, field
@@ -164,16 +165,20 @@ class Stores(Struct, frozen=True):
         return self.now_ms() if self.once is None else self.once.at_ms
 
 
-def commit_each(ledger: Ledger, writes: list[Write]) -> list[bool]:
-    """Commit writes to different logs without those found stale; return which were committed."""
-    stale: set[str] = set()
-    while fresh := [write for write in writes if write.log not in stale]:
+def commit_each(ledger: Ledger, groups: list[list[Write]]) -> list[bool]:
+    """Commit groups of writes without those that are stale; return which were committed."""
+    stale: set[int] = set()
+    while fresh := [each for index, each in enumerate(groups) if index not in stale]:
         try:
-            ledger.commit(*fresh)
+            ledger.commit(*chain.from_iterable(fresh))
             break
         except Stale as found:
-            stale.add(found.log)
-    return [write.log not in stale for write in writes]
+            stale |= {
+                index
+                for index, group in enumerate(groups)
+                if any(each.log == found.log and each.expect is not None for each in group)
+            }
+    return [index not in stale for index in range(len(groups))]
 
 
 def with_reserve(stores: Stores, act: Callable[[], Done]) -> Done:

@@ -15,6 +15,7 @@ from msgspec import ValidationError
 from msgspec.json import decode
 
 from contextrelay.core.answer import answer, answer_pushes
+from contextrelay.core.schema import RESTORE, Kind
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Invalid, RelayError
 from contextrelay.limits import CHUNK_BYTES, QUICK_SWEEP_ITEMS, SWEEP_EVERY_S
@@ -22,6 +23,7 @@ from contextrelay.model.artifact import Artifact
 from contextrelay.model.ref import local_url
 from contextrelay.model.settings import Settings
 from contextrelay.store.engine import open_engine
+from contextrelay.store.ledger import ONLY
 from contextrelay.wire.verbs import (
     Body,
     Pull,
@@ -76,7 +78,15 @@ def open_stores(
         getLogger(__name__).warning(
             "%s is read-only: what is read is not counted, and renews nothing", engine.address
         )
-    return Stores(engine, settings)
+    stores = Stores(engine, settings)
+    if not (engine.is_read_only or is_source):
+        # A store that is locked or full now is looked at when it is opened the next time.
+        with suppress(RelayError):
+            if stores.ledger.get(RESTORE, Kind.FINISHED, ONLY) is None:
+                from contextrelay.core.transfer.upgrade import finish_pushes
+
+                finish_pushes(stores)
+    return stores
 
 
 def settings_in(home: Path | None) -> Settings:

@@ -141,16 +141,20 @@ def bury(stores: Stores, dead: list[Artifact], reason: Reason, rows: tuple[Row, 
     The disk may be full at each step. It is that step which is done again, not all of them: one
     that began again would find the tombstone and take it for another's.
     """
-    writes = [_tombstone_write(stores, artifact, reason, rows) for artifact in dead]
-    done = with_reserve(stores, lambda: commit_each(stores.ledger, writes))
+    groups = [
+        [
+            _tombstone_write(stores, artifact, reason, rows),
+            unindex_write(artifact.ref, in_ms(artifact.created_at)),
+        ]
+        for artifact in dead
+    ]
+    done = with_reserve(stores, lambda: commit_each(stores.ledger, groups))
     tombstones = [
         tombstone
         for artifact, is_done in zip(dead, done, strict=True)
         if is_done and (tombstone := find_tombstone(stores.ledger, artifact.ref)) is not None
     ]
     freed_bodies, freed_bytes = with_reserve(stores, lambda: settle(stores, tombstones))
-    unindexed = [unindex_write(artifact.ref, in_ms(artifact.created_at)) for artifact in dead]
-    with_reserve(stores, lambda: stores.ledger.commit(*unindexed))
     return Freed(len(tombstones), freed_bodies, freed_bytes)
 
 

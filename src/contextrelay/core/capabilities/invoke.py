@@ -248,10 +248,7 @@ def _stored(stores: Stores, asked: _Asked, result: Result) -> tuple[Artifact, In
 def _stored_before(stores: Stores, asked: _Asked) -> tuple[Artifact, Invoked] | None:
     """The result of the same request, asked before with the same key, if it got that far."""
 
-    def events(artifact: Artifact) -> tuple[Event, ...]:
-        return (_invoked_event(stores, asked, _invoked(asked, artifact, is_hit=False)),)
-
-    artifact = pushed_before(_for_result(stores), asked.thread, events)
+    artifact = pushed_before(_for_result(stores), asked.thread)
     if artifact is None:
         return None
     return artifact, _invoked(asked, artifact, is_hit=False)

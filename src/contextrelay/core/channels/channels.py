@@ -1,10 +1,9 @@
 """Channels: signals are sent, read in order, and listed by channel.
 
-The log `c/<channel>` has a fact for each signal, a row `pending` for each push whose signal is not
-sent yet, and rows by which a sweep knows when its signals are old (core/channels/retention.py).
+The log `c/<channel>` has a fact for each signal, and rows by which a sweep knows when its signals
+are old (core/channels/retention.py).
 
-Rule: a push names its channel before it is stored and sends its signal after; what a crash leaves
-in between is on the due list, and a sweep sends it.
+Rule: the signal of a push is written in the commit that stores it.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ import re
 from contextlib import suppress
 
 from msgspec.json import Decoder, Encoder
-from msgspec.structs import replace
 
-from contextrelay.core.idempotency import answered_before, once_rows, step
+from contextrelay.core.idempotency import answered_before, once_rows
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import CHANNELS, UNREADABLE, Kind, channel_log, first_page, walk_logs
 from contextrelay.core.stores import Stores
@@ -26,7 +24,6 @@ from contextrelay.limits import (
     MESSAGE_BYTES_MAX,
     RETRIES_MAX,
     SIGNAL_AGE_STEPS,
-    SIGNAL_PENDING_S,
     SIGNALS_TRIMMED_SHARE,
 )
 from contextrelay.logic.document.bounds import check_json, check_label
@@ -110,20 +107,8 @@ def _publish_once(stores: Stores, log: str, sent: SentSignal) -> Signal:
     raise Unavailable(f"others keep sending to {log.removeprefix(CHANNELS)!r}", "ask again")
 
 
-def pending_writes(made: list[Artifact], now_ms: int) -> list[Write]:
-    """What names the channels of pushes before these are stored, one write a channel."""
-    rows: dict[str, list[Row]] = {}
-    for index, artifact in enumerate(made):
-        if artifact.channel is not None:
-            # A millisecond apart: signals that a sweep has to send keep the order of their pushes.
-            due_ms = now_ms + SIGNAL_PENDING_S * 1000 + index
-            row = Row(Kind.PENDING, artifact.ref, b"%d" % now_ms, due_ms)
-            rows.setdefault(artifact.channel, []).append(row)
-    return [Write(channel_log(channel), rows=tuple(each)) for channel, each in rows.items()]
-
-
 def signal_writes(stores: Stores, made: list[Artifact]) -> list[Write]:
-    """The signals of pushes that are stored, in order, one write a channel."""
+    """Return the signals of pushes, in order, one write a channel."""
     by_channel: dict[str, list[Artifact]] = {}
     for artifact in made:
         if artifact.channel is not None:
@@ -131,10 +116,8 @@ def signal_writes(stores: Stores, made: list[Artifact]) -> list[Write]:
     return [signal_write(stores, channel, each) for channel, each in by_channel.items()]
 
 
-def signal_write(
-    stores: Stores, channel: str, made: list[Artifact], expect: int | None = None
-) -> Write:
-    """The signals of pushes to one channel, which are pending no longer."""
+def signal_write(stores: Stores, channel: str, made: list[Artifact]) -> Write:
+    """Return the signals of pushes to one channel."""
     now_ms = stores.now_ms()
     facts = tuple(
         _encoder.encode(
@@ -147,44 +130,7 @@ def signal_write(
         )
         for artifact in made
     )
-    done = (Row(Kind.PENDING, artifact.ref, None) for artifact in made)
-    return Write(channel_log(channel), facts, (*done, kept_row(stores, now_ms)), expect)
-
-
-def send_signals(stores: Stores, made: list[Artifact]) -> None:
-    """Send the signals of pushes that are stored, except those that a sweep has sent meanwhile."""
-    unsent = [
-        artifact
-        for artifact in made
-        if artifact.channel is not None
-        and stores.ledger.get(channel_log(artifact.channel), Kind.PENDING, artifact.ref) is not None
-    ]
-    writes = signal_writes(stores, unsent)
-    trim_surplus(stores, writes, stores.ledger.commit(*writes))
-
-
-def send_once(stores: Stores, made: list[Artifact]) -> None:
-    """Send the signals of pushes that have a key, except those that are sent already."""
-    for artifact in made:
-        if artifact.channel is not None:
-            _send_once(step(stores, artifact.ref), artifact.channel, artifact)
-
-
-def _send_once(stores: Stores, channel: str, artifact: Artifact) -> None:
-    log = channel_log(channel)
-    for _ in range(RETRIES_MAX):
-        head = stores.ledger.last(log)
-        if stores.ledger.get(log, Kind.PENDING, artifact.ref) is None:
-            return
-        if answered_before(stores, log) is not None:
-            # Sent, and named again since by the same request.
-            stores.ledger.commit(Write(log, rows=(Row(Kind.PENDING, artifact.ref, None),)))
-            return
-        write = signal_write(stores, channel, [artifact], expect=head)
-        write = replace(write, rows=(*write.rows, *once_rows(stores, b"")))
-        with suppress(Stale):
-            trim_surplus(stores, [write], stores.ledger.commit(write))
-            return
+    return Write(channel_log(channel), facts, (kept_row(stores, now_ms),))
 
 
 def kept_row(stores: Stores, now_ms: int) -> Row:

@@ -1,7 +1,7 @@
-"""Retention: a sweep sends signals that were left unsent and deletes old ones.
+"""Retention: a sweep deletes old signals.
 
-Three kinds of rows in a channel's log come up on the due list: `pending`, a push whose signal was
-not sent; `kept`, some signals that are old now; `idle`, a channel that has had none for long.
+Two kinds of rows in a channel's log come up on the due list: `kept`, some signals that are old now;
+`idle`, a channel that has had none for long.
 
 Rule: a row goes only when what it asks for is done, so that a sweep can stop anywhere.
 """
@@ -10,76 +10,23 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from contextrelay.core.artifacts.holds import is_put
-from contextrelay.core.artifacts.records import find, is_over
-from contextrelay.core.channels.channels import decoded, signal_write, trim_surplus
-from contextrelay.core.schema import CHANNELS, Kind, channel_log, walk_facts
+from contextrelay.core.channels.channels import decoded
+from contextrelay.core.schema import CHANNELS, Kind, walk_facts
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken
 from contextrelay.limits import (
-    RETRIES_MAX,
     SIGNAL_AGE_STEPS,
     TOMBSTONE_S,
-    UNFINISHED_PUSH_S,
 )
-from contextrelay.model.artifact import Artifact
 from contextrelay.store.ledger import ONLY, Fact, Row, Stale, Write
 
 
-def send_pending(stores: Stores, channel: str, ref: str) -> None:
-    """Send the signal of a push that is stored, unless it was sent; else leave it to a sweep."""
-    log = channel_log(channel)
-    if stores.ledger.get(log, Kind.PENDING, ref) is None:
-        return
-    artifact = find(stores.ledger, ref)
-    if artifact is not None and _is_whole(stores, artifact):
-        _send(stores, log, artifact)
-
-
-def apply_retention(stores: Stores, log: str, row: Row) -> bool:
-    """Do what a due row of a channel asks for; whether something was repaired by it."""
-    if row.kind == Kind.PENDING:
-        return _send_pending(stores, log, row)
+def apply_retention(stores: Stores, log: str, row: Row) -> None:
+    """Do what a due row of a channel asks for."""
     if row.kind == Kind.KEPT:
         _forget_old(stores, log, row)
     elif row.kind == Kind.IDLE:
         _forget_idle(stores, log, row)
-    return False
-
-
-def _send_pending(stores: Stores, log: str, row: Row) -> bool:
-    """Send the signal of a push that is stored; forget it if that never happened."""
-    now_ms = stores.now_ms()
-    artifact = find(stores.ledger, row.key)
-    if artifact is None or not _is_whole(stores, artifact):
-        # It may only be slow: it has as long as any push has.
-        dead_ms = int(row.body or b"0") + UNFINISHED_PUSH_S * 1000
-        later = Row(Kind.PENDING, row.key, row.body if now_ms < dead_ms else None, dead_ms)
-        stores.ledger.commit(Write(log, rows=(later,)))
-        return now_ms >= dead_ms
-    if is_over(artifact, now_ms):
-        stores.ledger.commit(Write(log, rows=(Row(Kind.PENDING, row.key, None),)))
-        return True
-    return _send(stores, log, artifact)
-
-
-def _send(stores: Stores, log: str, artifact: Artifact) -> bool:
-    for _ in range(RETRIES_MAX):
-        head = stores.ledger.last(log)
-        if stores.ledger.get(log, Kind.PENDING, artifact.ref) is None:
-            return False  # Sent by the push itself, or by another sweep.
-        write = signal_write(stores, log.removeprefix(CHANNELS), [artifact], expect=head)
-        with suppress(Stale):
-            trim_surplus(stores, [write], stores.ledger.commit(write))
-            return True
-    return False
-
-
-def _is_whole(stores: Stores, artifact: Artifact) -> bool:
-    """Whether a push has done all that comes before its signal."""
-    if artifact.thread is None:
-        return True
-    return is_put(stores.ledger, artifact.ref)
 
 
 def _forget_old(stores: Stores, log: str, row: Row) -> None:
@@ -117,9 +64,6 @@ def _forget_idle(stores: Stores, log: str, row: Row) -> None:
     if head != int(row.body or b"0"):
         # There were signals since; the last of them will bring this row back.
         stores.ledger.commit(Write(log, rows=(Row(Kind.IDLE, ONLY, None),)))
-    elif stores.ledger.rows(log, Kind.PENDING, "", 1):
-        later_ms = stores.now_ms() + UNFINISHED_PUSH_S * 1000
-        stores.ledger.commit(Write(log, rows=(Row(Kind.IDLE, ONLY, row.body, later_ms),)))
     else:
         with suppress(Stale):
             stores.ledger.drop(log, expect=head)

@@ -6,18 +6,15 @@ becomes of them. A sweep can stop anywhere; the next one goes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 
 from msgspec.structs import replace
 
 from contextrelay.core.access.tenants import space_of
 from contextrelay.core.artifacts import bodies
-from contextrelay.core.artifacts.catalog import Entry, entries_before, trim_added, unindex_write
-from contextrelay.core.artifacts.holds import is_put
+from contextrelay.core.artifacts.catalog import trim_added, unindex_write
 from contextrelay.core.artifacts.lifetime import bury, settle
-from contextrelay.core.artifacts.records import find, find_readable, find_tombstone, is_over
+from contextrelay.core.artifacts.records import find_readable, find_tombstone, is_over
 from contextrelay.core.capabilities import result_cache
 from contextrelay.core.channels.retention import apply_retention
 from contextrelay.core.packing.sessions import forget_ended
@@ -26,7 +23,6 @@ from contextrelay.core.schema import (
     ARTIFACTS,
     BODIES,
     CHANNELS,
-    SWEEP,
     THREADS,
     UNREADABLE,
     Kind,
@@ -37,12 +33,12 @@ from contextrelay.core.schema import (
     walk_logs,
     walk_rows,
 )
-from contextrelay.core.stores import Stores, commit_each, with_reserve
+from contextrelay.core.stores import Stores, with_reserve
 from contextrelay.errors import Broken
 from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
 from contextrelay.model.artifact import Tombstone, in_ms
 from contextrelay.model.reports import SweepReport
-from contextrelay.store.ledger import ONLY, Row, Stale, Write
+from contextrelay.store.ledger import Row, Stale, Write
 from contextrelay.wire.verbs import Body, Sweep
 
 
@@ -51,7 +47,6 @@ def sweep(stores: Stores, verb: Sweep, body: Body) -> SweepReport:
     report = with_reserve(stores, lambda: _due(stores, verb.items_max))
     for tenant in (None, *tenants(stores.ledger)):
         space = space_of(stores, tenant)
-        report = _plus(report, mended=_unfinished(space, verb.is_deep))
         trim_added(space.ledger)
     if verb.is_deep:
         report = _leftovers(stores, report)
@@ -111,14 +106,16 @@ def _page(stores: Stores, page: list[tuple[str, Row]], report: SweepReport) -> S
     for log, row in page:
         with suppress(Broken, *UNREADABLE, ValueError):  # A damaged one must not end the sweep.
             _end(stores, log, row, now_ms)
-    faded = _apply_retention(stores, page)
+    for log, row in page:
+        if log.startswith(CHANNELS):
+            apply_retention(stores, log, row)
     return _plus(
         report,
         expired=freed.artifacts,
         freed_bodies=freed.bodies + bodies_freed,
         freed_bytes=freed.size_bytes + bytes_freed,
         forgotten_tombstones=len(old),
-        mended=len(unsettled) + faded,
+        mended=len(unsettled),
     )
 
 
@@ -146,18 +143,6 @@ def _end(stores: Stores, log: str, row: Row, now_ms: int) -> None:
         remove_ended(stores, log.removeprefix(THREADS))
 
 
-def _apply_retention(stores: Stores, page: list[tuple[str, Row]]) -> int:
-    """See to the rows of channels; how many signals a crash had kept back."""
-    found = [(log, row) for log, row in page if log.startswith(CHANNELS)]
-    if not found:
-        return 0
-    mended = 0
-    for log, row in found:
-        with suppress(Broken, ValueError):
-            mended += apply_retention(stores, log, row)
-    return mended
-
-
 def _forget(stores: Stores, tombstone: Tombstone) -> None:
     log = artifact_log(tombstone.ref)
     stores.ledger.commit(
@@ -173,72 +158,6 @@ def _forget(stores: Stores, tombstone: Tombstone) -> None:
 def _drop(stores: Stores, log: str) -> None:
     with suppress(Stale):  # Another sweep was faster, or somebody writes to it again.
         stores.ledger.drop(log, expect=stores.ledger.last(log))
-
-
-# Pushes that never finished
-
-
-def _unfinished(stores: Stores, is_deep: bool) -> int:
-    """Undo pushes that a crash cut short: an index row, maybe a hold, but no artifact.
-
-    The index is looked through once: up to where the last sweep began. A deep sweep looks through
-    all of it: a push may have been made by a clock that was behind.
-    """
-    row = None if is_deep else stores.ledger.get(SWEEP, Kind.CURSOR, ONLY)
-    checked_ms = int(row) if row else 0
-    until_ms = stores.now_ms() - UNFINISHED_PUSH_S * 1000
-    if checked_ms > until_ms:
-        checked_ms = 0  # The clock was ahead when that was written down.
-    seen = mended = 0
-    for page in _pages(entries_before(stores.ledger, until_ms), checked_ms):
-        seen += len(page)
-        dead: list[Entry] = []
-        for entry in page:
-            with suppress(Broken):
-                dead += [entry] if _is_abandoned(stores, entry) else []
-        unheld = [entry for entry in dead if not _is_body_of(stores, entry)]
-        bodies.release(stores, [(entry.sha256, entry.ref) for entry in unheld])
-        stores.ledger.commit(*(unindex_write(entry.ref, entry.created_ms) for entry in dead))
-        mended += len(dead)
-    if seen:
-        stores.ledger.commit(Write(SWEEP, rows=(Row(Kind.CURSOR, ONLY, b"%d" % until_ms),)))
-    return mended
-
-
-def _pages(found: Iterator[Entry], checked_ms: int) -> Iterator[list[Entry]]:
-    """Pages of entries, down to those that an earlier sweep has seen."""
-    while page := [each for each in islice(found, PAGE_ROWS_MAX) if each.created_ms >= checked_ms]:
-        yield page
-
-
-def _is_abandoned(stores: Stores, entry: Entry) -> bool:
-    """Whether a push is dead. Its artifact's log is closed to it first, should it only be slow."""
-    artifact = find(stores.ledger, entry.ref)
-    found = artifact or find_tombstone(stores.ledger, entry.ref)
-    if found is not None and in_ms(found.created_at) != entry.created_ms:
-        return True  # It was asked again, with a key, and done at another time.
-    # Not only into the thread it was made for: that may be gone, and a fork of it have this still.
-    if (
-        artifact is not None
-        and artifact.thread is not None
-        and not is_put(stores.ledger, artifact.ref)
-    ):
-        # Stored for a thread, which a crash kept from hearing of it.
-        bury(stores, [artifact], "removed")
-    if found is not None:
-        return False
-    if stores.ledger.get(artifact_log(entry.ref), Kind.CLOSED, ONLY) is not None:
-        return True
-    closed = Row(Kind.CLOSED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
-    return commit_each(
-        stores.ledger, [Write(artifact_log(entry.ref), (b"",), (closed,), expect=0)]
-    )[0]
-
-
-def _is_body_of(stores: Stores, entry: Entry) -> bool:
-    """Whether the artifact of a dead entry, done at another time, has the body that it names."""
-    artifact = find(stores.ledger, entry.ref)
-    return artifact is not None and artifact.sha256 == entry.sha256
 
 
 # Bodies that nothing holds, blobs that nothing points to

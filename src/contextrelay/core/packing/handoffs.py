@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import Entry, entries
 from contextrelay.core.artifacts.records import find, find_readable, is_over, live
-from contextrelay.core.channels.channels import send_once
 from contextrelay.core.idempotency import step
 from contextrelay.core.inspect.outline import looked_into, outlined_within
 from contextrelay.core.packing.pack import EACH_TOKENS, Agent, Candidates, candidates, of_version
@@ -38,7 +37,7 @@ from contextrelay.core.schema import (
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live, check_open
 from contextrelay.core.threads.patch import append_event, new_event
-from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound, RelayError
+from contextrelay.errors import BudgetTooSmall, Conflict, Invalid, NotFound
 from contextrelay.limits import (
     ASK_SHOWN_CHARS_MAX,
     HANDOFF_OUTLINE_TOKENS_MAX,
@@ -90,13 +89,10 @@ def give(stores: Stores, verb: GiveHandoff, body: Body) -> HandoffView:
         return (new_event(stores, "handoff.given", verb.by, detail),)
 
     # Asked again with a key, it is what was given the first time.
-    artifact = pushed_before(stored, verb.thread, given)
+    artifact = pushed_before(stored, verb.thread)
     if artifact is None:
         handoff = _made(stores, verb)
         artifact = push_with_events(stored, _push(verb, handoff), _encoder.encode(handoff), given)
-    else:
-        with suppress(RelayError):  # A sweep will send what could not be.
-            send_once(stored, [artifact])
     return HandoffView(ref=artifact.ref, sha256=artifact.sha256, handoff=_read(stores, artifact))
 
 

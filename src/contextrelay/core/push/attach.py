@@ -7,12 +7,10 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from contextrelay.core.artifacts.holds import held_row
-from contextrelay.core.artifacts.lifetime import bury
-from contextrelay.core.idempotency import may_go_on, step
+from contextrelay.core.idempotency import step
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.head import Live
-from contextrelay.core.threads.patch import append_event, change
-from contextrelay.errors import RelayError, Unavailable
+from contextrelay.core.threads.patch import Shared, append_event, change
 from contextrelay.logic.document.patch import Operation
 from contextrelay.model.artifact import Artifact, is_exchange
 from contextrelay.model.handoff import HANDOFF_MEDIA_TYPE
@@ -37,39 +35,32 @@ Addition = Event | Operation | Terms
 """What is written with the patch that puts an artifact into a thread: an event, or more of it."""
 
 
-def put(
-    stores: Stores, artifact: Artifact, *additions: Addition, first: list[Write] | None = None
-) -> None:
-    """Append an artifact, which is stored already, to the state of its thread.
+def put(stores: Stores, artifact: Artifact, *additions: Addition, writes: list[Write]) -> list[int]:
+    """Append an artifact to the state of its thread, in the commit that stores it.
 
     An exchange is no part of the state: the thread holds it, and has an event that names it.
-    `first` stores the artifact, in the same commit; it is empty as soon as that was done.
+    `writes` store the artifact; the heads after them are returned, or nothing if the same request,
+    asked at the same time, was faster.
     """
-    first = [] if first is None else first
-    try:
-        if is_exchange(artifact):
-            if first:
-                stores.ledger.commit(*first)
-                first.clear()
-            _record(stores, artifact, additions)
-        else:
-            _append(stores, artifact, additions, first)
-    except Unavailable:
-        raise  # It may have been done: a sweep finds out.
-    except RelayError as error:
-        if not first and not may_go_on(stores, error):
-            bury(stores, [artifact], "removed")
-        raise
+    shared = Shared(writes)
+    if is_exchange(artifact):
+        _record(stores, artifact, additions, shared)
+    else:
+        _append(stores, artifact, additions, shared)
+    return shared.heads
 
 
-def _record(stores: Stores, artifact: Artifact, additions: tuple[Addition, ...]) -> None:
+def _record(
+    stores: Stores, artifact: Artifact, additions: tuple[Addition, ...], shared: Shared
+) -> None:
     assert artifact.thread is not None
     (event,) = (each for each in additions if isinstance(each, Event))
-    append_event(step(stores, artifact.ref), artifact.thread, event, (held_row(artifact),))
+    rows = (held_row(artifact),)
+    append_event(step(stores, artifact.ref), artifact.thread, event, rows, shared=shared)
 
 
 def _append(
-    stores: Stores, artifact: Artifact, additions: tuple[Addition, ...], first: list[Write]
+    stores: Stores, artifact: Artifact, additions: tuple[Addition, ...], shared: Shared
 ) -> None:
     thread = artifact.thread
     assert thread is not None
@@ -99,5 +90,5 @@ def _append(
         rows=(held_row(artifact), *terms.rows),
         check=terms.check,
         holding=artifact.provenance.source_refs if is_handoff else terms.holding,
-        first=first,
+        shared=shared,
     )

@@ -1,8 +1,8 @@
 """Pushes: bodies come in, artifacts are made of them.
 
-Rule: the writes of a push are ordered so that any prefix does no harm: channel, index rows, then
-body and hold, then lineage, the artifact, and its signal last. What a crash leaves, a sweep finds
-by the index rows and on the due list.
+Rule: a push is one commit: body and hold, artifact, index, lineage, signal, and the patch and event
+of its thread. A large body is a blob that is written before; what a crash leaves of it, a sweep
+finds by its age.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -23,23 +22,21 @@ from contextrelay.core.artifacts.incoming import (
     held_in_turn,
     receive_joined,
 )
-from contextrelay.core.artifacts.lifetime import bury
-from contextrelay.core.artifacts.records import artifact_row, description_hash, lease, live
-from contextrelay.core.channels.channels import (
-    check_channel,
-    pending_writes,
-    send_once,
-    send_signals,
-    signal_writes,
-    trim_surplus,
+from contextrelay.core.artifacts.records import (
+    artifact_row,
+    description_hash,
+    find,
+    find_tombstone,
+    lease,
+    live,
 )
-from contextrelay.core.idempotency import may_go_on
+from contextrelay.core.channels.channels import check_channel, signal_writes, trim_surplus
+from contextrelay.core.idempotency import other_request
 from contextrelay.core.push.pieces import pieces_of
-from contextrelay.core.push.retry import find_pushed, let_go
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import ARTIFACTS, Kind, artifact_log
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Full, Invalid, RelayError, Unavailable
+from contextrelay.errors import Invalid, RelayError, Unavailable, Unconfirmed
 from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
 from contextrelay.logic.content.artifact_type import artifact_type, declared_type, is_media_type
 from contextrelay.logic.content.description import Description
@@ -49,7 +46,7 @@ from contextrelay.logic.seal.stream import check_sealed
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment
 from contextrelay.model.thread import Event
-from contextrelay.store.ledger import Row, Stale, Write
+from contextrelay.store.ledger import ONLY, Row, Stale, Write
 from contextrelay.wire.verbs import Body, Push, PushMany
 
 if TYPE_CHECKING:
@@ -91,12 +88,14 @@ def push_each(stores: Stores, asked: list[tuple[Push, bytes]]) -> list[Artifact 
             batch.append((verb, incoming))
             good.append(index)
         try:
-            refs = [stores.new_ref() for _ in batch]
-            made = _keep(stores, batch, refs, held_each) if batch else []
+            fresh = [(verb, incoming, stores.new_ref()) for verb, incoming in batch]
+            made = _keep(stores, fresh, hold=held_each)
         except RelayError as error:
             made = None
-            if len(good) == 1:
-                answers[good[0]] = error
+            # Where nobody knows whether it was done, it is not done again.
+            if len(good) == 1 or isinstance(error, Unavailable | Unconfirmed):
+                for index in good:
+                    answers[index] = error
                 return answers
     if made is not None:
         for index, artifact in zip(good, made, strict=True):
@@ -174,111 +173,109 @@ def _store(
     additions: Additions = lambda artifact: (),
     start: int = 0,
 ) -> list[Artifact]:
-    """Store a batch of received bodies; `start`: how many came before in the same request."""
-    if stores.once is not None:
-        return _store_once(stores, batch, additions, start)
-    verb, incoming = batch[0]
-    # One commit, where no body has to be taken back if the thread does not take it.
-    joins = len(batch) == 1 and verb.thread is not None and not incoming.is_large
-    into = partial(_put_into_threads, stores, additions=additions) if joins else None
-    made = _keep(stores, batch, [stores.new_ref() for _ in batch], into=into)
-    if made is None:
-        raise Unavailable("the push took too long", "push it again")
-    if any(artifact.thread for artifact in made):
-        if into is None:
-            _put_into_threads(stores, made, additions=additions)
-        _send_signals(stores, made, send_signals)
+    """Store a batch of received bodies; `start`: how many came before in the same request.
+
+    Pushes that follow each other share a commit; one into a thread has a commit with its patch.
+    """
+    groups: list[list[tuple[Push, Incoming]]] = []
+    for each in batch:
+        if groups and each[0].thread is None and groups[-1][-1][0].thread is None:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    made: list[Artifact] = []
+    for group in groups:
+        made += _store_together(stores, group, additions, start + len(made))
     return made
 
 
-def _send_signals(
-    stores: Stores, made: list[Artifact], send: Callable[[Stores, list[Artifact]], None]
-) -> None:
-    """Send the signals of pushes that are stored, now or when the engine is back."""
-    try:
-        send(stores, made)
-    except RelayError:
-        from contextrelay.core.channels.late_signals import send_later
-
-        send_later(stores, made)
-
-
-def _store_once(
-    stores: Stores, batch: list[tuple[Push, Incoming]], additions: Additions, start: int
+def _store_together(
+    stores: Stores, group: list[tuple[Push, Incoming]], additions: Additions, start: int
 ) -> list[Artifact]:
-    """Store what an earlier time of the same request has not stored, and find the rest."""
-    is_late = False
+    """Store what an earlier try of the same request has not stored, and find the rest."""
     for _ in range(RETRIES_MAX):
         found = [
-            find_pushed(stores, verb, incoming.description.sha256, start + index)
-            for index, (verb, incoming) in enumerate(batch)
+            _find_pushed(stores, verb, incoming.description.sha256, start + index)
+            for index, (verb, incoming) in enumerate(group)
         ]
-        missing = [index for index, (_, artifact) in enumerate(found) if artifact is None]
-        if is_late and any(batch[index][1].is_placed for index in missing):
-            raise Unavailable("the push took too long", "push it again with the same key")
-        made = _keep(
-            stores, [batch[index] for index in missing], [found[index][0] for index in missing]
-        )
-        if made is None:
-            # The same request was faster, or a sweep took this one for dead.
-            let_go(stores, [(batch[index][1], found[index][0]) for index in missing])
-            is_late = True
-            continue
-        fresh = iter(made)
-        every = [artifact or next(fresh) for _, artifact in found]
-        to_put = [
-            each for (verb, _), each in zip(batch, every, strict=True) if verb.thread is not None
+        missing = [
+            (*each, ref) for each, (ref, artifact) in zip(group, found, strict=True) if not artifact
         ]
-        _put_into_threads(stores, to_put, additions=additions)
-        _send_signals(stores, every, send_once)
-        return every
+        made = _keep(stores, missing, additions)
+        if made is not None:
+            fresh = iter(made)
+            return [artifact or next(fresh) for _, artifact in found]
+        # The same request, asked at the same time, was faster.
     raise Unavailable("others keep asking with this key", "ask again")
 
 
-def pushed_before(stores: Stores, thread: str | None, additions: Additions) -> Artifact | None:
-    """What an earlier time of the same request has pushed, now in its thread if it was not yet."""
+def pushed_before(stores: Stores, thread: str | None) -> Artifact | None:
+    """Return what an earlier try of the same request has pushed."""
     if stores.once is None or not stores.once.is_again:
         return None
-    _, artifact = find_pushed(stores, Push(thread=thread), "", 0)
-    if artifact is not None and thread is not None:
-        _put_into_threads(stores, [artifact], additions=additions)
-    return artifact
+    return _find_pushed(stores, Push(thread=thread), "", 0)[1]
+
+
+def _find_pushed(
+    stores: Stores, verb: Push, sha256: str, index: int
+) -> tuple[str, Artifact | None]:
+    """Return the ref for a push, and what an earlier try of the same request has stored under it.
+
+    Raises:
+        Gone: it was stored, and removed since.
+        Refused: another body was stored under this key.
+    """
+    once = stores.once
+    if once is None:
+        return stores.new_ref(), None
+    for attempt in range(RETRIES_MAX):
+        ref = once.ref(f"{index}.{attempt}")
+        log = artifact_log(ref)
+        # The head first: what is there after that was not written since.
+        if stores.ledger.last(log) == 0:
+            return ref, None
+        stores.ledger.confirm(log)
+        artifact = find(stores.ledger, ref)
+        if artifact is not None:
+            if artifact.sha256 != sha256 and not once.takes_any:
+                raise other_request()
+            return ref, artifact
+        if find_tombstone(stores.ledger, ref) is not None:
+            # A step of a request may take back what it pushed, and push it again.
+            if verb.thread is not None or not once.part:
+                live(stores, ref)
+        elif stores.ledger.get(log, Kind.CLOSED, ONLY) is None:
+            # During a fail-over, two reads may be answered by servers that differ.
+            raise Unavailable("the store changes while it is read", "push it again, with the key")
+    raise Unavailable("this push was cut short too often", "push it with a new key")
 
 
 Hold = Callable[[Stores, list[tuple[Incoming, list[str]]]], list[Write]]
-Into = Callable[[list[Artifact], list[Write]], None]
+Item = tuple[Push, Incoming, str]
+"""A push, its body, and its ref."""
 
 
 def _keep(
     stores: Stores,
-    batch: list[tuple[Push, Incoming]],
-    refs: list[str],
+    items: list[Item],
+    additions: Additions = lambda artifact: (),
     hold: Hold = held_in_turn,
-    into: Into | None = None,
 ) -> list[Artifact] | None:
     """Keep bodies, within the quota of the caller's key; None if a ref is taken."""
+    if not items:
+        return []
     if stores.quota is None:
-        return _commit(stores, batch, refs, hold, into)
-    size_bytes = sum(incoming.new_bytes for _, incoming in batch)
-    return stores.quota.keeping(size_bytes, lambda: _commit(stores, batch, refs, hold, into))
+        return _commit(stores, items, additions, hold)
+    size_bytes = sum(incoming.new_bytes for _, incoming, _ in items)
+    return stores.quota.keeping(size_bytes, lambda: _commit(stores, items, additions, hold))
 
 
 def _commit(
-    stores: Stores,
-    batch: list[tuple[Push, Incoming]],
-    refs: list[str],
-    hold: Hold,
-    into: Into | None,
+    stores: Stores, items: list[Item], additions: Additions, hold: Hold
 ) -> list[Artifact] | None:
-    """Keep bodies, in an order in which any prefix does no harm; None if a ref is taken.
-
-    `into` commits, with what puts them into threads.
-    """
+    """Keep bodies in one commit with all that belongs to them; None if a ref is taken."""
     now_ms = stores.now_ms()
-    made = [
-        _made(stores, verb, incoming, ref, now_ms)
-        for (verb, incoming), ref in zip(batch, refs, strict=True)
-    ]
+    made = [_made(stores, verb, incoming, ref, now_ms) for verb, incoming, ref in items]
     derived = [
         Write(artifact_log(source), rows=(Row(Kind.DERIVED, artifact.ref, b""),))
         for artifact in made
@@ -287,56 +284,54 @@ def _commit(
     for write in derived:
         live(stores, write.log.removeprefix(ARTIFACTS))
     by_hash: dict[str, tuple[Incoming, list[str]]] = {}
-    for artifact, (_, incoming) in zip(made, batch, strict=True):
+    for artifact, (_, incoming, _) in zip(made, items, strict=True):
         by_hash.setdefault(artifact.sha256, (incoming, []))[1].append(artifact.ref)
-    indexed = index_writes(made, now_ms)
-    created = [_created(stores, artifact) for artifact in made]
-    pending = pending_writes(made, now_ms)
-    is_sent_later = stores.once is not None or any(artifact.thread for artifact in made)
-    signals = [] if is_sent_later else signal_writes(stores, made)
-    for _ in range(RETRIES_MAX):
-        try:
-            held = hold(stores, list(by_hash.values()))
-            writes = [*pending, *indexed, *held, *derived, *created, *signals]
-            if into is not None:
-                into(made, writes)
-                return made
-            heads = stores.ledger.commit(*writes)
-        except Stale as stale:
-            if stale.log.startswith(ARTIFACTS):
-                return None  # A sweep took this push for dead, and its holds with it.
-            continue
-        except Full:
-            for incoming, _ in by_hash.values():
-                incoming.abandon(stores)
-            raise
-        trim_surplus(stores, signals, heads[len(heads) - len(signals) :])
-        return made
+    signals = signal_writes(stores, made)
+    others = [
+        *index_writes(made, now_ms),
+        *derived,
+        *(_created(stores, artifact) for artifact in made),
+    ]
+    try:
+        for _ in range(RETRIES_MAX):
+            try:
+                writes = [*signals, *hold(stores, list(by_hash.values())), *others]
+                heads = _commit_all(stores, made, writes, additions)
+            except Stale as stale:
+                if not stale.log.startswith(ARTIFACTS):
+                    continue
+                heads = []
+            if not heads:
+                _abandon(stores, items)
+                return None
+            trim_surplus(stores, signals, heads[: len(signals)])
+            return made
+    except (Unavailable, Unconfirmed):
+        raise  # It may have been done: a sweep deletes blobs that nothing points to.
+    except RelayError:
+        _abandon(stores, items)
+        raise
     raise Unavailable("others keep changing the same content", "try again")
 
 
-def _put_into_threads(
-    stores: Stores, made: list[Artifact], first: list[Write] | None = None, *, additions: Additions
-) -> None:
-    """Put artifacts into their threads; if one cannot be, those after it are taken back.
+def _commit_all(
+    stores: Stores, made: list[Artifact], writes: list[Write], additions: Additions
+) -> list[int]:
+    """Commit pushes, one into a thread with its patch; return the heads after `writes`.
 
-    `first`: what is to be written before, with the only one of them.
+    None are returned where the same request was faster.
     """
-    for index, artifact in enumerate(made):
-        if artifact.thread is None:
-            continue
-        from contextrelay.core.push.attach import put
+    if made[0].thread is None:
+        return stores.ledger.commit(*writes)
+    from contextrelay.core.push.attach import put
 
-        try:
-            put(stores, artifact, *additions(artifact), first=first)
-        except RelayError as error:
-            if isinstance(error, Unavailable):  # It may be stored.
-                from contextrelay.core.channels.late_signals import send_later
+    (artifact,) = made
+    return put(stores, artifact, *additions(artifact), writes=writes)
 
-                send_later(stores, [artifact])
-            if not may_go_on(stores, error):
-                bury(stores, [each for each in made[index + 1 :] if each.thread], "removed")
-            raise
+
+def _abandon(stores: Stores, items: list[Item]) -> None:
+    for _, incoming, _ in items:
+        incoming.abandon(stores)
 
 
 def _made(stores: Stores, verb: Push, incoming: Incoming, ref: str, now_ms: int) -> Artifact:

@@ -29,7 +29,7 @@ def put_report(stores: Stores, verb: PutReport, body: Body) -> Artifact:
 
     # Written again, a report says something else: what is stored already stands.
     once = step(stores, "report", takes_any=True)
-    if (before := pushed_before(once, verb.thread, event)) is not None:
+    if (before := pushed_before(once, verb.thread)) is not None:
         return before
     push = Push(
         name=f"report.{verb.format}",

@@ -42,6 +42,15 @@ from contextrelay.model.thread import PATCHED, Event, Patched
 from contextrelay.store.ledger import Fact, Row, Stale, Write
 
 
+class Shared:
+    """Writes to other logs that are committed with a change of a thread."""
+
+    def __init__(self, writes: list[Write]) -> None:
+        self.writes = writes
+        self.heads: list[int] = []
+        """The heads after them, once they are committed."""
+
+
 def change(
     stores: Stores,
     thread: str,
@@ -55,7 +64,7 @@ def change(
     rows: tuple[Row, ...] = (),
     holding: Collection[str] = (),
     check: Callable[[Live], None] | None = None,
-    first: list[Write] | None = None,
+    shared: Shared | None = None,
 ) -> Patched:
     """Make the next version of a state; `events` and `rows` belong to the same write.
 
@@ -63,7 +72,7 @@ def change(
 
     `holding`: artifacts that the thread holds from then on, besides those its state refers to.
     `check` may refuse by raising; what it sees is what the patch then follows.
-    `first` is committed with it, before; it is empty as soon as that was done.
+    `shared` is committed with it.
 
     Raises:
         Conflict: the version is not the expected one, or a `test` failed; `version` in its details
@@ -89,7 +98,7 @@ def change(
             if not has_changes:
                 return _tested(stores, thread, live, operations)
             patched = _try_change(
-                stores, thread, live, operations, by, detail or {}, events, rows, holding, first
+                stores, thread, live, operations, by, detail or {}, events, rows, holding, shared
             )
             if patched is not None:
                 break
@@ -226,7 +235,7 @@ def _try_change(
     events: tuple[Event, ...],
     rows: tuple[Row, ...],
     holding: Collection[str],
-    first: list[Write] | None,
+    shared: Shared | None,
 ) -> Patched | None:
     """Apply a patch to the live state and commit it; None, and undone, if others were faster."""
     _check_writable(stores, thread, live)
@@ -257,7 +266,7 @@ def _try_change(
         )
         facts = _chained(live.last, (*events, event))
         rows = (*rows, *once_rows(stores, b"%d" % (live.seq + len(facts))))
-        head = _commit(stores, thread, live, facts, rows, holds, first)
+        head = _commit(stores, thread, live, facts, rows, holds, shared)
     except BaseException:
         _undo(done)
         raise
@@ -335,7 +344,7 @@ def _commit(
     facts: tuple[bytes, ...],
     rows: tuple[Row, ...],
     holds: list[Write],
-    first: list[Write] | None = None,
+    shared: Shared | None,
 ) -> int | None:
     """Write to the thread's log and what belongs to that; None if the head moved.
 
@@ -343,15 +352,15 @@ def _commit(
         Stale: the head of another log moved.
     """
     write = Write(thread_log(thread), facts, rows, expect=live.seq, after=live.last)
-    first = [] if first is None else first
+    shared = shared or Shared([])
     try:
-        head = stores.ledger.commit(*first, *holds, write)[-1]
-        first.clear()
-        return head
+        *heads, head = stores.ledger.commit(*shared.writes, *holds, write)
     except Stale as stale:
         if stale.log != write.log:
             raise
         return None
+    shared.heads = heads[: len(shared.writes)]
+    return head
 
 
 def append_event(
@@ -360,10 +369,13 @@ def append_event(
     event: Event,
     rows: tuple[Row, ...] = (),
     check: Callable[[Live], None] | None = None,
+    *,
+    shared: Shared | None = None,
 ) -> int:
     """Add an event that does not change the state; its seq, or that of the first time.
 
-    `check` may refuse by raising. What it sees is what the event then follows.
+    `check` may refuse by raising. What it sees is what the event then follows. `shared` is
+    committed with it.
     """
     live = head_of(stores, thread)
     deadline_ms = stores.now_ms() + BUSY_MS_MAX
@@ -378,7 +390,7 @@ def append_event(
                 check(live)
             facts = _chained(live.last, (event,))
             done = (*rows, *once_rows(stores, b"%d" % (live.seq + 1)))
-            head = _commit(stores, thread, live, facts, done, [])
+            head = _commit(stores, thread, live, facts, done, [], shared)
             if head is not None:
                 live.take(Fact(head, facts[-1]))
                 return head

@@ -23,6 +23,7 @@ from contextrelay.core.registry import answers
 from contextrelay.core.schema import BODIES, RESTORE, row_pages, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.core.transfer.store_lock import FILLING, LOOKING, clear, lock_to_fill, unlock
+from contextrelay.core.transfer.upgrade import finish_pushes
 from contextrelay.errors import Broken, Invalid, RelayError
 from contextrelay.limits import CHUNK_BYTES, MIB, PAGE_ROWS_MAX
 from contextrelay.model.artifact import moment
@@ -149,6 +150,7 @@ def restore(stores: Stores, verb: Restore, body: Body) -> RestoreReport:
                 unlock(stores, token)
                 raise
         unlock(stores, token)
+    finish_pushes(stores)
     return RestoreReport(
         logs=end.logs,
         bodies=end.bodies,

@@ -26,6 +26,7 @@ from contextrelay.core.artifacts.bodies import where
 from contextrelay.core.schema import BODIES, RESTORE, Kind, walk_logs
 from contextrelay.core.stores import Stores
 from contextrelay.core.transfer.store_lock import lock_to_fill, migrating, unlock
+from contextrelay.core.transfer.upgrade import finish_pushes
 from contextrelay.errors import Broken, Invalid
 from contextrelay.limits import (
     CHUNK_BYTES,
@@ -93,6 +94,7 @@ def migrate(
     is_open = not changed and not stays_locked and not is_wrong
     if is_open:
         unlock(target, token)
+        finish_pushes(target)
     return replace(copying.report(), is_same=not changed, is_open=is_open, verified=verified)
 
 
@@ -108,7 +110,7 @@ class _Copying:
         self._show = show
         self._changes = self._bodies = self._body_bytes = 0
         self._logs = self._seen_bytes = 0
-        self._logs_total = sum(1 for _ in walk_logs(self._source, ""))
+        self._logs_total = sum(log != RESTORE for log in walk_logs(self._source, ""))
         self._bytes_total = sum(fact.size_bytes for fact in source.blobs.walk())
         self._began = self._shown = time.monotonic()
         self._writes: list[Write] = []

@@ -21,13 +21,10 @@ BEGIN
     RETURN (SELECT heads FROM {store}.applied WHERE id = commit_id);
 END $$;
 
-DROP FUNCTION {store}.commit_writes(bytea, text, text[], int[], int[], bigint[], int[], int[], text[],
-    int[], bytea[], int[], text[], text[], bytea[], bytea[], bigint[]);
-
 -- Apply the writes of several callers, those of each whole or not at all. For each write: the head
 -- after it; of a refused caller -1 - head for the write whose expected head (-1 for any) did not
 -- hold, and NULL for its others; NULL for all writes of a caller that has given up. NULL if the store
--- is locked.
+-- is locked. The function with one argument less stays for servers of the version before.
 CREATE FUNCTION {store}.commit_writes(
     token bytea,
     channel text,

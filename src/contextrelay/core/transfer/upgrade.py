@@ -1,0 +1,114 @@
+"""Upgrades: interrupted pushes of an earlier version are finished once, at the first open.
+
+Earlier versions wrote a push in several steps: a row `pending` in its channel, a row of the index,
+body and hold, the artifact, its thread, its signal. Each step may be the last that was done.
+
+Rule: the row `finished` in the log `restore` says that no such push is left. A restore and a
+migration bring logs of another store, and look for themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+
+from contextrelay.core.access.tenants import space_of
+from contextrelay.core.artifacts import bodies
+from contextrelay.core.artifacts.catalog import Entry, entries_before, unindex_write
+from contextrelay.core.artifacts.holds import is_put
+from contextrelay.core.artifacts.lifetime import bury
+from contextrelay.core.artifacts.records import find, find_tombstone, is_over
+from contextrelay.core.channels.channels import signal_write
+from contextrelay.core.schema import (
+    CHANNELS,
+    RESTORE,
+    SWEEP,
+    Kind,
+    artifact_log,
+    tenants,
+    walk_logs,
+    walk_rows,
+)
+from contextrelay.core.stores import Stores
+from contextrelay.limits import PAGE_ROWS_MAX, TOMBSTONE_S, UNFINISHED_PUSH_S
+from contextrelay.model.artifact import in_ms
+from contextrelay.store.ledger import ONLY, Row, Stale, Write
+
+
+def finish_pushes(stores: Stores) -> int:
+    """Finish or undo interrupted pushes of earlier versions; return how many there were."""
+    count = 0
+    for tenant in (None, *tenants(stores.ledger)):
+        space = space_of(stores, tenant)
+        count += _undo_unfinished(space)
+        count += sum(
+            _send(space, log, row)
+            for log in walk_logs(space.ledger, CHANNELS)
+            for row in walk_rows(space.ledger, log, Kind.PENDING)
+        )
+    stores.ledger.commit(Write(RESTORE, rows=(Row(Kind.FINISHED, ONLY, b""),)))
+    return count
+
+
+def _send(stores: Stores, log: str, row: Row) -> int:
+    """Send the signal of a push that is stored; forget that of one that is not."""
+    artifact = find(stores.ledger, row.key)
+    done = Row(Kind.PENDING, row.key, None)
+    if artifact is None or is_over(artifact, stores.now_ms()):
+        stores.ledger.commit(Write(log, rows=(done,)))
+    else:
+        sent = signal_write(stores, log.removeprefix(CHANNELS), [artifact])
+        stores.ledger.commit(sent, Write(log, rows=(done,)))
+    return 1
+
+
+def _undo_unfinished(stores: Stores) -> int:
+    """Undo pushes that have a row of the index, maybe a hold, and no artifact.
+
+    Sweeps of earlier versions have looked at all that is older than their cursor says.
+    """
+    row = stores.ledger.get(SWEEP, Kind.CURSOR, ONLY)
+    # One that was under way is not disturbed: it finds its log closed.
+    until_ms = stores.now_ms() + UNFINISHED_PUSH_S * 1000
+    checked_ms = int(row) if row else 0
+    count = 0
+    for page in _pages(entries_before(stores.ledger, until_ms), checked_ms):
+        dead = [entry for entry in page if _is_abandoned(stores, entry)]
+        unheld = [entry for entry in dead if not _is_body_of(stores, entry)]
+        bodies.release(stores, [(entry.sha256, entry.ref) for entry in unheld])
+        stores.ledger.commit(*(unindex_write(entry.ref, entry.created_ms) for entry in dead))
+        count += len(dead)
+    return count
+
+
+def _pages(found: Iterator[Entry], checked_ms: int) -> Iterator[list[Entry]]:
+    """Yield pages of entries, down to those that an earlier sweep has looked at."""
+    while page := [each for each in islice(found, PAGE_ROWS_MAX) if each.created_ms >= checked_ms]:
+        yield page
+
+
+def _is_abandoned(stores: Stores, entry: Entry) -> bool:
+    """Return whether a push is dead; its artifact's log is closed to it."""
+    artifact = find(stores.ledger, entry.ref)
+    found = artifact or find_tombstone(stores.ledger, entry.ref)
+    if found is not None and in_ms(found.created_at) != entry.created_ms:
+        return True  # It was asked again, with a key, and done at another time.
+    # Not only into the thread it was made for: that may be gone, and a fork of it have this still.
+    if artifact is not None and artifact.thread is not None:
+        if not is_put(stores.ledger, artifact.ref):
+            bury(stores, [artifact], "removed")
+        return False
+    if found is not None:
+        return False
+    closed = Row(Kind.CLOSED, ONLY, b"", stores.now_ms() + TOMBSTONE_S * 1000)
+    with suppress(Stale):
+        stores.ledger.commit(Write(artifact_log(entry.ref), (b"",), (closed,), expect=0))
+        return True
+    return stores.ledger.get(artifact_log(entry.ref), Kind.CLOSED, ONLY) is not None
+
+
+def _is_body_of(stores: Stores, entry: Entry) -> bool:
+    """Return whether the artifact of a dead entry, done at another time, has its body."""
+    artifact = find(stores.ledger, entry.ref)
+    return artifact is not None and artifact.sha256 == entry.sha256
