@@ -57,25 +57,25 @@ def changed(id: str, text: str, *tests: str, why: str) -> Promise:
     return Promise(id, text, "changed", tests, why=why)
 
 
-SECTIONS: Mapping[str, tuple[str, int]] = {
-    "R": ("Relay: push once, pass a ref", 15),
-    "E": ("Encryption", 5),
-    "S": ("Signals", 6),
-    "T": ("Threads and state", 11),
-    "A": ("Artifacts", 5),
-    "L": ("Looking inside a ref without loading it", 6),
-    "C": ("Capabilities, cache, hops", 3),
-    "X": ("Running models and agents", 5),
-    "K": ("Packing a window and handing off", 8),
-    "J": ("Project files", 7),
-    "M": ("Protocols", 3),
-    "H": ("Coding agents", 4),
-    "I": ("Frameworks", 1),
-    "G": ("Engines and platforms", 4),
-    "Z": ("Access and limits", 4),
-    "U": ("Insight", 4),
+SECTIONS: Mapping[str, tuple[str, range]] = {
+    "R": ("Relay: push once, pass a ref", range(1, 16)),
+    "E": ("Encryption", range(1, 6)),
+    "S": ("Signals", range(1, 7)),
+    "T": ("Threads and state", range(1, 12)),
+    "A": ("Artifacts", range(1, 6)),
+    "L": ("Looking inside a ref without loading it", range(1, 7)),
+    "C": ("Capabilities, cache, hops", range(1, 4)),
+    "X": ("Running models and agents", range(1, 6)),
+    "K": ("Packing a window and handing off", range(1, 9)),
+    "J": ("Project files", range(1, 8)),
+    "M": ("Protocols", range(1, 4)),
+    "H": ("Coding agents", range(1, 6)),
+    "I": ("Frameworks", range(1, 2)),
+    "G": ("Engines and platforms", range(1, 5)),
+    "Z": ("Access and limits", range(5)),
+    "U": ("Insight", range(1, 5)),
 }
-"""The letter of a promise, what it stands for, and how many promises there are under it."""
+"""The letter of a promise, what it stands for, and the numbers under it."""
 
 PROMISES: tuple[Promise, ...] = (
     # R  Relay
@@ -193,7 +193,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/http/routes/test_status.py::test_the_root_says_what_this_is_and_sends_browsers_to_the_page",
         "tests/doors/cli/test_serve.py::test_it_prints_its_url_once_it_listens_and_ends_well",
     ),
-    kept(
+    partly(
         "R14",
         "settings by CONTEXTRELAY_URL, CONTEXTRELAY_API_KEY, RELAY_HOME, RELAY_THREAD",
         "tests/client/test_remote.py::test_a_key_in_the_environment_is_for_the_server_in_it",
@@ -201,6 +201,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/cli/test_remote.py::test_push_pull_and_peek",
         "tests/doors/cli/test_remote.py::test_threads_state_and_artifacts",
         "tests/doors/cli/test_threads.py::test_the_variable_counts_more_than_the_last_used_and_less_than_a_name",
+        missing="RELAY_AGENT counts for the command line alone",
     ),
     kept(
         "R15",
@@ -249,7 +250,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/logic/seal/test_keys.py::test_what_is_almost_a_key_is_none",
         "tests/security/test_seals.py::test_neither_a_word_nor_a_key_is_found_anywhere",
     ),
-    not_yet("E5", "state, project files and packages can be sealed; keys can be rotated"),
+    not_yet("E5", "packages, handoffs, exports and backups can be sealed; keys can be rotated"),
     # S  Signals
     kept(
         "S1",
@@ -313,7 +314,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/http/test_published.py::test_its_bridge_carries_a_task_there_and_the_answer_back",
     ),
     # T  Threads and state
-    kept(
+    partly(
         "T1",
         "thread new, list, show, fork, close, rm; by name, prefix or last used",
         "tests/client/test_threads.py::test_a_closed_thread_can_be_read_and_forked_but_not_changed",
@@ -322,6 +323,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/core/transfer/test_thread_export.py::test_what_was_imported_goes_with_its_thread",
         "tests/crash/test_races.py::test_a_sweep_during_the_removal_of_a_thread_does_not_forget_it",
         "tests/doors/cli/test_threads.py::test_a_new_thread_prints_its_id_for_people_and_for_scripts",
+        missing="the current thread is one per folder, reading sets it, and writes do not name it",
     ),
     kept(
         "T2",
@@ -370,7 +372,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/cli/test_state.py::test_every_version_can_be_shown_compared_and_restored",
         "tests/doors/cli/test_threads.py::test_a_fork_begins_with_any_version_and_leaves_the_first_alone",
     ),
-    kept(
+    partly(
         "T6",
         "the header: at most 2,048 bytes, with decisions, cut in a fixed order, always the same",
         "tests/client/test_threads.py::test_the_header_is_bounded_and_the_same_for_the_same_state",
@@ -380,6 +382,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/cli/test_state.py::test_piped_and_as_json_a_header_is_its_exact_bytes",
         "tests/logic/state/test_header.py::test_each_list_is_cut_to_its_count_and_what_is_left_out_is_counted",
         "tests/logic/state/test_header.py::test_the_header_of_a_new_state_has_every_field_and_leaves_nothing_out",
+        missing="it is shortened in another order; rendered for a model it is JSON",
     ),
     kept(
         "T7",
@@ -409,7 +412,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/client/run/test_run.py::test_long_words_are_kept_as_a_ref",
         "tests/core/runs/test_runs.py::test_an_exchange_is_held_by_its_thread_and_listed_nowhere",
     ),
-    kept(
+    partly(
         "T9",
         "files that people can open, rebuilt at any time; hand edits can be adopted",
         "tests/core/threads/test_mirror.py::test_a_mirror_follows_the_thread",
@@ -418,6 +421,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/core/threads/test_mirror.py::test_a_mirror_is_rebuilt_whatever_became_of_its_files",
         "tests/core/threads/test_mirror.py::test_files_that_are_not_ours_are_left_alone",
         "tests/doors/cli/test_threads.py::test_the_files_of_a_thread_can_be_read_edited_and_adopted",
+        missing="the files are written when asked for, not after each change",
     ),
     kept(
         "T10",
@@ -525,7 +529,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/fuzz/test_bodies.py::test_hostile_bodies_are_looked_into_within_bounds",
         "tests/logic/outline/test_languages.py::test_a_symbol_is_taken_from_its_first_line_to_its_last",
     ),
-    kept(
+    partly(
         "L3",
         "grep without blow-up, several patterns, by record; ranked search, diff of two refs",
         "tests/logic/grep/test_match.py::test_a_pattern_of_a_whole_long_line_is_found",
@@ -545,6 +549,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/cli/test_get.py::test_of_several_patterns_the_best_matches_come_first",
         "tests/logic/grep/test_records.py::test_a_match_in_json_is_its_record_with_its_pointer_and_its_parents",
         "tests/logic/grep/test_records.py::test_json_lines_yaml_xml_and_tables_are_answered_by_record_too",
+        missing="a search does not say whether it covered all that was acknowledged before it",
     ),
     kept(
         "L4",
@@ -1016,7 +1021,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/logic/packing/test_inline_or_ref.py::test_small_and_exempt_messages_are_sent_in_full",
         "tests/logic/packing/test_inline_or_ref.py::test_the_choice_is_the_cheapest_way",
     ),
-    kept(
+    partly(
         "K7",
         "handoffs: give, accept, list, why; the receiver sees the same bytes",
         "tests/client/test_handoff_files.py::test_a_file_is_taken_in_a_store_that_never_heard_of_it",
@@ -1027,6 +1032,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/cli/test_handoff.py::test_a_handoff_is_given_and_taken_by_its_ref",
         "tests/doors/a2a/test_asking.py::test_two_relays_hand_a_task_back_and_forth_by_refs",
         "tests/doors/a2a/test_asking.py::test_a_handoff_is_given_by_the_command_line_to_an_agent_elsewhere",
+        missing="no lease and no token; release and next are not there",
     ),
     kept(
         "K8",
@@ -1184,6 +1190,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/doors/project/test_skill.py::test_a_primer_is_within_its_budget_and_says_what_it_left_out",
         "tests/doors/project/test_skill.py::test_prime_has_the_brief_of_the_project_it_is_in",
     ),
+    not_yet("H5", "recall over past sessions of all agents; hand-off and conversion"),
     # I  Frameworks
     not_yet("I1", "ten frameworks, one file each, tested against the real framework"),
     # G  Engines and platforms
@@ -1267,6 +1274,7 @@ PROMISES: tuple[Promise, ...] = (
         missing="macOS was never tried",
     ),
     # Z  Access and limits
+    not_yet("Z0", "one identity of an agent everywhere; a key's name cannot be claimed"),
     kept(
         "Z1",
         "loopback by default; tokens, scopes, expiry, revocation, quotas",
@@ -1354,7 +1362,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/security/test_project_links.py::test_whatever_is_a_link_nothing_outside_is_read_written_or_deleted",
     ),
     # U  Insight
-    kept(
+    partly(
         "U1",
         "stats: the published formula, and next to it the honest ledger",
         "tests/client/test_capabilities.py::test_figures_of_the_cache_are_reported_live_and_by_each_version",
@@ -1366,6 +1374,7 @@ PROMISES: tuple[Promise, ...] = (
         "tests/client/test_threads.py::test_stats_count_what_others_put_too",
         "tests/doors/cli/test_stats.py::test_stats_have_the_rows_of_the_seed_and_say_that_they_are_an_estimate",
         "tests/logic/test_tokens.py::test_counts_are_those_of_the_tokenizer",
+        missing="what people, traces, replays, reports and exports read counts as well",
     ),
     kept(
         "U2",

@@ -29,7 +29,7 @@ BY_ID = {promise.id: promise for promise in PROMISES}
 
 def test_every_promise_is_listed_once_and_in_order() -> None:
     expected = [
-        f"{letter}{n}" for letter, (_, count) in SECTIONS.items() for n in range(1, count + 1)
+        f"{letter}{number}" for letter, (_, numbers) in SECTIONS.items() for number in numbers
     ]
 
     assert [promise.id for promise in PROMISES] == expected

@@ -11,9 +11,11 @@ from typing import Literal
 
 import pytest
 
+from contextrelay.core.answer import answer_pushes
 from contextrelay.errors import Unavailable
 from contextrelay.store.ledger import Ledger, Write
 from contextrelay.store.ledger.view import LedgerView, SettledLedger
+from contextrelay.wire.verbs import List, Push, ReadSignals
 from tests.core.idempotency_world import (
     KEY,
     REQUESTS,
@@ -119,3 +121,20 @@ def test_asked_again_with_its_key_it_is_done_once(name: str, failure: Failure) -
             check_nothing_stays(world, name)
             return
     pytest.fail(f"{name} is not done after {STOPS_MAX} commits")
+
+
+@pytest.mark.parametrize("failure", ["before", "after", "silence"])
+def test_pushes_side_by_side_are_never_stored_twice(failure: Failure) -> None:
+    """Promise S4. A batch whose outcome is unknown is not pushed again one by one."""
+    world = new_world()
+    failing = FailingLedger(world.engine.ledger, 1, failure)
+    stores = world.core(SettledLedger(failing)).stores
+    asked = [(Push(channel="news", name=f"{number}"), b"%d" % number) for number in range(3)]
+
+    answers = answer_pushes(stores, asked)
+
+    are_told = [isinstance(each, Unavailable) for each in answers]
+    stored = [each for each in world.core().ask(List(100)).artifacts if each.channel == "news"]
+    sent = world.core().ask(ReadSignals("news", after=0)).signals
+    assert are_told == [failure != "after"] * 3
+    assert len(stored) == len(sent) == (0 if failure == "before" else 3)
