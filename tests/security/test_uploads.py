@@ -32,6 +32,7 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 READS = {"/mcp", "/render/{thread}"}
 # What has to be said of a body before who may send it is looked at.
 NEEDED = {
+    "/v1/pipelines": "?name=run",
     "/v1/threads/{thread}/runs": "?run=r&action=a",
     "/v1/threads/{thread}/calls": "?run=r",
     "/v1/threads/{thread}/steps": "?step=s",
