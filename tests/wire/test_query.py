@@ -185,7 +185,7 @@ def _found(relay: Relay, ref: str, name: str) -> Generator[Any]:
     "query", ["limit=1.0", "limit=1e0", "limit=true", "limit=", "limit=%221%22"]
 )
 def test_an_integer_in_a_query_is_written_as_one(query: str) -> None:
-    """Promise M3: as in a JSON body."""
+    """Promise M3: in digits alone."""
     route = next(each for each in routes() if each.verb is List)
 
     with pytest.raises(Invalid, match="limit: expected"):

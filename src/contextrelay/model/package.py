@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 from datetime import datetime
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast, get_args
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.json import Encoder
 from msgspec.structs import force_setattr
 
@@ -21,13 +21,13 @@ BLOCK_TYPES: tuple[str, ...] = get_args(BlockType)
 class Block(Struct, frozen=True):
     """A piece of content that may go into a window."""
 
-    id: str
+    id: Annotated[str, Meta(min_length=1)]
     content: str
     type: BlockType = "MEMORY"
     relevance_score: float = 1.0
     """What its maker thinks of it, without a query."""
     metadata: dict[str, Any] = {}
-    timestamp: int = 0
+    timestamp: Annotated[int, Meta(ge=0)] = 0
     """Milliseconds since 1970; 0 where nobody knows."""
     group: str | None = None
     """What it was said in: a session, a document. Its neighbours there help to find it."""

@@ -23,6 +23,7 @@ from contextrelay.limits import (
     NUMBER_MAX,
     URL_CHARS_MAX,
 )
+from contextrelay.wire.verbs.verb import from_json
 
 VERSION = "1.0"
 VERSION_HEADER = "a2a-version"
@@ -259,7 +260,9 @@ def request(kind: type[Request], value: object, is_text: bool = False) -> Reques
         ProtocolError: it is not what it has to be.
     """
     try:
-        return convert(camel(value), kind, strict=not is_text)
+        if is_text:
+            return convert(camel(value), kind, strict=False)
+        return from_json(camel(value), kind)
     except ValidationError as error:
         raise ProtocolError("InvalidParams", str(error)) from None
     except RecursionError:

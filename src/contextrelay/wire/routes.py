@@ -24,7 +24,7 @@ from msgspec.structs import fields as fields_of
 from contextrelay.errors import Invalid
 from contextrelay.wire import verbs
 from contextrelay.wire.verbs import Stream, Verb
-from contextrelay.wire.verbs.verb import takes, wrong
+from contextrelay.wire.verbs.verb import from_json, takes, wrong
 
 AnyVerb = TypeVar("AnyVerb", bound=Verb[Any])
 
@@ -187,7 +187,8 @@ def read(
             raise Invalid(f"there is no {name[:80]!r} here", takes(route.verb))
     _sign(route.verb, values, by)
     try:
-        return convert(values, route.verb)
+        # Integers in a query are digits alone.
+        return (from_json if json else convert)(values, route.verb)
     except ValidationError as error:
         raise wrong(route.verb, error) from None
 

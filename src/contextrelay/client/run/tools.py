@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
-from msgspec import DecodeError, Meta, Struct, ValidationError, convert
+from msgspec import DecodeError, Meta, Struct, ValidationError
 from msgspec.json import decode, schema_components
 
 from contextrelay.client.entries import now
@@ -295,7 +295,7 @@ def arguments_of(call: ToolCall) -> Any:
         given = decode(call.arguments or "{}")
         if is_object(given):  # Models write null for what they leave out.
             given = {name: value for name, value in given.items() if value is not None}
-        return convert(given, takes)
+        return verbs.from_json(given, takes)
     except (DecodeError, ValidationError, UnicodeError, RecursionError) as error:
         raise Invalid(f"these are no arguments for {call.name}: {error}", expected) from error
 

@@ -28,6 +28,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.document.bounds import check_json, check_label
 from contextrelay.model.artifact import Artifact, moment
+from contextrelay.model.names import CONTROL_CHARS
 from contextrelay.model.runs.step import caller_name
 from contextrelay.model.signal import (
     ChannelListing,
@@ -39,7 +40,7 @@ from contextrelay.model.signal import (
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Stale, Write
 from contextrelay.wire.verbs import Body, ListChannels, Publish, ReadSignals
 
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNPRINTABLE = re.compile(rf"[{CONTROL_CHARS}\ud800-\udfff]")
 _SHOWN_CHARS = 60
 
 _encoder = Encoder()

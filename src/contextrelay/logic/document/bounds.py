@@ -15,14 +15,12 @@ import msgspec
 
 from contextrelay.errors import Invalid, TooLarge
 from contextrelay.limits import JSON_DEPTH_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX
+from contextrelay.model.names import HIDDEN_CHARS
 
 INTEGER_MIN = -(2**63)
 INTEGER_MAX = 2**64 - 1
 
-# Control characters, line separators, and the bidi controls that make a name read as another.
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
-)
+_UNPRINTABLE = re.compile(f"[{HIDDEN_CHARS}]")
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SHOWN_CHARS = 60
 

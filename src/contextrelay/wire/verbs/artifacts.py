@@ -20,6 +20,7 @@ from contextrelay.model.reports import Lineage, Listing
 from contextrelay.wire.verbs.verb import (
     Channel,
     Cursor,
+    FileName,
     Index,
     Label,
     Name,
@@ -60,7 +61,7 @@ class Push(Verb[Artifact], frozen=True, kw_only=True):
 
     traits = _pushes(http="POST /v1/artifacts")
 
-    name: Name | None = None
+    name: FileName | None = None
     type: ArtifactType | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     metadata: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)

@@ -30,7 +30,7 @@ from contextrelay.limits import (
 )
 from contextrelay.model.inspect import Differing, Digested, Found, Hits, IndexState, Outlined, Piece
 from contextrelay.model.ref import Ref
-from contextrelay.wire.verbs.verb import Index, Label, PieceTokens, Traits, Verb
+from contextrelay.wire.verbs.verb import Index, PieceTokens, ShortText, Traits, Verb
 
 OutlineTokens = Annotated[int, Meta(ge=OUTLINE_TOKENS_MIN, le=OUTLINE_TOKENS_MAX)]
 SpanText = Annotated[str, Meta(min_length=1, max_length=SPAN_CHARS_MAX)]
@@ -60,7 +60,7 @@ class Slice(Verb[Piece], frozen=True):
     json_pointer: Annotated[str, Meta(max_length=POINTER_CHARS_MAX)] | None = None
     json_path: Annotated[str, Meta(max_length=JSON_PATH_CHARS_MAX)] | None = None
     rows: SpanText | None = None
-    columns: Annotated[tuple[Label, ...], Meta(max_length=LIST_ITEMS_MAX)] = ()
+    columns: Annotated[tuple[ShortText, ...], Meta(max_length=LIST_ITEMS_MAX)] = ()
     heading: Title | None = None
     symbol: Title | None = None
     tokens_max: PieceTokens = PIECE_TOKENS_DEFAULT

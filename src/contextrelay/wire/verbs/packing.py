@@ -27,8 +27,9 @@ from contextrelay.wire.verbs.verb import (
     BudgetTokens,
     Channel,
     Cursor,
+    FileName,
     Label,
-    Name,
+    ShortText,
     Traits,
     Verb,
     Version,
@@ -58,7 +59,7 @@ class Pack(Verb[Package], frozen=True):
     thread: Ref
     query: Annotated[str, Meta(max_length=QUERY_CHARS_MAX)] = ""
     budget_tokens: BudgetTokens = BUDGET_TOKENS_DEFAULT
-    pins: Annotated[tuple[Label, ...], Meta(max_length=PINS_MAX)] = ()
+    pins: Annotated[tuple[ShortText, ...], Meta(max_length=PINS_MAX)] = ()
     version: Version | None = None
     prefix_tokens: Annotated[int, Meta(ge=0, le=BUDGET_TOKENS_MAX)] = 0
     calls: Annotated[int, Meta(ge=0, le=CALLS_MAX)] = 0
@@ -85,7 +86,7 @@ class PruneContext(Verb[Pruned], frozen=True):
     thread: Ref
     query: Annotated[str, Meta(max_length=QUERY_CHARS_MAX)] = ""
     budget_tokens: BudgetTokens = BUDGET_TOKENS_DEFAULT
-    pins: Annotated[tuple[Label, ...], Meta(max_length=PINS_MAX)] = ()
+    pins: Annotated[tuple[ShortText, ...], Meta(max_length=PINS_MAX)] = ()
     by: Label = "you"
 
 
@@ -104,7 +105,7 @@ class GiveHandoff(Verb[HandoffView], frozen=True):
     ask: Annotated[str, Meta(min_length=1, max_length=ASK_CHARS_MAX)]
     budget_tokens: BudgetTokens = HANDOFF_TOKENS_DEFAULT
     refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
-    pins: Annotated[tuple[Label, ...], Meta(max_length=PINS_MAX)] = ()
+    pins: Annotated[tuple[ShortText, ...], Meta(max_length=PINS_MAX)] = ()
     channel: Channel | None = None
     by: Label = "you"
 
@@ -139,7 +140,7 @@ class ReturnHandoff(Verb[Artifact], frozen=True):
     )
 
     ref: Ref
-    name: Name | None = None
+    name: FileName | None = None
     type: ArtifactType | None = None
     metadata: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
     channel: Channel | None = None

@@ -23,7 +23,7 @@ from contextrelay.model.runs.pipeline import Parallel, RunEnded, RunnerProcess
 from contextrelay.model.runs.step import FinishedStep, StepStatus
 from contextrelay.model.thread import Numbered, ThreadView
 from contextrelay.wire.verbs.artifacts import Parts
-from contextrelay.wire.verbs.verb import Label, Name, Traits, Verb
+from contextrelay.wire.verbs.verb import FileName, Label, Name, Traits, Verb
 
 _StepKey = Annotated[str, Meta(min_length=1, max_length=STEP_KEY_CHARS_MAX)]
 _Reason = Annotated[str, Meta(max_length=STEP_REASON_CHARS_MAX)]
@@ -144,7 +144,7 @@ class FinishStep(Verb[FinishedStep], frozen=True, kw_only=True):
     ref: Ref | None = None
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
     parts: Parts = ()
-    name: Name | None = None
+    name: FileName | None = None
     type: ArtifactType | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     by: Label = "you"

@@ -15,7 +15,7 @@ from contextrelay.model.artifact import Artifact, ArtifactType
 from contextrelay.model.ref import Ref
 from contextrelay.model.thread import Numbered
 from contextrelay.wire.verbs.artifacts import Parts
-from contextrelay.wire.verbs.verb import Label, Name, Traits, Verb, Version
+from contextrelay.wire.verbs.verb import FileName, Label, Traits, Verb, Version
 
 
 def _stored(http: str) -> Traits:
@@ -69,7 +69,7 @@ class FinishRun(Verb[Artifact], frozen=True, kw_only=True):
     detail: dict[str, Any] = {}  # noqa: RUF012
     source_refs: Annotated[tuple[Ref, ...], Meta(max_length=SOURCE_REFS_MAX)] = ()
     parts: Parts = ()
-    name: Name | None = None
+    name: FileName | None = None
     type: ArtifactType | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     expected: Version | None = None

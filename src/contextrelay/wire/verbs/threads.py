@@ -22,7 +22,7 @@ from contextrelay.model.thread import (
     ThreadListing,
     ThreadView,
 )
-from contextrelay.wire.verbs.verb import Cursor, Index, Label, Name, Traits, Verb, Version
+from contextrelay.wire.verbs.verb import Cursor, FileName, Index, Label, Name, Traits, Verb, Version
 
 EventType = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$", max_length=64)]
 _reads = partial(Traits, needs="read", answered_in="threads.threads")
@@ -229,7 +229,7 @@ class PutOutput(Verb[Artifact], frozen=True):
     thread: Ref
     detail: dict[str, Any] = {}  # noqa: RUF012 (each request has its own)
     end: dict[str, Any] | None = None
-    name: Name | None = None
+    name: FileName | None = None
     media_type: Annotated[str, Meta(max_length=MEDIA_TYPE_CHARS_MAX)] | None = None
     by: Label = "you"
 

@@ -17,6 +17,7 @@ class ExportThread(Verb[Stream[ThreadView]], frozen=True):
         http="GET /v1/threads/{thread}/export",
         media_type="application/zip",
         slow=True,
+        fails=(413,),
     )
 
     thread: Ref

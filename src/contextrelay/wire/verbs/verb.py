@@ -7,10 +7,12 @@ accounting and idempotency read it there; nowhere is a table of verbs kept.
 from __future__ import annotations
 
 import re
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
-from msgspec import Meta, Struct, ValidationError
+from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.json import Decoder, encode
 from msgspec.structs import fields
 
 from contextrelay.errors import Invalid
@@ -27,6 +29,12 @@ from contextrelay.limits import (
     TTL_S_MAX,
 )
 from contextrelay.model.key import Level
+from contextrelay.model.names import (
+    CHANNEL_PATTERN,
+    FILE_NAME_PATTERN,
+    LABEL_PATTERN,
+    PATTERN_ERRORS,
+)
 
 Reply = TypeVar("Reply", covariant=True)
 Streamed = TypeVar("Streamed", covariant=True)
@@ -118,7 +126,30 @@ class Stream(Struct, Generic[Streamed], frozen=True):
         return b"".join(self.open(BODY_BYTES_MAX))
 
 
-# Errors in the values of a verb
+# The values of a verb, and errors in them
+
+
+def from_json(value: Any, kind: Any) -> Any:
+    """Convert a JSON value to a type; 1.0 is an integer, as JSON Schema has it.
+
+    Raises:
+        ValidationError: it is something else.
+    """
+    try:
+        return convert(value, kind)
+    except ValidationError as error:
+        if "got `float`" not in str(error):
+            raise
+    return convert(_with_integers.decode(encode(value)), kind)
+
+
+def _number(digits: str) -> int | float:
+    number = float(digits)
+    is_whole = number.is_integer() and abs(number) <= NUMBER_MAX
+    return int(number) if is_whole else number
+
+
+_with_integers = Decoder(float_hook=_number)
 
 
 def wrong(verb: type[Verb[Any]], error: ValidationError) -> Invalid:
@@ -138,6 +169,9 @@ def complaint(kind: type[Struct], error: ValidationError, what: str = "") -> str
         named = (each for each in fields(kind) if field in (each.name, each.encode_name))
         choices = [str(choice) for each in named for choice in _choices(each.type)]
         reason = f"{reason.removeprefix(_NO_CHOICE)} is none of {', '.join(choices)}"
+    elif reason.startswith(_NO_MATCH):
+        pattern = literal_eval(reason.removeprefix(_NO_MATCH))
+        reason = PATTERN_ERRORS.get(pattern, reason)
     elif reason.startswith(_LACKS):
         reason = f"{reason.removeprefix(_LACKS)} is missing"
     elif length := _LENGTH.fullmatch(reason):
@@ -147,6 +181,7 @@ def complaint(kind: type[Struct], error: ValidationError, what: str = "") -> str
 
 
 _NO_CHOICE = "Invalid enum value "
+_NO_MATCH = "Expected str matching regex "
 _LACKS = "Object missing required field "
 _LENGTH = re.compile(r"Expected str of length (.*)")
 
@@ -163,11 +198,13 @@ def _choices(type: Any) -> Iterator[Any]:
 # Types that the fields of several verbs have
 
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
-Label = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
+FileName = Annotated[Name, Meta(pattern=FILE_NAME_PATTERN)]
+ShortText = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
+Label = Annotated[ShortText, Meta(pattern=LABEL_PATTERN)]
 TtlS = Annotated[int, Meta(ge=1, le=TTL_S_MAX)]
 Index = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Cursor = Annotated[str, Meta(max_length=100, pattern=r"^[ -~]*$")]
 Version = Annotated[int, Meta(ge=1, le=NUMBER_MAX)]
 BudgetTokens = Annotated[int, Meta(ge=1, le=BUDGET_TOKENS_MAX)]
-Channel = Annotated[str, Meta(min_length=1, max_length=CHANNEL_CHARS_MAX)]
+Channel = Annotated[str, Meta(min_length=1, max_length=CHANNEL_CHARS_MAX, pattern=CHANNEL_PATTERN)]
 PieceTokens = Annotated[int, Meta(ge=PIECE_TOKENS_MIN, le=PIECE_TOKENS_MAX)]

@@ -59,7 +59,7 @@ re-sent.
 (up to {KEY_CHARS_MAX} printable characters) is done once in a day, however often it is sent.
 
 Names, labels and other texts of one line hold no control characters and no half of a surrogate
-pair: 400. Integers are written without a fraction or an exponent: 1, and not 1.0.
+pair: 400. An integer in JSON may have a fraction of zero, as 1.0; in a query it is digits alone.
 
 A caller is known by a token: `Authorization: Bearer TOKEN`. A server on loopback may do without.
 
@@ -67,7 +67,7 @@ A caller is known by a token: `Authorization: Bearer TOKEN`. A server on loopbac
 fields on that line, or bare, with its fields in the query. A reply with a body is framed for those
 who accept that, and bare for the rest."""
 
-_IN_QUERY_AS_JSON = ("object", "array")
+_IN_QUERY_AS_JSON = {"object", "array"}
 
 
 TAGS = {
@@ -229,7 +229,8 @@ def _parameters(route: Route, asked: Json) -> list[Json]:
         parameters += [
             _in_query(name, schema, name in required)
             for name, schema in properties.items()
-            if name not in route.in_path
+            # A grep of one ref is in no thread.
+            if name not in (*route.in_path, *(("thread",) if route.name == "GrepOne" else ()))
         ]
     if route.verb.traits.waits:
         parameters.append(WAIT)
@@ -242,7 +243,10 @@ def _parameters(route: Route, asked: Json) -> list[Json]:
 
 def _in_query(name: str, schema: Json, is_required: bool) -> Json:
     """A field in the query; what is no text, number or truth value is JSON there."""
-    if schema.get("type") in _IN_QUERY_AS_JSON:
+    kinds = {
+        each.get("type", "$ref" in each and "object") for each in (schema, *schema.get("anyOf", ()))
+    }
+    if kinds & _IN_QUERY_AS_JSON and "string" not in kinds:
         where = {"name": name, "in": "query", "required": is_required}
         return {**where, "content": as_json(schema)}
     return query(name, schema, is_required=is_required)

@@ -11,8 +11,10 @@ from contextrelay.limits import (
     HEADER_BYTES_IN_MAX,
     HEADERS_IN_MAX,
     KEY_CHARS_MAX,
+    LABEL_CHARS_MAX,
     WAIT_S_MAX,
 )
+from contextrelay.model.names import OPTIONAL_LABEL_PATTERN
 from contextrelay.wire.problems import MEDIA_TYPE, MEMBERS
 from contextrelay.wire.routes import FROM_HEADER, KEY_HEADER
 
@@ -178,7 +180,11 @@ WAIT = query(
 STRING: Json = {"type": "string"}
 TAGS_HELD = header("if-none-match", STRING, "Tags of what the client has.")
 RANGE = header("range", STRING, "One range of bytes, like bytes=0-99.")
-FROM = header(FROM_HEADER, STRING, "The name of the caller.")
+FROM = header(
+    FROM_HEADER,
+    {"type": "string", "pattern": OPTIONAL_LABEL_PATTERN, "maxLength": LABEL_CHARS_MAX},
+    "The name of the caller.",
+)
 LAST_EVENT = header(
     "last-event-id", {"type": "string", "pattern": "^[0-9]{1,18}$"}, "Goes on there."
 )

@@ -229,11 +229,10 @@ def _ttl_s(raw: Raw | UnsetType) -> Any:
     if raw is UNSET:
         return UNSET
     ttl: Any = _read(raw) if len(raw) <= _SMALL_BYTES_MAX else ""
-    if ttl is None:
-        return None
-    if isinstance(ttl, bool) or not isinstance(ttl, int) or not 1 <= ttl <= TTL_S_MAX:
-        raise Invalid(f"ttl must be null or an integer from 1 to {TTL_S_MAX}")
-    return ttl
+    try:
+        return verbs.from_json(ttl, verbs.TtlS | None)
+    except ValidationError:
+        raise Invalid(f"ttl must be null or an integer from 1 to {TTL_S_MAX}") from None
 
 
 def _thread(raw: Raw) -> str | None:

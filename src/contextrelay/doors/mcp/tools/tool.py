@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Protocol, cast
 
-from msgspec import DecodeError, Meta, Struct, ValidationError, convert
+from msgspec import DecodeError, Meta, Struct, ValidationError
 from msgspec.json import decode, encode, format, schema_components
 
 from contextrelay.client.relay import AsyncRelay
@@ -27,7 +27,7 @@ from contextrelay.limits import (
 )
 from contextrelay.logic.untrusted.fence import defused_json
 from contextrelay.model.artifact import Artifact
-from contextrelay.wire.verbs import Verb, complaint
+from contextrelay.wire.verbs import Verb, complaint, from_json
 
 
 class OwnRefs:
@@ -204,7 +204,7 @@ class Tool(Struct, frozen=True, kw_only=True):
             if name not in values:
                 raise Invalid(f"{name} is missing", takes)
         try:
-            return convert(values, self.takes)
+            return from_json(values, self.takes)
         except ValidationError as error:
             raise Invalid(complaint(self.takes, error), takes) from None
 
@@ -287,7 +287,7 @@ _NAMED = {
 
 def _converted(values: dict[str, Any], kind: type[Any], takes: str) -> Any:
     try:
-        return convert(values, kind)
+        return from_json(values, kind)
     except ValidationError as error:
         raise Invalid(complaint(kind, error), takes) from None
 

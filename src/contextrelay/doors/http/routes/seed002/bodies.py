@@ -20,11 +20,14 @@ from contextrelay.limits import (
     SOURCE_REFS_MAX,
 )
 from contextrelay.model.artifact import Artifact, ArtifactType
+from contextrelay.model.names import OPTIONAL_LABEL_PATTERN
 from contextrelay.model.ref import Ref
 from contextrelay.model.thread import Event, Numbered, Patched, ThreadView
 from contextrelay.wire.verbs import Cursor, Index
 
-OptionalLabel = Annotated[str, Meta(max_length=LABEL_CHARS_MAX)] | None
+OptionalLabel = (
+    Annotated[str, Meta(max_length=LABEL_CHARS_MAX, pattern=OPTIONAL_LABEL_PATTERN)] | None
+)
 """An empty one counts as none: the seed's clients send that by default."""
 VersionText = Annotated[str, Meta(pattern="^v?[1-9][0-9]{0,11}$")]
 

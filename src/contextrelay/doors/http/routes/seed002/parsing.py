@@ -20,7 +20,7 @@ from contextrelay.logic.document.values import read_json
 from contextrelay.model.ref import is_ref
 from contextrelay.model.thread import ThreadView
 from contextrelay.wire.routes import FROM_HEADER
-from contextrelay.wire.verbs import Body, ShowThread, Verb, complaint
+from contextrelay.wire.verbs import Body, ShowThread, Verb, complaint, from_json
 
 Kind = TypeVar("Kind", bound=Struct)
 Reply = TypeVar("Reply")
@@ -65,7 +65,7 @@ def fitted(value: Any, kind: type[Kind], what: str = "the body", strict: bool = 
         Invalid: it is something else.
     """
     try:
-        return convert(value, kind, strict=strict)
+        return from_json(value, kind) if strict else convert(value, kind, strict=False)
     except ValidationError as error:
         takes = ", ".join(kind.__struct_encode_fields__)
         raise Invalid(complaint(kind, error, what), f"{what} may have: {takes}") from None
