@@ -235,8 +235,6 @@ SIGNAL_KEPT_S_DEFAULT = DAY_S
 SIGNALS_KEPT_DEFAULT = 10_000
 SIGNALS_KEPT_MAX = 1_000_000
 MESSAGE_BYTES_MAX = 64 * KIB
-# A push whose signal is not sent after this long is taken for cut short: a sweep sends it.
-SIGNAL_PENDING_S = 60
 # More signals than are to be kept may be, by one part in so many: trimming each time costs more.
 SIGNALS_TRIMMED_SHARE = 10
 # The age of signals is measured in so many steps of the time that they are kept.
@@ -860,7 +858,6 @@ assert PREVIEW_BYTES_MAX < MCP_TEXT_BYTES_MAX < MCP_RESOURCE_BYTES_MAX < MCP_MES
 assert UNFINISHED_PUSH_S < TOMBSTONE_S
 # A request that is repeated with a key learns from tombstones what became of the first time.
 assert KEY_KEPT_S + UNFINISHED_PUSH_S < TOMBSTONE_S
-assert SIGNAL_PENDING_S < UNFINISHED_PUSH_S
 assert SIGNAL_KEPT_S_DEFAULT < TOMBSTONE_S
 assert SIGNALS_KEPT_DEFAULT < SIGNALS_KEPT_MAX
 assert CHANNEL_CHARS_MAX + 2 <= LOG_CHARS_MAX
