@@ -42,7 +42,11 @@ class World:
     def _run_a_pipeline(self) -> None:
         steps = {
             "says": {"exec": ["printf", "%s", "{{inputs.x}}"]},
-            "fails": {"exec": 'printf "%s" {{inputs.x}} >&2; exit 3', "needs": "says"},
+            "fails": {
+                "exec": 'printf "%s" "$VALUE" >&2; exit 3',
+                "env": {"VALUE": "{{inputs.x}}"},
+                "needs": "says",
+            },
         }
         about = {"name": f"named {WORD}", "inputs": {"x": HOSTILE}}
         wrong = {"says": {"exec": ["true"], "needs": HOSTILE}}

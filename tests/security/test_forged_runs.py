@@ -29,6 +29,7 @@ from contextrelay.store.ledger import ONLY, Row, Write
 from contextrelay.wire.verbs import (
     AddEvent,
     BeginPipeline,
+    CancelPipeline,
     CopyThread,
     DecideStep,
     ExportThread,
@@ -276,3 +277,56 @@ def test_a_run_with_an_invalid_event_is_shown_as_broken(
     }
     with pytest.raises(Broken):
         runs.resume(relay, bad.run)
+
+
+def test_a_signal_that_decides_is_named_by_the_store_and_not_by_the_run() -> None:
+    """Promise X4. The run's owner is not recorded as the one who decided."""
+    root = owner()
+    ceo = holder(root, name="ceo-key")
+    run = waiting(ceo)
+    agent = holder(root, name="untrusted-agent")
+    signal = agent.transport.ask(
+        Publish("rel", {"step": "ask", "approve": True}, by="ceo-key as ceo")
+    )
+
+    view = runs.decided(ceo, run, "ask", Decision(True, channel="rel", signal=signal.seq))
+
+    assert view.by == "untrusted-agent as ceo-key as ceo on rel"
+    with pytest.raises(NotFound, match="no signal 9"):
+        ceo.transport.ask(
+            DecideStep(thread=run, step="ask", is_approved=True, channel="rel", signal=9)
+        )
+
+
+def test_without_a_key_nobody_is_recorded_as_one() -> None:
+    """Promise X4. A store with keys names a caller without one so."""
+    relay = owner()
+    holder(relay, name="ceo-key")
+
+    view = runs.decided(relay, waiting(relay), "ask", Decision(True, "ceo-key as ceo"))
+
+    assert view.by == "no key as ceo-key as ceo"
+
+
+def test_only_the_owner_says_that_a_process_is_gone() -> None:
+    """Promise X4."""
+    relay = owner()
+    run = waiting(relay)
+    agent = holder(relay, name="untrusted-agent")
+
+    with unchanged(relay, run), pytest.raises(Forbidden):
+        agent.transport.ask(CancelPipeline(thread=run, is_gone=True))
+    agent.transport.ask(CancelPipeline(thread=run))
+
+
+def test_a_run_whose_event_cannot_be_read_is_listed_as_broken() -> None:
+    """Promise X4. The others are listed as they are."""
+    relay = owner()
+    well, damaged = waiting(relay), waiting(relay)
+    ledger = stores_of(relay).ledger
+    ledger.commit(Write(thread_log(damaged), (b"\xff\x00\xfe",)))
+
+    listed = {each.run: each.status for each in runs.list_runs(relay)}
+
+    assert listed[damaged] == "broken"
+    assert listed[well] != "broken"

@@ -15,6 +15,7 @@ import pytest
 from msgspec import msgpack
 
 from contextrelay import Conflict, Relay, RelayError
+from contextrelay.core.schema import RESTORE
 from contextrelay.core.transfer.backup import End, Part
 from contextrelay.store.ledger import Row, Write
 from tests.rigs import length, rig
@@ -67,7 +68,7 @@ def check_refused(folder: Path, content: bytes) -> None:
 
         assert refused.value.hint
         stores = relay.transport.stores
-        assert stores.ledger.logs("", "", 10) == []
+        assert stores.ledger.logs("", "", 10) == [RESTORE]
         assert relay.list().artifacts == []
         assert list((folder / "store").glob("**/*.draft")) == []
     assert {path.name for path in folder.iterdir()} == {"hostile.tar", "store"}

@@ -14,8 +14,7 @@ from msgspec import convert
 
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import listed
-from contextrelay.core.artifacts.records import find as find_artifact
-from contextrelay.core.artifacts.records import is_over
+from contextrelay.core.artifacts.records import find_readable, is_over
 from contextrelay.core.inspect.bounded import records_within_bounds
 from contextrelay.core.inspect.slice import source_at, source_of
 from contextrelay.core.registry import answers
@@ -78,10 +77,10 @@ def _sources(stores: Stores, verb: Grep) -> Iterator[Source | Skipped]:
 def newest(stores: Stores, thread: str | None) -> Iterator[Artifact]:
     """The artifacts of a thread, or all of them, newest first."""
     if thread is None:
-        found = (find_artifact(stores.ledger, entry.ref) for entry in entries(stores.ledger))
+        found = (find_readable(stores.ledger, entry.ref) for entry in entries(stores.ledger))
         yield from (each for each in found if each is not None and not is_exchange(each))
         return
     find_record(stores.ledger, thread)
-    there = [find_artifact(stores.ledger, ref) for ref in listed(stores.ledger, thread)]
+    there = [find_readable(stores.ledger, ref) for ref in listed(stores.ledger, thread)]
     known = [each for each in there if each is not None]
     yield from sorted(known, key=lambda each: each.created_at, reverse=True)

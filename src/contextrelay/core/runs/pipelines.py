@@ -12,12 +12,13 @@ from typing import Any
 from msgspec import ValidationError, convert, to_builtins
 
 from contextrelay.core.artifacts.records import live
+from contextrelay.core.channels.channels import decoded
 from contextrelay.core.idempotency import step
 from contextrelay.core.push.attach import Addition, Terms
 from contextrelay.core.push.push import push_with_events
 from contextrelay.core.registry import answers
 from contextrelay.core.runs.runs import stamped
-from contextrelay.core.schema import Kind, thread_log
+from contextrelay.core.schema import KEYS, Kind, channel_log, thread_log
 from contextrelay.core.stores import Stores
 from contextrelay.core.threads.events import numbered
 from contextrelay.core.threads.head import Live, find_record
@@ -100,8 +101,10 @@ def note_pipeline(stores: Stores, verb: NotePipeline, body: Body) -> Numbered:
 
 @answers(CancelPipeline)
 def cancel_pipeline(stores: Stores, verb: CancelPipeline, body: Body) -> Numbered:
-    _owner(stores, verb.thread)
-    if not verb.is_gone:
+    if verb.is_gone:
+        _check_owner(stores, verb.thread)  # That a process is gone, only its owner can tell.
+    else:
+        _owner(stores, verb.thread)
         return _append(stores, verb.thread, _event(stores, "pipeline.cancel", verb.by, None))
     ended = RunEnded(
         status="cancelled",
@@ -115,6 +118,10 @@ def cancel_pipeline(stores: Stores, verb: CancelPipeline, body: Body) -> Numbere
 @answers(DecideStep)
 def decide_step(stores: Stores, verb: DecideStep, body: Body) -> Numbered:
     _owner(stores, verb.thread)
+    decided_by = _named_caller(stores, verb.by)
+    if verb.channel is not None:
+        _check_owner(stores, verb.thread)  # Its process listens, and decides by what it reads.
+        decided_by = _sender(stores, verb.channel, verb.signal)
 
     def check(live: Live) -> None:
         now = stores.ledger.get(thread_log(verb.thread), Kind.STEP, verb.step)
@@ -132,7 +139,7 @@ def decide_step(stores: Stores, verb: DecideStep, body: Body) -> Numbered:
         "ref": None,
         "kind": "approve",
         "reason": verb.reason,
-        "decided_by": _named_caller(stores, verb.by),
+        "decided_by": decided_by,
     }
     event = _event(stores, STEP_EVENT, verb.by, detail)
     return _append(
@@ -229,8 +236,30 @@ def _owner(stores: Stores, thread: str) -> str:
 
 
 def _named_caller(stores: Stores, label: str) -> str:
-    """Who asks: the name of their key, and the name that they give themselves."""
-    return label if stores.caller is None else named(caller_name(stores.caller.key), label)
+    """Return the name of the caller's key, and the name that the caller gives."""
+    if stores.caller is not None:
+        return named(caller_name(stores.caller.key), label)
+    return _named_without_key(stores, label)
+
+
+def _named_without_key(stores: Stores, label: str) -> str:
+    """Return a name that nobody vouches for; where a store has keys, it looks like none of them."""
+    has_keys = bool(stores.root.ledger.logs(KEYS, "", 1))
+    return named("no key", label) if has_keys and label != "you" else label
+
+
+def _sender(stores: Stores, channel: str, seq: int) -> str:
+    """Return who sent a signal, and on which channel: its key, and the name that was given.
+
+    Raises:
+        NotFound: there is no such signal.
+    """
+    facts = stores.ledger.read(channel_log(channel), seq - 1, 1)
+    if not facts or facts[0].seq != seq:
+        raise NotFound(f"no signal {seq} on channel {channel!r}", "read the channel again")
+    sent = decoded(facts[0], channel)
+    by = named(sent.key, sent.by) if sent.key else _named_without_key(stores, sent.by)
+    return f"{by} on {channel}"
 
 
 # Events

@@ -15,7 +15,6 @@ from contextrelay.doors.pipeline.record import RunRecord, StepRecord
 from contextrelay.errors import Conflict
 from contextrelay.limits import LABEL_CHARS_MAX, STEP_REASON_CHARS_MAX
 from contextrelay.logic.document.values import is_object
-from contextrelay.model.runs.step import named
 from contextrelay.model.signal import SignalPage
 from contextrelay.wire.verbs import DecideStep, FinishStep, ReadSignals
 
@@ -24,8 +23,11 @@ class Decision(NamedTuple):
     """What somebody decided, and who."""
 
     is_approved: bool
-    by: str
+    by: str = "you"
     reason: str = ""
+    channel: str | None = None
+    """Where a signal decided, and its seq."""
+    signal: int = 0
 
 
 def decide(relay: Relay, run: str, step: str, decision: Decision) -> None:
@@ -39,6 +41,8 @@ def decide(relay: Relay, run: str, step: str, decision: Decision) -> None:
         step=step,
         is_approved=decision.is_approved,
         reason=decision.reason[:STEP_REASON_CHARS_MAX],
+        channel=decision.channel,
+        signal=decision.signal,
         by=decision.by[:LABEL_CHARS_MAX],
     )
     relay.transport.ask(verb)
@@ -118,8 +122,12 @@ class Waits:
             if not is_object(message) or message.get("step") != wait.unit.key:
                 continue
             if message.get("run", self._run) == self._run and type(message.get("approve")) is bool:
-                by = f"{named(signal.key, signal.by) if signal.key else signal.by} on {channel}"
-                return Decision(message["approve"], by, str(message.get("reason", "")))
+                return Decision(
+                    message["approve"],
+                    reason=str(message.get("reason", "")),
+                    channel=channel,
+                    signal=signal.seq,
+                )
         return None
 
     def decided(self, record: RunRecord) -> list[tuple[Unit, StepRecord]]:

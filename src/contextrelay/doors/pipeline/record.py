@@ -160,7 +160,7 @@ class RunRecord:
             return
         if not detail.decided_by:  # A decision may come when nothing runs.
             self._last = event.at
-        by = writer(event) if detail.kind == "approve" else event.by
+        by = detail.decided_by or (writer(event) if detail.kind == "approve" else event.by)
         self.steps[detail.step] = StepRecord(detail=detail, by=by, at=event.at)
 
     @property

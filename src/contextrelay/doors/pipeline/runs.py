@@ -223,10 +223,13 @@ def list_runs(relay: Relay, limit: int = 20) -> Sequence[PipelineRun]:
     runs: list[PipelineRun] = []
     for view in relay.threads(limit, kind="pipeline").threads:
         record = RunRecord(view.thread_id)
-        for after in dict.fromkeys((0, max(0, view.events - 1))):
-            page = relay.transport.ask(ReadEvents(view.thread_id, after, _FIRST_EVENTS))
-            for each in page.events:
-                record.take(each)
+        try:
+            for after in dict.fromkeys((0, max(0, view.events - 1))):
+                page = relay.transport.ask(ReadEvents(view.thread_id, after, _FIRST_EVENTS))
+                for each in page.events:
+                    record.take(each)
+        except Broken as error:
+            record.broken = record.broken or str(error)
         if record.begun is None and not record.broken:
             continue  # It is being begun just now.
         run = shown_run(record)

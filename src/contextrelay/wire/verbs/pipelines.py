@@ -103,7 +103,10 @@ class CancelPipeline(Verb[Numbered], frozen=True, kw_only=True):
 
 
 class DecideStep(Verb[Numbered], frozen=True, kw_only=True):
-    """Approve or reject a step that waits. The event names the caller's key before `by`."""
+    """Approve or reject a step that waits. The event names the caller's key before `by`.
+
+    With `channel`, the run's owner decides by a signal there: its sender is named.
+    """
 
     traits = _noted("POST /v1/threads/{thread}/decisions")
 
@@ -111,6 +114,8 @@ class DecideStep(Verb[Numbered], frozen=True, kw_only=True):
     step: _StepKey
     is_approved: bool
     reason: _Reason = ""
+    channel: str | None = None
+    signal: Annotated[int, Meta(ge=0)] = 0
     by: Label = "you"
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from contextrelay import Relay, Settings, capability
+from contextrelay import Settings, capability
 from tests.doors.http.serving import Served, serving, serving_apart
 from tests.store.engines import until
 
@@ -117,41 +114,6 @@ def test_a_websocket_on_a_used_connection_is_not_ended_by_its_idle_timer(served:
         client.settimeout(2.5)  # More than twice as long as an idle connection would last.
         with pytest.raises(TimeoutError):
             client.recv(1)
-
-
-CRASH = """
-import os, sys
-import contextrelay.core.push.push as pushes
-from contextrelay import Relay
-pushes.send_once = lambda stores, made: os._exit(0)
-Relay(sys.argv[1]).once("a key").push("cut off", channel="news")
-"""
-
-
-def test_a_signal_that_a_crash_cut_off_is_sent_though_nobody_pushes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Promise S4."""
-    import contextrelay.doors.http.app as app
-
-    store = str(tmp_path / "store")
-    subprocess.run([sys.executable, "-c", CRASH, store], check=True)
-    with Relay(store) as relay:
-        assert relay.signals("news", 0).signals == []
-        stores = relay.transport.stores  # pyright: ignore[reportAttributeAccessIssue]
-        (pending,) = stores.ledger.rows("c/news", "pending", "", 10)
-        from contextrelay.store.ledger import Row, Write
-
-        due = Row("pending", pending.key, pending.body, int(time.time() * 1000) - 1)
-        stores.ledger.commit(Write("c/news", rows=(due,)))
-    monkeypatch.setattr(app, "SWEEP_EVERY_S", 0.05)
-
-    with serving(store) as served:
-        page = httpx2.get(
-            f"{served.url}/v1/channels/news", params={"after": 0, "wait": 10}, timeout=WAIT_S_MAX
-        ).json()
-
-    assert [signal["seq"] for signal in page["signals"]] == [1]
 
 
 def test_a_request_that_takes_too_long_is_reported_when_the_server_ends(tmp_path: Path) -> None:
