@@ -288,7 +288,6 @@ PROMISES: tuple[Promise, ...] = (
         "tests/client/test_contextrelay.py::test_nothing_is_missed_when_the_server_is_killed_and_started_again",
         "tests/core/channels/test_channels.py::test_a_channel_keeps_the_newest_signals_and_shows_the_gap",
         "tests/doors/http/streams/test_signals.py::test_a_subscriber_resumes_after_a_seq_and_begins_now_without_one",
-        "tests/doors/http/server/test_steadiness.py::test_a_signal_that_a_crash_cut_off_is_sent_though_nobody_pushes",
         "tests/doors/http/streams/test_event_streams.py::test_a_stream_sends_what_a_websocket_sends",
         "tests/store/test_replicated.py::test_a_store_behind_sentinels_and_a_password_outlives_its_master",
         "tests/deploy/test_balancer.py::test_subscribers_of_any_server_hear_what_is_sent_to_another",

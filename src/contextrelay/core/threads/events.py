@@ -89,7 +89,7 @@ def numbered(stores: Stores, thread: str, seq: int, event: Event) -> Numbered:
 # These are interpreted when a log is read, so each is written by the verb that owns it alone.
 OUR_EVENTS = (
     *("state.", "thread.", "artifact.", "checkpoint.", "capability.", "handoff."),
-    *("pipeline.", "run.", "task.", "a2a.", "report."),
+    *("pipeline.", "run.", "task.", "a2a."),
 )
 
 

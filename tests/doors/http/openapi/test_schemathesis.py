@@ -58,6 +58,7 @@ MEANING = {
     "stands twice in the query": "Several patterns are written as JSON.",
     "is no handoff|none of the blocks": "It is in the store, but of another kind.",
     "is no JSON|no whole backup|no thread of ours": "The body is a random file.",
+    "is no span of|is no table": "What a span means depends on the body.",
     "restore or migration is unfinished": "It depends on the store.",
     "the message is null": "Any JSON value but null.",
     "(capability|thread_id) is required": "Seed 002 has its own words for it.",
