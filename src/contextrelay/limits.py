@@ -88,7 +88,7 @@ OUTLINE_SHAPES_CHARS_MAX = 5_000_000
 # Lines that may be frames of a trace; from the next one on traces are not looked for.
 OUTLINE_FRAMES_MAX = 30_000
 
-# Looking into bodies (core/inspect/bounded.py): at once up to a size, else in a child, for so much
+# Looking into bodies (bounded/bodies.py): at once up to a size, else in a child, for so much
 # time of a processor; then a part is, for less; then lines. A pack looks so long in all.
 LOOK_INLINE_BYTES_MAX = 4 * KIB
 LOOK_CPU_S_MAX = 0.9

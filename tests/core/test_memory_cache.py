@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextrelay.core.memory_cache import BoundedCache, Warm
+from contextrelay.cache import BoundedCache
+from contextrelay.core.memory_cache import Warm
 from contextrelay.limits import WARM_BODY_BYTES_MAX, WARM_BYTES_MAX
 
 

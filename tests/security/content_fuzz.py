@@ -147,7 +147,7 @@ _BEGUN = "begun"
 
 def _child() -> None:
     """Run the cases that standard input asks for, and tell of each call before and after it."""
-    from contextrelay.core.inspect import parser_pool
+    from contextrelay.bounded import parser_pool
     from tests.fuzz import calls, grammar
 
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contextrelay import Relay
-from contextrelay.core.inspect import parser_pool
+from contextrelay.bounded import parser_pool
 from contextrelay.errors import Invalid, TooLarge, Unavailable
 from contextrelay.limits import GREP_COUNTED_MAX, OUTLINE_LINES_MAX
 from contextrelay.logic.content.source import Source

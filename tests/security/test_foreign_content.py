@@ -24,7 +24,7 @@ import httpx2
 import pytest
 
 from contextrelay import Relay
-from contextrelay.core.inspect import bounded, parser_pool
+from contextrelay.bounded import bodies, parser_pool
 from contextrelay.errors import Invalid, NotFound, TooLarge, Unavailable
 from contextrelay.limits import KIB, LOOK_INLINE_BYTES_MAX, LOOKS_AT_ONCE_MAX, MIB
 from tests.doors.http.serving import serving_apart
@@ -73,7 +73,7 @@ SCRIPT = """
 import json, resource, sys
 from contextlib import suppress
 from contextrelay import Relay, RelayError
-from contextrelay.core.inspect import parser_pool
+from contextrelay.bounded import parser_pool
 from tests.fuzz.measured import peak_bytes
 
 name, path, is_sealed, fence = sys.argv[1], sys.argv[2], sys.argv[3] == "sealed", int(sys.argv[4])
@@ -168,9 +168,9 @@ def test_a_reader_without_memory_is_stopped_and_the_answer_says_so() -> None:
 def test_a_reader_without_time_is_stopped_and_the_lines_are_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bounded, "LOOK_CPU_S_MAX", 0.01)
-    monkeypatch.setattr(bounded, "LOOK_PART_CPU_S_MAX", 0.01)
-    monkeypatch.setattr(bounded, "SLICE_CPU_S_MAX", 0.01)
+    monkeypatch.setattr(bodies, "LOOK_CPU_S_MAX", 0.01)
+    monkeypatch.setattr(bodies, "LOOK_PART_CPU_S_MAX", 0.01)
+    monkeypatch.setattr(bodies, "SLICE_CPU_S_MAX", 0.01)
     with Relay("memory:") as relay:
         ref = relay.push(LARGE, name="a.json").ref
 
@@ -285,7 +285,7 @@ def test_many_threads_share_the_readers() -> None:
 LONG = """
 import sys, time
 from contextrelay import Relay
-from contextrelay.core.inspect import bounded as parsing
+from contextrelay.bounded import bodies as parsing
 parsing.LOOK_CPU_S_MAX = 30
 body = b"a,b,c,d,e,f,g,h\\n" * 1000000
 with Relay("memory:") as relay:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from contextrelay import Relay
-from contextrelay.core.inspect import bounded
+from contextrelay.bounded import bodies
 from contextrelay.core.inspect import slice as slicing
 from contextrelay.errors import Invalid, TooLarge
 
@@ -91,7 +91,7 @@ def test_a_diff_without_time_is_refused_and_says_what_to_do(
     with Relay("memory:") as relay:
         old, new = (relay.push(b"".join(lines)).ref for lines in (NUMBERS, NUMBERS[::-1]))
 
-        monkeypatch.setattr(bounded, "DIFF_CPU_S_MAX", 0.01)
+        monkeypatch.setattr(bodies, "DIFF_CPU_S_MAX", 0.01)
         with pytest.raises(TooLarge, match=r"stopped after 0.01 s: no diff") as compared:
             relay.diff(old, new)
         monkeypatch.setattr(slicing, "DIFF_S_MAX", -1)

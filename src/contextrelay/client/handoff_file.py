@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode, encode
 
-from contextrelay.core.transfer.archive import UUID
-from contextrelay.core.transfer.untrusted_zip import WRONG, ForeignZip, method_for
+from contextrelay.bounded.zips import WRONG, ForeignZip, method_for
 from contextrelay.errors import Invalid, RelayError, TooLarge
 from contextrelay.limits import (
     BODY_BYTES_MAX,
@@ -31,14 +30,14 @@ from contextrelay.limits import (
 )
 from contextrelay.model.artifact import ArtifactType
 from contextrelay.model.handoff import Handoff, HandoffView
-from contextrelay.model.ref import is_ref
+from contextrelay.model.ref import REF_PATTERN, is_ref
 
 if TYPE_CHECKING:
     from contextrelay.client.relay import Relay
 
 HANDOFF, REFS = "handoff.json", "refs/"
 ENTRIES_MAX = 1 + 2 * SOURCE_REFS_MAX
-_NAME = re.compile(rf"handoff\.json|refs/{UUID}(\.json)?")
+_NAME = re.compile(rf"handoff\.json|refs/{REF_PATTERN[1:-1]}(\.json)?")
 
 
 class _About(Struct, frozen=True):

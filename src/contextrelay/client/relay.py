@@ -129,9 +129,9 @@ class _Verbs:
         The request is done once, however often it is asked with that key within a day: asked again,
         it is answered as the first time. Another request with the same key is refused.
         """
-        from contextrelay.core.idempotency import check_key
+        from contextrelay.logic.document.bounds import check_idempotency_key
 
-        check_key(key)
+        check_idempotency_key(key)
         view = copy(self)
         view.transport, view._origin = self.transport.once(key), self._origin or self
         return view

@@ -31,7 +31,8 @@ from contextrelay.errors import (
     RelayError,
     Unavailable,
 )
-from contextrelay.limits import KEY_CHARS_MAX, KEY_KEPT_S, RETRIES_MAX, UNFINISHED_PUSH_S
+from contextrelay.limits import KEY_KEPT_S, RETRIES_MAX, UNFINISHED_PUSH_S
+from contextrelay.logic.document.bounds import check_idempotency_key
 from contextrelay.model.ref import new_ref
 from contextrelay.store.ledger import ONLY, Ledger, Reads, Row, Stale, Write
 from contextrelay.store.ledger.view import LedgerView
@@ -151,7 +152,7 @@ def answer_once(
         Refused: the key was used for another request.
         Unavailable: the same is being done just now.
     """
-    check_key(key)
+    check_idempotency_key(key)
     if not verb.traits.keyed:
         return function(stores, verb, body)
     log = _log(None if stores.caller is None else stores.caller.key.id, key)
@@ -185,14 +186,6 @@ def _log(caller: str | None, key: str) -> str:
     # Keys of different callers never meet: a new line is in none of them.
     named = key if caller is None else f"{caller}\n{key}"
     return request_log(hashlib.sha256(named.encode()).hexdigest())
-
-
-def check_key(key: str) -> None:
-    if not 1 <= len(key) <= KEY_CHARS_MAX or not key.isascii() or not key.isprintable():
-        raise Invalid(
-            "this is no idempotency key",
-            f"a key has 1 to {KEY_CHARS_MAX} printable ASCII characters",
-        )
 
 
 class _Asked(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Caches in memory: the one class of them, and what stores keep in them.
+"""Memory of opened stores: bodies, descriptions, live states and their indexes.
 
 Rule: a cache only saves time. A body never changes under its hash, nor a blob under its name, so
 nothing here goes stale; whether a ref may still be read is always asked of the ledger. A live state
@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 from copy import copy
-from typing import Any, Generic, TypeVar
+from typing import Any
 
+from contextrelay.cache import BoundedCache
 from contextrelay.limits import (
     CHECKED_BLOBS_MAX,
     LIVE_BYTES_MAX,
@@ -23,64 +24,6 @@ from contextrelay.limits import (
     WARM_DESCRIPTIONS_MAX,
 )
 from contextrelay.model.artifact import Artifact
-
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
-
-
-class BoundedCache(Generic[Key, Value]):
-    """Values by key, bounded in number, in bytes or in both; those kept first are dropped first.
-
-    The newest value is never dropped, however large it is.
-    """
-
-    def __init__(self, items_max: int | None, bytes_max: int | None = None) -> None:
-        self._items_max = items_max
-        self._bytes_max = bytes_max
-        self._kept: dict[Key, tuple[Value, int]] = {}
-        self._size_bytes = 0
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    @property
-    def size_bytes(self) -> int:
-        """How many bytes the values had when they were kept, all together."""
-        return self._size_bytes
-
-    def get(self, key: Key) -> Value | None:
-        kept = self._kept.get(key)
-        return None if kept is None else kept[0]
-
-    def keep(self, key: Key, value: Value, size_bytes: int = 0) -> None:
-        """Keep a value as the newest, in the place of one that has the same key."""
-        with self._lock:
-            self._take_out(key)
-            self._kept[key] = value, size_bytes
-            self._size_bytes += size_bytes
-            while len(self._kept) > 1 and self._is_over():
-                self._take_out(next(iter(self._kept)))
-
-    def drop(self, key: Key) -> None:
-        with self._lock:
-            self._take_out(key)
-
-    def clear(self) -> None:
-        """Drop all."""
-        with self._lock:
-            self._kept.clear()
-            self._size_bytes = 0
-
-    def _take_out(self, key: Key) -> None:
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            self._size_bytes -= kept[1]
-
-    def _is_over(self) -> bool:
-        if self._items_max is not None and len(self._kept) > self._items_max:
-            return True
-        return self._bytes_max is not None and self._size_bytes > self._bytes_max
 
 
 class Warm:

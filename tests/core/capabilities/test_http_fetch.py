@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from contextrelay.core.capabilities.http_fetch import Ways, fetch
+from contextrelay.bounded.fetch import Ways, fetch
 from contextrelay.errors import Failed, Invalid, Refused, TooLarge
 from contextrelay.limits import FETCH_REDIRECTS_MAX, MIB
 from tests.core.served import Served, serving

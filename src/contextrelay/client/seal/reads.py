@@ -42,9 +42,9 @@ def look_inside(verb: Verb[Any], keys: dict[str, SealKey]) -> Flow[Any]:
 
 
 def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
-    """The answer to a verb, found in bodies that are here (core/inspect/bounded.py)."""
+    """The answer to a verb, found in bodies that are here (bounded/bodies.py)."""
     if isinstance(verb, Slice):
-        from contextrelay.core.inspect.bounded import take_within_bounds
+        from contextrelay.bounded.bodies import take_within_bounds
         from contextrelay.logic.slicing.slice import asked_of, select
         from contextrelay.logic.slicing.source import in_hand
 
@@ -53,7 +53,7 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
         asked = asked_of(source, select(verb, verb.columns), verb.tokens_max)
         return take_within_bounds(asked, in_hand(body))
     if isinstance(verb, Grep):
-        from contextrelay.core.inspect.bounded import records_within_bounds
+        from contextrelay.bounded.bodies import records_within_bounds
         from contextrelay.logic.grep.gathered import Wanted
         from contextrelay.logic.grep.results import find
 
@@ -67,7 +67,7 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
             by_records=records_within_bounds,
         )
     if isinstance(verb, DiffRefs):
-        from contextrelay.core.inspect.bounded import compare_within_bounds
+        from contextrelay.bounded.bodies import compare_within_bounds
         from contextrelay.logic.diff.unified import differ
 
         old, new = _source(*bodies["old"]), _source(*bodies["new"])
@@ -77,7 +77,7 @@ def _looked(verb: Verb[Any], bodies: Bodies) -> Any:
 
 
 def _outlined(verb: Outline | Digest, artifact: Artifact, body: bytes) -> Any:
-    from contextrelay.core.inspect.bounded import look_within_bounds
+    from contextrelay.bounded.bodies import look_within_bounds
     from contextrelay.logic.content.overview import Look, digested, outlined
     from contextrelay.logic.slicing.source import in_hand
 

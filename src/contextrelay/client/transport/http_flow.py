@@ -18,10 +18,10 @@ from typing import Any, Protocol, TypeVar
 from msgspec import DecodeError, Struct, ValidationError
 from msgspec.json import decode
 
+from contextrelay.cache import BoundedCache
 from contextrelay.client.flow import Flow, Give, HttpStep, Items, Lost
 from contextrelay.client.transport.address import Server
 from contextrelay.client.transport.request_body import Outgoing
-from contextrelay.core.memory_cache import BoundedCache
 from contextrelay.errors import Failed, Invalid, RelayError, Unavailable
 from contextrelay.limits import (
     CHUNK_BYTES,

@@ -1,50 +1,22 @@
-"""`http.fetch`, the capability that gets what a URL leads to, and goes nowhere it must not.
-
-The connection goes to an address that was judged (fetch_target.py), never to a name; each redirect
-is judged as the first URL was. Why this is no library: docs/decisions/0021.
-
-Rule: everything that comes from the other side has a bound: time in all, bytes on the way, bytes
-unpacked, redirects, header lines.
-"""
+"""`http.fetch`, the capability that gets what a URL leads to (bounded/fetch.py)."""
 
 from __future__ import annotations
 
-import io
-import socket
-import zlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
-from msgspec import Struct
-
-from contextrelay.core.capabilities.fetch_target import (
-    PORTS,
-    Deadline,
-    Ways,
-    addresses_of,
-    checked_url,
-    host_of,
-    plain_url,
-)
+from contextrelay.bounded.fetch import fetch
+from contextrelay.bounded.fetch_target import Ways
 from contextrelay.core.capabilities.registry import Call, Result
-from contextrelay.errors import Failed, Invalid, Refused, RelayError, TooLarge
+from contextrelay.errors import Invalid
 from contextrelay.limits import (
-    CHUNK_BYTES,
     FETCH_BYTES_MAX,
     FETCH_PREVIEW_CHARS,
-    FETCH_REDIRECTS_MAX,
     PREVIEW_BYTES_MAX,
     URL_CHARS_MAX,
 )
 from contextrelay.logic.access.public_addresses import reach_of
-from contextrelay.logic.content.artifact_type import is_media_type
 from contextrelay.logic.document.bounds import check_name
-from contextrelay.logic.document.values import shown
 from contextrelay.model.capability import Capability
-
-if TYPE_CHECKING:
-    from http.client import HTTPConnection, HTTPResponse
 
 FETCH = Capability(
     name="http.fetch",
@@ -75,18 +47,6 @@ FETCH = Capability(
     version="1",
 )
 
-_REDIRECTS = (301, 302, 303, 307, 308)
-_AGENT = "contextrelay"
-
-
-class Fetched(Struct, frozen=True):
-    """What came back, and from where."""
-
-    url: str
-    status: int
-    media_type: str | None
-    body: bytes
-
 
 def run(call: Call) -> Result:
     """Answer one fetch."""
@@ -103,232 +63,6 @@ def run(call: Call) -> Result:
         _name_in(fetched.url),
         {"url": fetched.url, "status": fetched.status},
     )
-
-
-def fetch(url: str, ways: Ways) -> Fetched:
-    """Get what a URL leads to, redirects followed.
-
-    Raises:
-        Invalid: it is no URL of ours, or the server says that it is wrong; Refused where it leads
-            to an address that may not be reached; TooLarge where there is too much.
-        Failed: the server cannot be reached, is too slow, or says that it cannot answer.
-    """
-    deadline = Deadline(ways.seconds_max)
-    for _ in range(FETCH_REDIRECTS_MAX + 1):
-        parts = checked_url(url)
-        answer = _ask(parts, ways, deadline)
-        if isinstance(answer, Fetched):
-            return answer
-        url = urljoin(url, answer)
-        if parts.scheme == "https" and url.lower().startswith("http:"):
-            raise Refused(f"{plain_url(parts)} leads from https to http", "fetch that URL itself")
-    raise Refused(
-        f"{shown(url)} is one redirect too many", f"the limit is {FETCH_REDIRECTS_MAX} redirects"
-    )
-
-
-def post(url: str, body: bytes, headers: dict[str, str], ways: Ways) -> None:
-    """Send a body to a URL; what it answers is looked at for its status alone.
-
-    Raises:
-        As `fetch`; Refused also where it leads elsewhere: a redirect is not followed.
-    """
-    parts = checked_url(url)
-    answer = _ask(parts, ways, Deadline(ways.seconds_max), (body, headers))
-    if isinstance(answer, str):
-        raise Refused(f"{plain_url(parts)} leads elsewhere", "name that URL itself")
-
-
-# Asking
-
-
-class _Line:
-    """A connection as http.client uses one, on which every read has only the time that is left."""
-
-    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
-        self._sock = sock
-        self._deadline = deadline
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reads(self._sock, self._deadline))
-
-    def sendall(self, content: bytes) -> None:
-        self._sock.settimeout(self._deadline.left_s())
-        self._sock.sendall(content)
-
-    def close(self) -> None:
-        """Leave it open: http.client lets go before the body is read; who connected closes."""
-
-
-class _Reads(io.RawIOBase):
-    """What comes in on a connection."""
-
-    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
-        self._sock = sock
-        self._deadline = deadline
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._sock.settimeout(self._deadline.left_s())
-        return self._sock.recv_into(buffer)
-
-
-def _ask(
-    parts: SplitResult,
-    ways: Ways,
-    deadline: Deadline,
-    sent: tuple[bytes, dict[str, str]] | None = None,
-) -> Fetched | str:
-    """Ask for one URL, or send it something: what came back, or where it leads to."""
-    from http.client import HTTPConnection, HTTPException
-
-    host, port = host_of(parts)
-    addresses = addresses_of(parts, ways, deadline)
-    try:
-        with _connected(addresses, port, deadline) as bare:
-            sock = _secured(bare, host, ways, deadline) if parts.scheme == "https" else bare
-            with sock:
-                connection = HTTPConnection(host, port)
-                connection.auto_open = 0
-                connection.sock = _Line(sock, deadline)
-                return _answer(_asked(connection, parts, host, sent), parts, ways)
-    except TimeoutError as error:
-        raise deadline.over() from error
-    except (OSError, HTTPException, UnicodeError, zlib.error) as error:
-        said = str(error) or type(error).__name__
-        raise Failed(
-            f"{plain_url(parts)} cannot be fetched: {shown(said)[1:-1]}",
-            "check the URL, or try again",
-        ) from error
-
-
-def _connected(addresses: list[str], port: int, deadline: Deadline) -> socket.socket:
-    """A connection to the first of the addresses that takes one; never to a name."""
-    trouble: OSError | None = None
-    for address in addresses:
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.settimeout(deadline.left_s())
-            sock.connect((address, port))
-        except OSError as error:
-            sock.close()
-            trouble = error
-        except RelayError:
-            sock.close()
-            raise
-        else:
-            return sock
-    assert trouble is not None
-    raise trouble
-
-
-def _secured(sock: socket.socket, host: str, ways: Ways, deadline: Deadline) -> socket.socket:
-    import ssl
-
-    context = ways.tls or ssl.create_default_context()
-    sock.settimeout(deadline.left_s())
-    return context.wrap_socket(sock, server_hostname=host)
-
-
-def _asked(
-    connection: HTTPConnection,
-    parts: SplitResult,
-    host: str,
-    sent: tuple[bytes, dict[str, str]] | None,
-) -> HTTPResponse:
-    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._")
-    query = "?" + quote(parts.query, safe="/?%:@!$&'()*+,;=~-._[]") if parts.query else ""
-    named = f"[{host}]" if ":" in host else host
-    port = parts.port
-    method = "GET" if sent is None else "POST"
-    connection.putrequest(method, path + query, skip_host=True, skip_accept_encoding=True)
-    is_usual = port is None or port == PORTS[parts.scheme]
-    connection.putheader("Host", named if is_usual else f"{named}:{port}")
-    connection.putheader("User-Agent", _AGENT)
-    connection.putheader("Accept", "*/*")
-    connection.putheader("Accept-Encoding", "gzip")
-    connection.putheader("Connection", "close")
-    if sent is None:
-        connection.endheaders()
-    else:
-        body, headers = sent
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            connection.putheader(name, value)
-        connection.endheaders(body)
-    return connection.getresponse()
-
-
-# The answer
-
-
-def _answer(response: HTTPResponse, parts: SplitResult, ways: Ways) -> Fetched | str:
-    status = response.status
-    location = response.getheader("Location")
-    if status in _REDIRECTS and location:
-        return location
-    if not 200 <= status < 300:
-        said = f"{plain_url(parts)} answered {status} {shown(response.reason)[1:-1]}".rstrip()
-        if status >= 500 or status == 429:
-            raise Failed(said, "try again later")
-        raise Invalid(said, "check the URL")
-    body = b"".join(_bounded(_unpacked(response, ways.bytes_max), ways.bytes_max))
-    if response.length:
-        raise Failed(f"{plain_url(parts)} ended {response.length} bytes early", "try again")
-    named = (response.getheader("Content-Type") or "").strip()
-    media_type = named if is_media_type(named) else named.partition(";")[0].strip()
-    is_known = is_media_type(media_type) and media_type != "application/octet-stream"
-    return Fetched(urlunsplit(parts), status, media_type if is_known else None, body)
-
-
-def _unpacked(response: HTTPResponse, bytes_max: int) -> Iterator[bytes]:
-    """The chunks of a body, unpacked a bounded piece at a time.
-
-    Raises:
-        Invalid: it is packed in a way that was not asked for; Failed where it ends early.
-    """
-    coding = (response.getheader("Content-Encoding") or "identity").strip().lower()
-    if coding not in ("identity", "gzip", "x-gzip"):
-        raise Invalid(f"the body is packed as {shown(coding)}", "fetch another form of it")
-    chunks = _bounded(_read(response), bytes_max)
-    if coding == "identity":
-        yield from chunks
-        return
-    unpacker = zlib.decompressobj(_GZIP)
-    is_begun = False
-    for chunk in chunks:
-        rest = chunk
-        while rest:
-            is_begun = True
-            yield unpacker.decompress(rest, CHUNK_BYTES)
-            rest = unpacker.unconsumed_tail
-            if unpacker.eof:
-                rest, is_begun = unpacker.unused_data, False
-                unpacker = zlib.decompressobj(_GZIP)
-        # Packed bytes are used up before all they stand for is out.
-        while is_begun and (more := unpacker.decompress(b"", CHUNK_BYTES)):
-            yield more
-    if is_begun:
-        raise Failed("the packed body ended early", "try again")
-
-
-_GZIP = 16 + zlib.MAX_WBITS
-
-
-def _read(response: HTTPResponse) -> Iterator[bytes]:
-    while chunk := response.read(CHUNK_BYTES):
-        yield chunk
-
-
-def _bounded(chunks: Iterator[bytes], bytes_max: int) -> Iterator[bytes]:
-    size_bytes = 0
-    for chunk in chunks:
-        size_bytes += len(chunk)
-        if size_bytes > bytes_max:
-            raise TooLarge("there is too much at that URL", f"the limit is {bytes_max} bytes")
-        yield chunk
 
 
 def _name_in(url: str) -> str | None:

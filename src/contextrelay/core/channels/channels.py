@@ -8,7 +8,6 @@ Rule: the signal of a push is written in the commit that stores it.
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 
 from msgspec.json import Decoder, Encoder
@@ -17,18 +16,16 @@ from contextrelay.core.idempotency import answered_before, once_rows
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import CHANNELS, UNREADABLE, Kind, channel_log, first_page, walk_logs
 from contextrelay.core.stores import Stores
-from contextrelay.errors import Broken, Invalid, RelayError, TooLarge, Unavailable
+from contextrelay.errors import Broken, Invalid, RelayError, Unavailable
 from contextrelay.limits import (
-    CHANNEL_CHARS_MAX,
     LABEL_CHARS_MAX,
     MESSAGE_BYTES_MAX,
     RETRIES_MAX,
     SIGNAL_AGE_STEPS,
     SIGNALS_TRIMMED_SHARE,
 )
-from contextrelay.logic.document.bounds import check_json, check_label
+from contextrelay.logic.document.bounds import check_channel, check_json, check_label
 from contextrelay.model.artifact import Artifact, moment
-from contextrelay.model.names import CONTROL_CHARS
 from contextrelay.model.runs.step import caller_name
 from contextrelay.model.signal import (
     ChannelListing,
@@ -40,34 +37,9 @@ from contextrelay.model.signal import (
 from contextrelay.store.ledger import Fact, Ledger, Reads, Row, Stale, Write
 from contextrelay.wire.verbs import Body, ListChannels, Publish, ReadSignals
 
-_UNPRINTABLE = re.compile(rf"[{CONTROL_CHARS}\ud800-\udfff]")
-_SHOWN_CHARS = 60
-
 _encoder = Encoder()
 _decoder = Decoder(SentSignal)
 _signal_decoder = Decoder(Signal)
-
-
-def check_channel(channel: str) -> str:
-    """Let a channel's name pass: any text, slashes and spaces too, without control characters.
-
-    Raises:
-        Invalid: it is empty or holds a control character; TooLarge where it is too long.
-    """
-    if not channel:
-        raise Invalid("the channel has no name", "give it one")
-    if len(channel) > CHANNEL_CHARS_MAX:
-        raise TooLarge(
-            f"the channel's name has {len(channel)} characters",
-            f"the limit is {CHANNEL_CHARS_MAX} characters; shorten it",
-        )
-    hidden = _UNPRINTABLE.search(channel)
-    if hidden:
-        raise Invalid(
-            f"the channel {channel[:_SHOWN_CHARS]!a} holds U+{ord(hidden[0]):04X}",
-            "leave that character out",
-        )
-    return channel
 
 
 # Sending

@@ -12,10 +12,10 @@ from itertools import islice
 
 from msgspec import convert
 
+from contextrelay.bounded.bodies import records_within_bounds
 from contextrelay.core.artifacts.catalog import entries
 from contextrelay.core.artifacts.holds import listed
 from contextrelay.core.artifacts.records import find_readable, is_over
-from contextrelay.core.inspect.bounded import records_within_bounds
 from contextrelay.core.inspect.slice import source_at, source_of
 from contextrelay.core.registry import answers
 from contextrelay.core.stores import Stores

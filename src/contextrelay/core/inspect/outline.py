@@ -15,9 +15,9 @@ from functools import partial
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
+from contextrelay.bounded.bodies import look_by_lines, look_within_bounds
 from contextrelay.core.artifacts.bodies import looked_key, read_body
 from contextrelay.core.artifacts.pull import pull
-from contextrelay.core.inspect.bounded import look_by_lines, look_within_bounds
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import UNREADABLE, Kind, body_log
 from contextrelay.core.stores import Stores

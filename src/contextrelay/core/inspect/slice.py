@@ -10,9 +10,9 @@ from functools import partial
 from msgspec.msgpack import Decoder, encode
 from msgspec.structs import replace
 
+from contextrelay.bounded.bodies import compare_within_bounds, take_within_bounds
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.pull import pull
-from contextrelay.core.inspect.bounded import compare_within_bounds, take_within_bounds
 from contextrelay.core.inspect.outline import known_tokens, refuse_sealed
 from contextrelay.core.registry import answers
 from contextrelay.core.schema import UNREADABLE, Kind, body_log

@@ -30,7 +30,7 @@ from contextrelay.core.artifacts.records import (
     lease,
     live,
 )
-from contextrelay.core.channels.channels import check_channel, signal_writes, trim_surplus
+from contextrelay.core.channels.channels import signal_writes, trim_surplus
 from contextrelay.core.idempotency import other_request
 from contextrelay.core.push.pieces import pieces_of
 from contextrelay.core.registry import answers
@@ -41,7 +41,7 @@ from contextrelay.limits import METADATA_BYTES_MAX, MIB, RETRIES_MAX
 from contextrelay.logic.content.artifact_type import artifact_type, declared_type, is_media_type
 from contextrelay.logic.content.description import Description
 from contextrelay.logic.content.preview import hidden, preview
-from contextrelay.logic.document.bounds import check_json, check_label, check_name
+from contextrelay.logic.document.bounds import check_channel, check_json, check_label, check_name
 from contextrelay.logic.seal.stream import check_sealed
 from contextrelay.logic.state import event_chain
 from contextrelay.model.artifact import Artifact, ArtifactType, Preview, Provenance, moment

@@ -10,7 +10,7 @@ import re
 import time
 from itertools import pairwise
 
-from contextrelay.core.inspect.bounded import records_within_bounds
+from contextrelay.bounded.bodies import records_within_bounds
 from contextrelay.core.inspect.slice import source_of
 from contextrelay.core.stores import Stores
 from contextrelay.errors import RelayError

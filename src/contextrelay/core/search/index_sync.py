@@ -22,11 +22,11 @@ from pathlib import Path
 
 from msgspec.json import decode, encode
 
+from contextrelay.bounded.bodies import index_within_bounds
 from contextrelay.core.access.tenants import space_of
 from contextrelay.core.artifacts.bodies import read_body
 from contextrelay.core.artifacts.catalog import ADDED, Entry, added, entries
 from contextrelay.core.artifacts.records import find_readable, is_over
-from contextrelay.core.inspect.bounded import index_within_bounds
 from contextrelay.core.schema import Kind, artifact_log, tenants
 from contextrelay.core.stores import Stores
 from contextrelay.errors import Broken, RelayError

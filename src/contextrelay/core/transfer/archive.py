@@ -19,9 +19,9 @@ from typing import IO, Annotated, Any, TypeVar
 
 from msgspec import Meta, Struct, ValidationError, convert
 
+from contextrelay.bounded.zips import WRONG, ForeignZip
 from contextrelay.core.push.push import check_push
 from contextrelay.core.transfer.history_check import History
-from contextrelay.core.transfer.untrusted_zip import WRONG, ForeignZip
 from contextrelay.errors import Broken, Invalid, TooLarge
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,

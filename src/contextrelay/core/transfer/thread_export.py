@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
+from contextrelay.bounded.zips import method_for
 from contextrelay.core.artifacts.bodies import chunks_in, is_in_parts
 from contextrelay.core.artifacts.holds import held, held_row, unexpired
 from contextrelay.core.artifacts.lifetime import bury
@@ -42,7 +43,6 @@ from contextrelay.core.transfer.archive import (
     Manifest,
     check_archive,
 )
-from contextrelay.core.transfer.untrusted_zip import method_for
 from contextrelay.errors import Conflict, RelayError, TooLarge
 from contextrelay.limits import (
     ARCHIVE_BYTES_MAX,

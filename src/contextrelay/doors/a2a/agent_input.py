@@ -8,11 +8,11 @@ from typing import Any
 from msgspec import UNSET, UnsetType, ValidationError, convert
 from msgspec.json import encode
 
+from contextrelay.bounded.fetch import fetch
+from contextrelay.bounded.fetch_target import Ways
 from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
 from contextrelay.client.transport.local import AsyncLocal
-from contextrelay.core.capabilities.fetch_target import Ways
-from contextrelay.core.capabilities.http_fetch import fetch
 from contextrelay.doors.a2a.parts import is_empty
 from contextrelay.doors.a2a.record import FETCHED, RUNS, KeptMessage, KeptPart, TaskRecord
 from contextrelay.doors.a2a.work import Asked

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from contextrelay.cache import BoundedCache
 from contextrelay.core.answer import answer
-from contextrelay.core.memory_cache import BoundedCache
 from contextrelay.core.stores import Stores
 from contextrelay.doors.a2a.record import TaskRecord
 from contextrelay.errors import Gone, NotFound

@@ -12,9 +12,9 @@ from msgspec import UNSET, DecodeError, Struct, UnsetType, to_builtins
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
+from contextrelay.bounded.fetch_target import PORTS
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.thread import AsyncThread
-from contextrelay.core.capabilities.fetch_target import PORTS
 from contextrelay.doors.a2a.record import (
     KeptArtifact,
     KeptMessage,

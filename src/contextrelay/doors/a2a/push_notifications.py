@@ -23,14 +23,14 @@ from msgspec import ValidationError, convert, to_builtins
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from contextrelay.bounded.fetch import post
+from contextrelay.bounded.fetch_target import Ways, checked_url
 from contextrelay.client.relay import AsyncRelay
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.access.callers import seen_by
 from contextrelay.core.access.keys import good_key
 from contextrelay.core.access.tenants import space_of
 from contextrelay.core.answer import answer
-from contextrelay.core.capabilities.fetch_target import Ways, checked_url
-from contextrelay.core.capabilities.http_fetch import post
 from contextrelay.core.schema import tenants
 from contextrelay.doors.a2a.listing import BY
 from contextrelay.doors.a2a.parts import Viewer, show_update

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
+from contextrelay.cache import BoundedCache
 from contextrelay.client.flow import run
 from contextrelay.client.names import find_ref, find_thread
 from contextrelay.client.relay import Relay
 from contextrelay.client.thread import Thread
-from contextrelay.core.memory_cache import BoundedCache
 from contextrelay.doors.cli.display import DOOR
 from contextrelay.errors import Invalid
 from contextrelay.limits import (

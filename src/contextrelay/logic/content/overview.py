@@ -1,7 +1,7 @@
 """Overviews: the outline, the digest and the token count of a body, as answers have them.
 
 The bytes may come from a store, or be opened by a client that has the key of a sealed body. What
-may take long for foreign bytes is `see`, which core runs within bounds (core/inspect/bounded.py).
+may take long for foreign bytes is `see`, which core runs within bounds (bounded/bodies.py).
 """
 
 from __future__ import annotations

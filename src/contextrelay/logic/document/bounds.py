@@ -14,13 +14,20 @@ from typing import cast
 import msgspec
 
 from contextrelay.errors import Invalid, TooLarge
-from contextrelay.limits import JSON_DEPTH_MAX, LABEL_CHARS_MAX, NAME_CHARS_MAX
-from contextrelay.model.names import HIDDEN_CHARS
+from contextrelay.limits import (
+    CHANNEL_CHARS_MAX,
+    JSON_DEPTH_MAX,
+    KEY_CHARS_MAX,
+    LABEL_CHARS_MAX,
+    NAME_CHARS_MAX,
+)
+from contextrelay.model.names import CONTROL_CHARS, HIDDEN_CHARS
 
 INTEGER_MIN = -(2**63)
 INTEGER_MAX = 2**64 - 1
 
 _UNPRINTABLE = re.compile(f"[{HIDDEN_CHARS}]")
+_UNPRINTABLE_CHANNEL = re.compile(rf"[{CONTROL_CHARS}\ud800-\udfff]")
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _SHOWN_CHARS = 60
 
@@ -147,6 +154,41 @@ def check_label(text: str, what: str, chars_max: int = LABEL_CHARS_MAX) -> str:
             "leave that character out",
         )
     return text
+
+
+def check_channel(channel: str) -> str:
+    """Check the name of a channel: any text without control characters, slashes and spaces too.
+
+    Raises:
+        Invalid: it is empty or holds a control character; TooLarge where it is too long.
+    """
+    if not channel:
+        raise Invalid("the channel has no name", "give it one")
+    if len(channel) > CHANNEL_CHARS_MAX:
+        raise TooLarge(
+            f"the channel's name has {len(channel)} characters",
+            f"the limit is {CHANNEL_CHARS_MAX} characters; shorten it",
+        )
+    hidden = _UNPRINTABLE_CHANNEL.search(channel)
+    if hidden:
+        raise Invalid(
+            f"the channel {_shown(channel)} holds U+{ord(hidden[0]):04X}",
+            "leave that character out",
+        )
+    return channel
+
+
+def check_idempotency_key(key: str) -> None:
+    """Check that a text can be an idempotency key.
+
+    Raises:
+        Invalid: it cannot.
+    """
+    if not 1 <= len(key) <= KEY_CHARS_MAX or not key.isascii() or not key.isprintable():
+        raise Invalid(
+            "invalid idempotency key",
+            f"a key has 1 to {KEY_CHARS_MAX} printable ASCII characters",
+        )
 
 
 def _shown(text: str) -> str:

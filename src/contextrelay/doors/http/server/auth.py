@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from contextrelay.cache import BoundedCache
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.access.callers import seen_by
 from contextrelay.core.access.keys import count_use, key_in, row_of
 from contextrelay.core.access.rates import rate_of
-from contextrelay.core.memory_cache import BoundedCache
 from contextrelay.core.schema import KEYS, Kind, key_log
 from contextrelay.errors import Forbidden, Limited, RelayError
 from contextrelay.limits import (

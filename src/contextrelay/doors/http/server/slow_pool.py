@@ -1,7 +1,7 @@
 """Verbs that may take long, each in a thread of its own, so that they hold up nobody else.
 
 Those that go through the whole store are refused where too many run; those that look into bodies,
-which end soon (core/inspect/bounded.py), wait their turn.
+which end soon (bounded/bodies.py), wait their turn.
 
 Rule: they are few at once, and a server that ends does not wait for them: the threads end with it.
 """

@@ -18,7 +18,6 @@ from typing import TypeVar
 
 from contextrelay.client.transport.local import AsyncLocal, in_thread
 from contextrelay.core.answer import answer
-from contextrelay.core.channels.channels import check_channel
 from contextrelay.core.schema import channel_log, full_log
 from contextrelay.core.stores import Stores
 from contextrelay.doors.http.streams.follower import Follower
@@ -31,6 +30,7 @@ from contextrelay.limits import (
     TAIL_SIGNALS_MAX,
     TAILS_BYTES_MAX,
 )
+from contextrelay.logic.document.bounds import check_channel
 from contextrelay.model.signal import SignalPage
 from contextrelay.wire.verbs import ReadSignals
 

@@ -25,7 +25,7 @@ from typing import Literal
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder, decode
 
-from contextrelay.core.inspect.parser_child import DONE, ERROR, LENGTH_BYTES, Hello, Reply, Request
+from contextrelay.bounded.parser_child import DONE, ERROR, LENGTH_BYTES, Hello, Reply, Request
 from contextrelay.errors import Broken
 from contextrelay.limits import (
     PARSER_REAL_S_MAX,
@@ -47,7 +47,7 @@ _WRITE_BYTES = 1 << 16
 _LOOK_EVERY_S = 0.05
 _STARTS = (
     "import sys; sys.path[:] = sys.argv[1].split('\\n');"
-    " from contextrelay.core.inspect.parser_child import main; main()"
+    " from contextrelay.bounded.parser_child import main; main()"
 )
 _encoder = Encoder()
 

@@ -1,7 +1,7 @@
 """Bounds of time and memory for what reads foreign bodies, whatever is in them.
 
 A small body is read in this process. A larger one goes to a child process
-(core/inspect/parser_pool.py); where that passes its limits, the first part of it does; and where
+(bounded/parser_pool.py); where that passes its limits, the first part of it does; and where
 that does too, its lines are shown. The answer says so.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.msgpack import Decoder, decode
 from msgspec.structs import replace
 
-from contextrelay.core.inspect.parser_pool import Outcome, run
+from contextrelay.bounded.parser_pool import Outcome, run
 from contextrelay.errors import Broken, RelayError, TooLarge, Unavailable
 from contextrelay.limits import (
     DIFF_CPU_S_MAX,

@@ -1,6 +1,6 @@
 """The child of the parser pool: a process that looks into bodies, one at a time, within limits.
 
-It is started by core/inspect/parser_pool.py and spoken to over its stdin and stdout. It opens
+It is started by bounded/parser_pool.py and spoken to over its stdin and stdout. It opens
 nothing, and has nothing of its parent's but the bytes that it is sent.
 
 Rule: its limits are the kernel's, so that they hold whatever code is running: RLIMIT_AS for room,

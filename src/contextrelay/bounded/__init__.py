@@ -1,0 +1,1 @@
+"""Bounded: foreign content, read within limits of time and memory: bodies, URLs and zips."""
