@@ -16,6 +16,7 @@ from contextrelay.wire.verbs import (
     DecideStep,
     FinishStep,
     NotePipeline,
+    Publish,
     ResumePipeline,
     Stream,
     Verb,
@@ -62,6 +63,9 @@ def on_a_run(relay: Relay, verb: Verb[Any]) -> Verb[Any]:
     run = relay.transport.ask(BeginPipeline(name="campaign run"), b"{}").thread_id
     if isinstance(verb, DecideStep):
         relay.transport.ask(FinishStep(thread=run, step=verb.step, status="waiting"))
+        if verb.channel is not None:
+            signal = relay.transport.ask(Publish(channel=verb.channel, message="approved"))
+            verb = replace(verb, signal=signal.seq)
     return replace(verb, thread=run)
 
 
